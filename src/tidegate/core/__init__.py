@@ -1,0 +1,1 @@
+"""The protocol: pure values and generator functions. No I/O, no clock, no threads, no Spark."""

@@ -1,0 +1,293 @@
+"""What the protocol asks of the world. A generator yields effects and is sent their results.
+
+One runner does them for real, another in a single-threaded world that can die before and after each. The small
+functions below give every effect its result type: `data = yield from get(name)`.
+
+`point` names the place in the protocol; a runner passes the failpoints `<point>.before` and `<point>.after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read a file of the query's folder. Result: its bytes, or None when it is absent."""
+
+    name: str
+    point: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """List a folder. Result: the names of its files (not paths), in any order."""
+
+    folder: str
+    point: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsent:
+    """Create a file, whole and durable, unless it exists. Result: whether this call created it."""
+
+    name: str
+    data: bytes
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Write a file, whole and durable, in the place of whatever is there."""
+
+    name: str
+    data: bytes
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a file; no error when it is absent. A power loss may bring it back."""
+
+    name: str
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Rename a file so that Spark no longer finds it. Result: its new name, or None when it was gone."""
+
+    name: str
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCheckpoint:
+    """Make durable what Spark wrote and did not sync: `offsets/N`, source logs, state files, metadata, folders."""
+
+    point: str = "sync"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files."""
+
+    committables: tuple[Committable, ...]
+    start_positions: tuple[str | None, ...] | None
+    state_ids: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Let the tasks compute epoch `epoch` once for all sinks. Result: `Computed`."""
+
+    epoch: int
+    run: int
+    run_token: str
+    finished_through: int
+    point: str = "compute"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitFinished:
+    """Wait until the finisher of this run has finished epoch `epoch`; raises what stopped the finisher."""
+
+    epoch: int
+    point: str = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCommits:
+    """Wait for an entry in Spark's commit log above `epoch`. Result: False when the run has ended instead."""
+
+    epoch: int
+    point: str = "commits.seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Introduce:
+    """Result: (random token, host, process id, UTC time) of this run."""
+
+    point: str = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Hesitate:
+    """Wait before the `attempt`-th (from 0) next try of a sink that is not ready. May raise when a stop is due."""
+
+    sink: str
+    epoch: int
+    attempt: int
+    detail: str
+    point: str = "hesitate"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSink:
+    """`TwoPhaseSink.commit`. Result: one answer per committable."""
+
+    sink: str
+    committables: tuple[Committable, ...]
+    point: str = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class LookForEvidence:
+    """`TwoPhaseSink.evidence`. Result: Evidence."""
+
+    sink: str
+    committable: Committable
+    point: str = "redo.looked"
+
+
+@dataclass(frozen=True, slots=True)
+class FenceTransaction:
+    """`TwoPhaseSink.fence`."""
+
+    sink: str
+    committable: Committable
+    point: str = "redo.fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class RedoTransaction:
+    """`TwoPhaseSink.redo` with the rows of the committable's journal. Result: Answer."""
+
+    sink: str
+    committable: Committable
+    point: str = "redo.written"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOpen:
+    """`TwoPhaseSink.pending`. Result: the attempts whose transactions are open."""
+
+    sink: str
+    point: str = "recover.listed"
+
+
+@dataclass(frozen=True, slots=True)
+class AbortOpen:
+    """`TwoPhaseSink.abort`."""
+
+    sink: str
+    attempts: tuple[Attempt, ...]
+    point: str = "recover.aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """`TwoPhaseSink.position`. Result: Position or None."""
+
+    sink: str
+    point: str = "recover.position"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanThrough:
+    """Remove the journals and stages of epochs at or below `epoch`."""
+
+    epoch: int
+    point: str = "gc.clean"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardFrom:
+    """Remove the journals and stages that dead runs left for undecided epochs from `epoch` on."""
+
+    epoch: int
+    point: str = "recover.discarded"
+
+
+class Happening:
+    """Base of what is told to listeners; telling changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell listeners what happened. Never part of a decision."""
+
+    happening: Happening
+    point: str = "tell"
+
+
+Effect: TypeAlias = (
+    Get
+    | List
+    | PutIfAbsent
+    | Replace
+    | Delete
+    | SetAside
+    | SyncCheckpoint
+    | Compute
+    | AwaitFinished
+    | AwaitCommits
+    | Introduce
+    | Hesitate
+    | CommitSink
+    | LookForEvidence
+    | FenceTransaction
+    | RedoTransaction
+    | ListOpen
+    | AbortOpen
+    | ReadPosition
+    | CleanThrough
+    | DiscardFrom
+    | Tell
+)
+
+ResultT = TypeVar("ResultT")
+Steps: TypeAlias = Generator[Effect, Any, ResultT]
+"""A part of the protocol: yields effects, is sent their results, returns a `ResultT`."""
+
+
+def get(name: str) -> Steps[bytes | None]:
+    return (yield Get(name))
+
+
+def list_names(folder: str) -> Steps[Sequence[str]]:
+    return (yield List(folder))
+
+
+def put_if_absent(name: str, data: bytes, point: str) -> Steps[bool]:
+    return (yield PutIfAbsent(name, data, point))
+
+
+def set_aside(name: str, point: str) -> Steps[str | None]:
+    return (yield SetAside(name, point))
+
+
+def compute(effect: Compute) -> Steps[Computed]:
+    return (yield effect)
+
+
+def await_commits(epoch: int) -> Steps[bool]:
+    return (yield AwaitCommits(epoch))
+
+
+def introduce() -> Steps[tuple[str, str, int, str]]:
+    return (yield Introduce())
+
+
+def commit_sink(sink: str, committables: tuple[Committable, ...]) -> Steps[Sequence[Answer]]:
+    return (yield CommitSink(sink, committables))
+
+
+def look_for_evidence(sink: str, committable: Committable) -> Steps[Evidence]:
+    return (yield LookForEvidence(sink, committable))
+
+
+def redo_transaction(sink: str, committable: Committable) -> Steps[Answer]:
+    return (yield RedoTransaction(sink, committable))
+
+
+def list_open(sink: str) -> Steps[Sequence[Attempt]]:
+    return (yield ListOpen(sink))
+
+
+def read_position(sink: str) -> Steps[Position | None]:
+    return (yield ReadPosition(sink))

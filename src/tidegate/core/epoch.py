@@ -1,0 +1,122 @@
+"""One epoch, from the moment Spark hands it over until it is prepared. Spark writes `commits/N` after this."""
+
+from __future__ import annotations
+
+from tidegate.core.effects import (
+    AwaitFinished,
+    Compute,
+    Computed,
+    Steps,
+    SyncCheckpoint,
+    Tell,
+    compute,
+    get,
+    put_if_absent,
+)
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.finish import decide
+from tidegate.core.happenings import EpochPrepared
+from tidegate.core.ledger import (
+    OFFSETS,
+    Query,
+    entry,
+    prepared_name,
+    read_decided,
+    read_finished,
+    stop_if_superseded,
+)
+from tidegate.core.records import Prepared, Run, encode
+from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_offsets, same_position
+
+
+def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
+    """Let epoch `epoch` in, compute it once for all sinks, and write *prepared/N.R*.
+
+    Only after that may the caller return to Spark. Raises when the run has to end instead; the epoch is then
+    undecided and its input comes again.
+    """
+    finished = yield from _let_in(query, run, epoch)
+    computed = yield from compute(Compute(epoch, run.run, run.token, finished))
+    yield SyncCheckpoint()
+    record = yield from _record(query, run, epoch, computed)
+    created = yield from put_if_absent(prepared_name(epoch, run.run), encode(record), "prepared")
+    if not created:
+        raise _torn(query, epoch, f"{prepared_name(epoch, run.run)} is there already")
+    yield Tell(EpochPrepared(epoch=epoch, rows=sum(committable.rows for committable in record.committables)))
+    return record
+
+
+def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
+    """Every epoch below is decided, by the ledger and not by memory; at most `max_concurrent` are unfinished."""
+    yield from stop_if_superseded(query, run)
+    finished = yield from read_finished()
+    if epoch <= finished:
+        raise TidegateError(
+            Code.EPOCH_FINISHED,
+            expected=f"an epoch above {finished}, the newest finished one",
+            found=f"epoch {epoch}",
+            where=str(query),
+            next_step="start the job again: recovery restores Spark's log",
+        )
+    for older in range(finished + 1, epoch):
+        yield from decide(query, older)
+    if finished < epoch - query.max_concurrent:
+        yield AwaitFinished(epoch - query.max_concurrent)
+        finished = yield from read_finished()
+    return finished
+
+
+def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Prepared]:
+    name = entry(OFFSETS, epoch)
+    data = yield from get(name)
+    offsets = parse_offsets(data)
+    if data is None or offsets is None:
+        raise _torn(query, epoch, f"{name} is missing or torn")
+    strangers = [c for c in computed.committables if (c.attempt.epoch, c.attempt.run) != (epoch, run.run)]
+    if strangers:
+        raise _torn(query, epoch, f"committables of {strangers[0].attempt.name}")
+    before = yield from read_decided(epoch - 1)
+    if before is not None:
+        _check_positions(query, epoch, parse_offsets(before.offsets), offsets, computed.start_positions)
+    return Prepared(
+        epoch=epoch,
+        run=run.run,
+        committables=computed.committables,
+        start_positions=computed.start_positions,
+        offsets=data,
+        state_ids=computed.state_ids,
+    )
+
+
+def _check_positions(
+    query: Query,
+    epoch: int,
+    before: OffsetsEntry | None,
+    offsets: OffsetsEntry,
+    starts: tuple[str | None, ...] | None,
+) -> None:
+    """The start of N equals the end of decided N-1, and nothing goes back. Spark checks nothing of this."""
+    ends = offsets.positions if before is None else before.positions
+    begun = ends if starts is None else starts
+    if not len(ends) == len(begun) == len(offsets.positions) == len(query.sources):
+        found = f"{len(ends)} positions before, {len(begun)} at the start, {len(offsets.positions)} at the end"
+        raise _torn(query, epoch, f"{found}, for {len(query.sources)} sources")
+    for index, (end, start, now) in enumerate(zip(ends, begun, offsets.positions, strict=True)):
+        if not same_position(end, start) or goes_back(end, now):
+            raise TidegateError(
+                Code.OFFSETS_BACKWARDS,
+                expected=f"epoch {epoch} to start at {end}, where epoch {epoch - 1} ended",
+                found=f"start {start}, end {now}",
+                where=f"{query}, source {query.sources[index]}",
+                next_step="see whether the source was emptied, re-created or restored; start again when it is whole",
+            )
+
+
+def _torn(query: Query, epoch: int, found: str) -> TidegateError:
+    return TidegateError(
+        Code.EPOCH_TORN,
+        expected="one offsets entry with a position per source, and committables of this run",
+        found=found,
+        where=f"{query}, epoch {epoch}",
+        next_step="start the job again: the epoch is undecided and its input comes again",
+    )

@@ -1,0 +1,156 @@
+"""Errors of tidegate: a closed catalogue of stable codes, grouped by what the reader does next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+
+class Remedy(Enum):
+    """What the reader of an error does next."""
+
+    PROGRAM = "change the program or its settings"
+    SURROUNDINGS = "mend the surroundings (disk, rights, server, Java), then start again"
+    RESTART = "start again: nothing is lost, the last epochs are finished or run again"
+    DECIDE = "decide: rows would be lost or repeated, so nothing was done"
+
+
+class Code(Enum):
+    """Every stable error code: (code, remedy, meaning). Codes are never renamed or used again."""
+
+    def __init__(self, label: str, remedy: Remedy, meaning: str) -> None:
+        self.label = label
+        self.remedy = remedy
+        self.meaning = meaning
+
+    # The program and its settings.
+    START_REFUSED = ("TG-START-REFUSED", Remedy.PROGRAM, "several things stand against the start; each is listed")
+    UID_INVALID = ("TG-UID-INVALID", Remedy.PROGRAM, "a uid is missing or has characters that do not fit a path")
+    UID_DUPLICATE = ("TG-UID-DUPLICATE", Remedy.PROGRAM, "two sources, queries or sinks of a job share a uid")
+    SETTING_UNKNOWN = ("TG-SETTING-UNKNOWN", Remedy.PROGRAM, "a setting that does not exist")
+    SETTING_VALUE = ("TG-SETTING-VALUE", Remedy.PROGRAM, "a setting has a value that does not fit")
+    OPTION_UNKNOWN = ("TG-OPTION-UNKNOWN", Remedy.PROGRAM, "an option that a source, sink or query does not have")
+    JOB_EMPTY = ("TG-JOB-EMPTY", Remedy.PROGRAM, "the job has no query, or a query has no sink")
+    QUERY_NOT_STREAMING = ("TG-QUERY-NOT-STREAMING", Remedy.PROGRAM, "the DataFrame of a query is not streaming")
+    SOURCE_UNKNOWN = ("TG-SOURCE-UNKNOWN", Remedy.PROGRAM, "a query reads a stream that is no source of the job")
+    SOURCE_NOT_REPLAYABLE = (
+        "TG-SOURCE-NOT-REPLAYABLE",
+        Remedy.PROGRAM,
+        "exactly-once needs a source that gives the same rows again",
+    )
+    SOURCES_CHANGED = (
+        "TG-SOURCES-CHANGED",
+        Remedy.PROGRAM,
+        "other sources, sinks or another order than the checkpoint's: Spark's offsets go by position",
+    )
+    OUTPUT_MODE = ("TG-OUTPUT-MODE", Remedy.PROGRAM, "an output mode that a sink cannot take")
+    KEY_COLUMN = ("TG-KEY-COLUMN", Remedy.PROGRAM, "a key column that the rows or the table do not have")
+    SCHEMA_MISMATCH = ("TG-SCHEMA-MISMATCH", Remedy.PROGRAM, "the rows do not fit the table or the format")
+    SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
+    SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
+    STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "a state store other than rocksdb with checkpoint format 2")
+    SESSION_SETTING = ("TG-SESSION-SETTING", Remedy.PROGRAM, "a Spark setting under which no exact epoch is possible")
+
+    # The surroundings.
+    JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
+    STORAGE_UNUSABLE = ("TG-STORAGE-UNUSABLE", Remedy.SURROUNDINGS, "a folder cannot be written, synced or linked in")
+    STORAGE_FULL = ("TG-STORAGE-FULL", Remedy.SURROUNDINGS, "no space left where a durable record must go")
+    SINK_UNUSABLE = ("TG-SINK-UNUSABLE", Remedy.SURROUNDINGS, "a sink's target cannot be opened or written")
+    SINK_UNAVAILABLE = ("TG-SINK-UNAVAILABLE", Remedy.SURROUNDINGS, "a sink did not take a decided epoch in time")
+    DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")
+
+    # A restart cures it.
+    RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
+    EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
+    EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
+    EPOCH_CANCELLED = ("TG-EPOCH-CANCELLED", Remedy.RESTART, "an epoch was cut off by the end of its run")
+    EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
+    QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
+
+    # Somebody has to decide.
+    RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
+    RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
+    JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
+    LEDGER_HOLE = (
+        "TG-LEDGER-HOLE",
+        Remedy.DECIDE,
+        "a decided epoch has no prepared record that matches Spark's log",
+    )
+    LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
+    OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not go on where the last epoch ended")
+    TRANSACTION_LOST = ("TG-TRANSACTION-LOST", Remedy.DECIDE, "a sink lost a decided transaction that has no journal")
+    TRANSACTION_UNKNOWN = (
+        "TG-TRANSACTION-UNKNOWN",
+        Remedy.DECIDE,
+        "a sink cannot tell whether a decided transaction was committed",
+    )
+    SECOND_TIMELINE = (
+        "TG-SECOND-TIMELINE",
+        Remedy.DECIDE,
+        "a sink holds the same epoch with other rows: two checkpoints write to it",
+    )
+    SINK_AHEAD = ("TG-SINK-AHEAD", Remedy.DECIDE, "a sink holds epochs that the checkpoint does not know")
+    SINK_BEHIND = ("TG-SINK-BEHIND", Remedy.DECIDE, "a sink lacks epochs that the checkpoint has finished")
+    SINK_OF_ANOTHER_JOB = ("TG-SINK-OF-ANOTHER-JOB", Remedy.DECIDE, "a sink's evidence carries another job id")
+
+
+class TidegateError(Exception):
+    """An error with a stable code, what was expected, what was found, where, and what to do next.
+
+    `violations` holds the single errors when several things stand against a start.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        *,
+        expected: str,
+        found: str,
+        where: str,
+        next_step: str,
+        violations: Sequence[TidegateError] = (),
+    ) -> None:
+        self.catalogue_entry = code
+        self.code = code.label
+        self.expected = expected
+        self.found = found
+        self.where = where
+        self.next_step = next_step
+        self.violations = tuple(violations)
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [
+            f"{self.code}: {self.catalogue_entry.meaning}",
+            f"  expected: {self.expected}",
+            f"  found:    {self.found}",
+            f"  where:    {self.where}",
+            f"  next:     {self.next_step}",
+        ]
+        for violation in self.violations:
+            lines.extend("  " + line for line in str(violation).splitlines())
+        return "\n".join(lines)
+
+
+def raise_all(violations: Sequence[TidegateError], where: str) -> None:
+    """Raise nothing, the one violation, or one error that lists them all."""
+    match list(violations):
+        case []:
+            return
+        case [single]:
+            raise single
+        case several:
+            raise TidegateError(
+                Code.START_REFUSED,
+                expected="a job that can start",
+                found=f"{len(several)} violations",
+                where=where,
+                next_step="mend each of those listed below; nothing was started",
+                violations=several,
+            )
+
+
+def markdown_table() -> str:
+    """The catalogue as a Markdown table, for the documentation."""
+    rows = [f"| `{code.label}` | {code.meaning} | {code.remedy.value} |" for code in Code]
+    return "\n".join(["| code | meaning | what to do |", "|---|---|---|", *rows])

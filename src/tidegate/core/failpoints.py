@@ -1,0 +1,89 @@
+"""Named places at which a test may strike, and how a strike is written down.
+
+    TIDEGATE_FAILPOINTS="prepared.before@3=crash,commit.after=hold:/some/file"   (only with TIDEGATE_TESTING=1)
+
+`@3` strikes at epoch 3 (or the first epoch after it that passes there); without it the first time the place is
+passed. The registry is closed: an unknown place or action is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.core.errors import Code, TidegateError
+
+DRIVER_POINTS: tuple[str, ...] = (
+    "run",
+    "start",
+    "compute",
+    "sync",
+    "prepared",
+    "commits.seen",
+    "decision",
+    "decision.withdrawn",
+    "commit",
+    "redo.fenced",
+    "redo.looked",
+    "redo.written",
+    "done",
+    "finished",
+    "gc.clean",
+    "gc.record",
+    "recover.listed",
+    "recover.aborted",
+    "recover.position",
+    "recover.dropped",
+    "recover.discarded",
+    "heal.checksum",
+    "heal.entry",
+    "heal.aside",
+    "heal.put_back",
+)
+"""Places of the protocol: each effect's `point`, passed as `<point>.before` and `<point>.after`."""
+
+TASK_POINTS: tuple[str, ...] = ("task.open", "task.write", "task.prepare", "task.prepared")
+"""Places inside a task's writer."""
+
+POINTS: frozenset[str] = frozenset(
+    [f"{point}.{when}" for point in DRIVER_POINTS for when in ("before", "after")] + list(TASK_POINTS)
+)
+
+
+class Action(Enum):
+    """What happens at a failpoint."""
+
+    CRASH = "crash"  # the process kills itself with SIGKILL
+    HOLD = "hold"  # a file is written to say that the place was reached; then nothing happens any more
+    ERROR = "error"  # an OSError is raised in its place
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One failpoint that is switched on: where, from which epoch on, what, and a file for HOLD."""
+
+    point: str
+    epoch: int | None
+    action: Action
+    target: str
+
+
+def parse_strikes(text: str) -> list[Strike]:
+    """The strikes written in `text`, separated by commas."""
+    return [_parse(word) for word in text.split(",") if word]
+
+
+def _parse(word: str) -> Strike:
+    place, _, doing = word.partition("=")
+    point, _, epoch = place.partition("@")
+    action, _, target = doing.partition(":")
+    known = {each.value: each for each in Action}
+    if point not in POINTS or action not in known or not (epoch == "" or epoch.isdigit()):
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected="place[@epoch]=crash|error|hold:FILE with a registered place",
+            found=word,
+            where="TIDEGATE_FAILPOINTS",
+            next_step="see tidegate.core.failpoints.POINTS",
+        )
+    return Strike(point, int(epoch) if epoch else None, known[action], target)

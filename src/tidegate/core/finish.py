@@ -1,0 +1,292 @@
+"""From Spark's `commits/N` to *done/N*: decide, commit, redo, finish, clean up.
+
+The finisher of a run and the start of the next epoch may decide; only the finisher (and recovery, before it)
+commits. The order of steps in here is the protocol; `states.TRANSACTION` says what follows from each answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.core.effects import (
+    CleanThrough,
+    Delete,
+    FenceTransaction,
+    Hesitate,
+    Replace,
+    Steps,
+    Tell,
+    await_commits,
+    commit_sink,
+    get,
+    look_for_evidence,
+    put_if_absent,
+    redo_transaction,
+)
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.happenings import EpochDecided, EpochDone, TransactionRedone
+from tidegate.core.ledger import (
+    COMMITS,
+    DECIDED,
+    DONE,
+    FINISHED_THROUGH,
+    KEPT_AT_LEAST,
+    OFFSETS,
+    RUNS,
+    RUNS_KEPT,
+    Query,
+    entry,
+    newest_committed,
+    numbers,
+    prepared_entries,
+    prepared_name,
+    read_decided,
+    read_finished,
+    read_finished_through,
+    read_prepared,
+    stop_if_superseded,
+    superseded,
+)
+from tidegate.core.records import (
+    Answer,
+    Committable,
+    Decided,
+    Done,
+    FinishedThrough,
+    Prepared,
+    Run,
+    SinkProgress,
+    decode,
+    digest_of,
+    encode,
+    epoch_digest,
+)
+from tidegate.core.spark_log import CommitsEntry, parse_commits, parse_offsets
+from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent, TransactionState
+
+
+def finish_as_they_come(query: Query, run: Run) -> Steps[None]:
+    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends."""
+    finished = yield from read_finished()
+    alive = True
+    while alive:
+        alive = yield from await_commits(finished)
+        newest = yield from newest_committed()
+        for epoch in range(finished + 1, (finished if newest is None else newest) + 1):
+            yield from finish_epoch(query, run, epoch)
+            finished = epoch
+
+
+def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
+    """Decide epoch `epoch`, which Spark's log or a decision shows, commit all its sinks, write *done*."""
+    yield from stop_if_superseded(query, run)
+    decided = yield from decide(query, epoch)
+    if decided is None:
+        raise superseded(query, run, f"epoch {epoch} was finished by another run")
+    prepared = yield from _chosen(query, decided)
+    for sink in query.sinks:
+        committables = of_sink(prepared, sink)
+        if committables:
+            yield from _commit(query, run, epoch, committables)
+    done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
+    yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
+    yield from _advance(epoch, prepared)
+    yield Tell(EpochDone(epoch=epoch, rows=sum(committable.rows for committable in prepared.committables)))
+    yield from clean_up(query)
+
+
+def of_sink(prepared: Prepared, sink: str) -> tuple[Committable, ...]:
+    """The committables of one sink, in the order of their tasks."""
+    mine = [committable for committable in prepared.committables if committable.attempt.sink.sink == sink]
+    return tuple(sorted(mine, key=lambda committable: committable.attempt.task))
+
+
+# --- the decision ------------------------------------------------------------------------------------------
+
+
+def decide(query: Query, epoch: int) -> Steps[Decided | None]:
+    """*decided/N* for an epoch at or below the newest commits entry: what stands there, or put now.
+
+    Whoever loses the put obeys the record that won. None when the epoch was finished and cleaned by others while
+    this driver stood still: then nothing may be committed.
+    """
+    standing = yield from read_decided(epoch)
+    if standing is not None:
+        return standing
+    offsets = yield from get(entry(OFFSETS, epoch))
+    commits = yield from get(entry(COMMITS, epoch))
+    candidates = yield from read_prepared(epoch)
+    if (yield from read_finished()) >= epoch:
+        return None
+    record = choose(query, epoch, offsets, commits, candidates)
+    created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")
+    if (yield from read_finished()) >= epoch:
+        if created:
+            yield Delete(entry(DECIDED, epoch), "decision.withdrawn")
+        return None
+    if created:
+        yield Tell(EpochDecided(epoch=epoch, run=record.run))
+    return (yield from read_decided(epoch))
+
+
+def choose(
+    query: Query,
+    epoch: int,
+    offsets: bytes | None,
+    commits: bytes | None,
+    candidates: Sequence[tuple[bytes, Prepared]],
+) -> Decided:
+    """The one prepared record that the surviving state was computed with, by offsets and state ids.
+
+    Without state ids (no state) every record with these offsets has the same right: the newest run's counts.
+    """
+    entry_of_commits = parse_commits(commits)
+    whole_offsets = offsets if parse_offsets(offsets) is not None else None
+    if commits is None or entry_of_commits is None:
+        raise _hole(query, epoch, f"{COMMITS}/{epoch} is missing or torn, and a later entry is there")
+    matching = [
+        (data, prepared) for data, prepared in candidates if _matches(prepared, whole_offsets, entry_of_commits)
+    ]
+    if not matching:
+        raise _hole(query, epoch, f"{len(candidates)} prepared records, none with these offsets and state ids")
+    several = len({prepared.offsets for _, prepared in matching}) > 1
+    if several or (entry_of_commits.state_ids is not None and len(matching) > 1):
+        runs = ", ".join(str(prepared.run) for _, prepared in matching)
+        raise TidegateError(
+            Code.LEDGER_AMBIGUOUS,
+            expected="one prepared record with the offsets and state ids of Spark's log",
+            found=f"those of runs {runs}",
+            where=f"{query}, epoch {epoch}",
+            next_step="keep the checkpoint folder as it is and report this: it should not be possible",
+        )
+    data, prepared = max(matching, key=lambda pair: pair[1].run)
+    return Decided(
+        epoch=epoch,
+        run=prepared.run,
+        prepared_digest=digest_of(data),
+        offsets=prepared.offsets,
+        commits=commits,
+    )
+
+
+def _matches(prepared: Prepared, offsets: bytes | None, commits: CommitsEntry) -> bool:
+    return prepared.state_ids == commits.state_ids and offsets in (None, prepared.offsets)
+
+
+def _hole(query: Query, epoch: int, found: str) -> TidegateError:
+    return TidegateError(
+        Code.LEDGER_HOLE,
+        expected="a prepared record for every epoch that Spark's commit log holds",
+        found=found,
+        where=f"{query}, epoch {epoch}",
+        next_step="put the whole checkpoint folder back from one copy; parts of two copies do not fit together",
+    )
+
+
+def _chosen(query: Query, decided: Decided) -> Steps[Prepared]:
+    name = prepared_name(decided.epoch, decided.run)
+    data = yield from get(name)
+    if data is None or digest_of(data) != decided.prepared_digest:
+        found = "no such file" if data is None else "another record"
+        raise _hole(query, decided.epoch, f"{name} is what was decided on, but there is {found}")
+    return decode(Prepared, data, name)
+
+
+# --- the commit --------------------------------------------------------------------------------------------
+
+
+def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
+    sink = committables[0].attempt.sink.sink
+    tries = 0
+    while True:
+        yield from stop_if_superseded(query, run)
+        answers = yield from commit_sink(sink, committables)
+        states = [TransactionState.COMMITTED]
+        for committable, answer in zip(committables, answers, strict=True):
+            states.append((yield from _settle(query, run, committable, answer)))
+        if set(states) == {TransactionState.COMMITTED}:
+            return
+        yield Hesitate(sink, epoch, tries, "; ".join(answer.detail for answer in answers if answer.detail))
+        tries += 1
+
+
+def _settle(query: Query, run: Run, committable: Committable, answer: Answer) -> Steps[TransactionState]:
+    """What becomes of one transaction after a sink's answer; an undecidable one stops the job."""
+    detail = answer.detail
+    state = TRANSACTION.next(TransactionState.COMMITTING, ANSWERED[answer.outcome])
+    if state is TransactionState.SUSPECT:
+        state, detail = yield from _fence_and_look(committable, detail)
+    if state is TransactionState.COMMITTED or state is TransactionState.COMMITTING:
+        return state
+    # After the fence and the look: another run may have finished this epoch and cleaned up the evidence.
+    yield from stop_if_superseded(query, run)
+    if (yield from read_finished()) >= committable.attempt.epoch:
+        raise superseded(query, run, f"epoch {committable.attempt.epoch} was finished by another run")
+    if state is TransactionState.LOST and committable.journal is not None:
+        answer = yield from redo_transaction(committable.attempt.sink.sink, committable)
+        state, detail = TRANSACTION.next(state, ANSWERED[answer.outcome]), answer.detail
+        yield from _tell_redone(committable, state)
+    if state is TransactionState.UNDECIDABLE or state is TransactionState.LOST:
+        raise (yield from _verdict(committable, state, detail))
+    return state
+
+
+def _fence_and_look(committable: Committable, detail: str) -> Steps[tuple[TransactionState, str]]:
+    """Fence, then look: evidence that is absent before the fence may still come."""
+    sink = committable.attempt.sink.sink
+    yield FenceTransaction(sink, committable)
+    fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)
+    evidence = yield from look_for_evidence(sink, committable)
+    return TRANSACTION.next(fenced, SHOWN[evidence]), detail
+
+
+def _tell_redone(committable: Committable, state: TransactionState) -> Steps[None]:
+    if state is TransactionState.COMMITTED:
+        attempt = committable.attempt
+        yield Tell(TransactionRedone(epoch=attempt.epoch, sink=attempt.sink.sink, task=attempt.task))
+
+
+def _verdict(committable: Committable, state: TransactionState, detail: str) -> Steps[TidegateError]:
+    attempt = committable.attempt
+    decided = yield from read_decided(attempt.epoch)
+    offsets = parse_offsets(None if decided is None else decided.offsets)
+    positions = () if offsets is None else offsets.positions
+    lost = state is TransactionState.LOST
+    return TidegateError(
+        Code.TRANSACTION_LOST if lost else Code.TRANSACTION_UNKNOWN,
+        expected=f"task {attempt.task} of epoch {attempt.epoch} ({committable.rows} rows) to be committed",
+        found=detail or ("the sink has lost it and its rows are gone" if lost else "the sink cannot tell"),
+        where=f"sink {attempt.sink.sink} of query {attempt.sink.query}, source positions {list(positions)}",
+        next_step="look into the sink for these rows; put its stage or journal files back from a copy, and start again",
+    )
+
+
+# --- afterwards --------------------------------------------------------------------------------------------
+
+
+def _advance(epoch: int, prepared: Prepared) -> Steps[None]:
+    """*finished_through*, never going back; with the newest evidence of each sink that wrote something."""
+    standing = yield from read_finished_through()
+    if standing is not None and standing.epoch >= epoch:
+        return
+    progress = {} if standing is None else dict(standing.sinks)
+    for sink in sorted({committable.attempt.sink.sink for committable in prepared.committables}):
+        progress[sink] = SinkProgress(epoch=epoch, digest=epoch_digest(of_sink(prepared, sink)))
+    yield Replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=epoch, sinks=progress)), "finished")
+
+
+def clean_up(query: Query) -> Steps[None]:
+    """Journals of finished epochs go; records stay as long as Spark keeps its own log, never fewer than three."""
+    finished = yield from read_finished()
+    yield CleanThrough(finished)
+    logged = yield from numbers(OFFSETS)
+    oldest_kept = min([finished - KEPT_AT_LEAST + 1, *logged])
+    for folder in (DECIDED, DONE):
+        for number in (yield from numbers(folder)):
+            if number < oldest_kept:
+                yield Delete(entry(folder, number), "gc.record")
+    for number, run in (yield from prepared_entries()):
+        if number < oldest_kept:
+            yield Delete(prepared_name(number, run), "gc.record")
+    for number in (yield from numbers(RUNS))[:-RUNS_KEPT]:
+        yield Delete(entry(RUNS, number), "gc.record")

@@ -1,0 +1,70 @@
+"""What the protocol tells listeners: for logs, progress lines and counts. No decision depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.core.effects import Happening
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPrepared(Happening):
+    """Every sink of the epoch has pre-committed."""
+
+    epoch: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochDecided(Happening):
+    """One prepared record of the epoch was chosen."""
+
+    epoch: int
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochDone(Happening):
+    """Every sink of the epoch has committed."""
+
+    epoch: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRedone(Happening):
+    """A lost transaction was written again from its journal."""
+
+    epoch: int
+    sink: str
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsAborted(Happening):
+    """Transactions of dead runs were given up; their epoch runs again."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRestored(Happening):
+    """An entry of Spark's log was made equal to the decision."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogSetAside(Happening):
+    """An undecided entry of Spark's log was renamed so that Spark no longer finds it."""
+
+    name: str
+    kept_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueEpochAdded(Happening):
+    """A due no-data epoch that Spark would have forgotten was put into its log."""
+
+    epoch: int
+    watermark_ms: int

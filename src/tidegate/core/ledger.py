@@ -1,0 +1,148 @@
+"""The names of a query's durable records, and how the protocol reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.core.effects import Steps, get, list_names
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import (
+    Decided,
+    FinishedThrough,
+    Prepared,
+    Run,
+    SinkIdentity,
+    Start,
+    decode,
+)
+from tidegate.core.spark_log import parse_commits
+
+START = "ledger/start"
+FINISHED_THROUGH = "ledger/finished_through"
+RUNS = "ledger/runs"
+PREPARED = "ledger/prepared"
+DECIDED = "ledger/decided"
+DONE = "ledger/done"
+OFFSETS = "spark/offsets"
+COMMITS = "spark/commits"
+
+KEPT_AT_LEAST = 3
+"""*decided* and *done* of so many newest epochs are always kept (DESIGN of the protocol, step 7)."""
+RUNS_KEPT = 10
+"""Records of so many newest runs are kept, so that a restart loop stays bounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What the protocol knows of a query. `local_lease`: only one run can be alive, proved by file locks."""
+
+    job: str
+    job_id: str
+    generation: int
+    uid: str
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    max_concurrent: int = 1
+    local_lease: bool = True
+
+    def sink(self, uid: str) -> SinkIdentity:
+        """The identity that transaction names and evidence of one sink are made of."""
+        return SinkIdentity(job=self.job, job_id=self.job_id, generation=self.generation, query=self.uid, sink=uid)
+
+    def __str__(self) -> str:
+        return f"job {self.job}, query {self.uid}, generation {self.generation}"
+
+
+def entry(folder: str, number: int) -> str:
+    """The name of a numbered record."""
+    return f"{folder}/{number}"
+
+
+def prepared_name(epoch: int, run: int) -> str:
+    """`prepared/N.R`."""
+    return f"{PREPARED}/{epoch}.{run}"
+
+
+def numbers(folder: str) -> Steps[list[int]]:
+    """The numbers of a folder's numbered files, ascending; other names are not its entries."""
+    return sorted(int(name) for name in (yield from list_names(folder)) if name.isdigit())
+
+
+def read_start() -> Steps[Start]:
+    """*start*, which is there once the query has been opened."""
+    data = yield from get(START)
+    if data is None:
+        raise TidegateError(
+            Code.RECORD_CORRUPT,
+            expected="the record `start`, written before anything else",
+            found="no such file",
+            where=START,
+            next_step="put the ledger folder back from a copy",
+        )
+    return decode(Start, data, START)
+
+
+def read_finished_through() -> Steps[FinishedThrough | None]:
+    """*finished_through* as it stands; a stalled finisher may have put an older one: see `read_finished`."""
+    data = yield from get(FINISHED_THROUGH)
+    return None if data is None else decode(FinishedThrough, data, FINISHED_THROUGH)
+
+
+def read_finished() -> Steps[int]:
+    """The newest finished epoch: the larger of *finished_through* and the newest *done*, or what *start* says."""
+    record = yield from read_finished_through()
+    done = yield from numbers(DONE)
+    start = yield from read_start()
+    return max([start.first_epoch - 1, *done, *([] if record is None else [record.epoch])])
+
+
+def read_decided(epoch: int) -> Steps[Decided | None]:
+    """*decided/N*, or None."""
+    name = entry(DECIDED, epoch)
+    data = yield from get(name)
+    return None if data is None else decode(Decided, data, name)
+
+
+def read_prepared(epoch: int) -> Steps[list[tuple[bytes, Prepared]]]:
+    """All prepared records of an epoch with their bytes, in the order of their runs."""
+    found: list[tuple[bytes, Prepared]] = []
+    for number, run in sorted((yield from prepared_entries())):
+        if number == epoch:
+            name = prepared_name(epoch, run)
+            data = yield from get(name)
+            if data is not None:
+                found.append((data, decode(Prepared, data, name)))
+    return found
+
+
+def prepared_entries() -> Steps[list[tuple[int, int]]]:
+    """(epoch, run) of every prepared record."""
+    names = yield from list_names(PREPARED)
+    pairs = [name.split(".") for name in names]
+    return [(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and all(p.isdigit() for p in pair)]
+
+
+def newest_committed() -> Steps[int | None]:
+    """The newest readable entry of Spark's commit log: every epoch up to it is decided."""
+    for number in reversed((yield from numbers(COMMITS))):
+        if parse_commits((yield from get(entry(COMMITS, number)))) is not None:
+            return number
+    return None
+
+
+def stop_if_superseded(query: Query, run: Run) -> Steps[None]:
+    """Raise when a newer run of the query exists: two finishers would fence each other for ever."""
+    newest = max((yield from numbers(RUNS)), default=run.run)
+    if newest > run.run:
+        raise superseded(query, run, f"run {newest} exists")
+
+
+def superseded(query: Query, run: Run, found: str) -> TidegateError:
+    """The error with which a run stops that is no longer the newest."""
+    return TidegateError(
+        Code.RUN_SUPERSEDED,
+        expected=f"run {run.run} to be the newest",
+        found=found,
+        where=str(query),
+        next_step="nothing: the newer run goes on with this query",
+    )

@@ -1,0 +1,264 @@
+"""The durable records of a query's ledger and the values they are made of.
+
+A record is one header line and one JSON body:
+
+    tidegate <kind> <format version> sha256:<64 hex digits of the body>
+    {...}
+
+The checksum covers the body, so a torn or altered record is an error that names the file, never a guess; a
+format version above this release's is refused without reading on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeVar
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+
+FORMAT = 1
+"""The format version that this release writes. Every version up to it is read for ever."""
+
+NOTHING_FINISHED = -1
+"""The value of *finished* before the first epoch of a generation that starts at epoch 0."""
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all values: immutable, compared by content, unknown fields refused."""
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+class SinkIdentity(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose sink it is: everything that transaction names and evidence keys are made of."""
+
+    job: str
+    job_id: str
+    generation: int
+    query: str
+    sink: str
+
+
+class Attempt(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One execution of one task of an epoch for one sink; the name of one transaction."""
+
+    sink: SinkIdentity
+    run: int
+    run_token: str
+    epoch: int
+    task: int
+    task_attempt: int
+
+    @property
+    def name(self) -> str:
+        """Unique among all attempts of the sink: `r<run>-<token>-t<task>-a<task attempt>`."""
+        return f"r{self.run}-{self.run_token}-t{self.task}-a{self.task_attempt}"
+
+
+class JournalRef(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the rows of one attempt are kept: a file name below the ledger, and what proves it whole."""
+
+    name: str
+    rows: int
+    size_bytes: int
+    checksum: str
+
+
+class Committable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any other process needs to commit, abort or write again one transaction.
+
+    `digest` is the evidence that the sink's own transaction leaves behind; `handle` belongs to the sink.
+    """
+
+    attempt: Attempt
+    rows: int
+    digest: str
+    handle: dict[str, str] = {}
+    journal: JournalRef | None = None
+
+
+class Outcome(Enum):
+    """The closed set of answers to a commit."""
+
+    COMMITTED = "committed"
+    ALREADY = "already committed"
+    RETRY = "retry later"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+class Answer(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sink's answer for one committable; `detail` says in words what the sink saw."""
+
+    outcome: Outcome
+    detail: str = ""
+
+
+class Evidence(Enum):
+    """What a sink can prove about one committable."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+    OTHER = "other"  # the same epoch with another digest: a second timeline
+
+
+class Position(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest evidence that a sink holds for one sink of one job."""
+
+    job_id: str
+    generation: int
+    epoch: int
+    digest: str
+
+
+# --- records -----------------------------------------------------------------------------------------------
+
+
+class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*start*: what a generation of a query begins with. Epochs below `first_epoch` count as finished."""
+
+    job_id: str
+    generation: int
+    first_epoch: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    positions: dict[str, str] = {}
+
+
+class Run(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*runs/R*: one start of the query, written before anything else."""
+
+    run: int
+    token: str
+    host: str
+    process: int
+    since: str
+
+
+class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows."""
+
+    epoch: int
+    run: int
+    committables: tuple[Committable, ...]
+    start_positions: tuple[str | None, ...] | None
+    offsets: bytes
+    state_ids: str | None
+
+
+class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*decided/N*: the one prepared record that counts, and the bytes of both of Spark's log entries."""
+
+    epoch: int
+    run: int
+    prepared_digest: str
+    offsets: bytes
+    commits: bytes
+
+
+class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*done/N*: every sink of the epoch has committed."""
+
+    epoch: int
+    run: int
+    prepared_digest: str
+
+
+class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest epoch in which a sink wrote something, and the digest it left as evidence."""
+
+    epoch: int
+    digest: str
+
+
+class FinishedThrough(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*finished_through*: the largest epoch up to which every epoch is done."""
+
+    epoch: int
+    sinks: dict[str, SinkProgress] = {}
+
+
+class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*job.json*: the job's own random id and its generation."""
+
+    name: str
+    job_id: str
+    generation: int
+
+
+KINDS: dict[type[Value], str] = {
+    Start: "start",
+    Run: "run",
+    Prepared: "prepared",
+    Decided: "decided",
+    Done: "done",
+    FinishedThrough: "finished-through",
+    JobRecord: "job",
+}
+
+RecordT = TypeVar("RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord)
+
+
+def encode(record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord) -> bytes:
+    """A record as bytes: header line, then the body."""
+    body = msgspec.json.encode(record, order="sorted") + b"\n"
+    return f"tidegate {KINDS[type(record)]} {FORMAT} sha256:{_sha256(body)}\n".encode() + body
+
+
+def decode(kind: type[RecordT], data: bytes, where: str) -> RecordT:
+    """The record in `data`. Torn, altered, unknown or newer bytes raise; `where` names the file in the error."""
+    header, newline, body = data.partition(b"\n")
+    words = header.decode("utf-8", "replace").split(" ")
+    if len(words) != 4 or words[0] != "tidegate" or not words[2].isdigit() or not newline:
+        raise _corrupt(f"a header `tidegate {KINDS[kind]} {FORMAT} sha256:...`", repr(header[:80]), where)
+    if int(words[2]) > FORMAT:
+        raise TidegateError(
+            Code.RECORD_NEWER,
+            expected=f"format version {FORMAT} or older",
+            found=f"format version {words[2]}",
+            where=where,
+            next_step="start this job with the release of tidegate that wrote it, or a newer one",
+        )
+    if words[1] != KINDS[kind]:
+        raise _corrupt(f"a record of kind `{KINDS[kind]}`", f"kind `{words[1]}`", where)
+    if words[3] != f"sha256:{_sha256(body)}":
+        raise _corrupt("a body that fits its checksum", f"{len(body)} bytes that do not", where)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _corrupt(f"the fields of `{KINDS[kind]}`", str(error), where) from None
+
+
+def digest_of(data: bytes) -> str:
+    """The digest by which one record names another one: compared by equality only."""
+    return _sha256(data)
+
+
+def committable_digest(attempt: Attempt, checksum: str) -> str:
+    """The evidence of one transaction: its whole identity and what it wrote."""
+    return _sha256(msgspec.json.encode(attempt, order="sorted") + checksum.encode())
+
+
+def epoch_digest(committables: Iterable[Committable]) -> str:
+    """The evidence of all transactions of one sink in one epoch, whatever their order."""
+    return _sha256("\n".join(sorted(committable.digest for committable in committables)).encode())
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _corrupt(expected: str, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.RECORD_CORRUPT,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step="put the file back from a copy; do not delete it: what it says cannot be guessed",
+    )

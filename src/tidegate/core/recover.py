@@ -1,0 +1,317 @@
+"""Before Spark starts a query: claim a run, decide and finish what is decided, and put Spark's log in order.
+
+`plan_recovery` is a pure function of what was found; `open_run` gathers, carries out, and can be killed at any
+step: a second recovery finds less to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tidegate.core.effects import (
+    AbortOpen,
+    Delete,
+    DiscardFrom,
+    Replace,
+    Steps,
+    Tell,
+    get,
+    introduce,
+    list_open,
+    put_if_absent,
+    read_position,
+    set_aside,
+)
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.finish import clean_up, decide, finish_epoch
+from tidegate.core.happenings import DueEpochAdded, LogRestored, LogSetAside, TransactionsAborted
+from tidegate.core.ledger import (
+    COMMITS,
+    DECIDED,
+    OFFSETS,
+    RUNS,
+    START,
+    Query,
+    entry,
+    newest_committed,
+    numbers,
+    prepared_entries,
+    prepared_name,
+    read_decided,
+    read_finished,
+    read_finished_through,
+    read_start,
+)
+from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
+from tidegate.core.spark_log import goes_back, parse_commits, parse_offsets, with_watermark
+
+
+def open_run(query: Query) -> Steps[Run]:
+    """Open a run of the query: everything decided is finished, nothing undecided is left behind.
+
+    When this returns, Spark may start the query; its first epoch is the newest decided one plus one.
+    """
+    run = yield from _claim_run()
+    yield from _begin_generation(query)
+    newest = yield from _settle_decisions(query)
+    yield from _check_sinks(query, newest)
+    for epoch in range((yield from read_finished()) + 1, newest + 1):
+        yield from finish_epoch(query, run, epoch)
+    yield from _give_up_undecided(query, newest)
+    yield from clean_up(query)
+    yield from _mend_log(query, newest)
+    return run
+
+
+def plan_recovery(found: Found) -> list[Step]:
+    """What must change in Spark's log so that it says what was decided, and nothing else.
+
+    Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
+    one go aside (after a power loss Spark would skip an epoch with a mere warning), so do torn ones and one that
+    goes back. A no-data epoch that is due is added: Spark forgets it at a restart, and with it the last windows.
+    """
+    plan: list[Step] = []
+    for epoch, decided in sorted(found.decided.items()):
+        for folder, right in ((OFFSETS, decided.offsets), (COMMITS, decided.commits)):
+            if found.log[folder].get(epoch) != right:
+                plan.append(Restore(entry(folder, epoch), right))
+    offsets, commits = found.log[OFFSETS], found.log[COMMITS]
+    beyond = {epoch for epoch in offsets if epoch > found.newest + 1}
+    if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1]):
+        beyond.add(found.newest + 1)
+    plan.extend(
+        PutAside(entry(OFFSETS, epoch), torn=parse_offsets(offsets[epoch]) is None)
+        for epoch in sorted(beyond, reverse=True)
+    )
+    plan.extend(
+        PutAside(entry(COMMITS, epoch), torn=True) for epoch in sorted(commits, reverse=True) if epoch > found.newest
+    )
+    newest = found.decided.get(found.newest)
+    if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
+        plan.extend(_due_epoch(newest))
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder."""
+
+    newest: int
+    decided: Mapping[int, Decided]
+    log: Mapping[str, Mapping[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Make an entry equal to the decision."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """Rename an undecided entry. A torn one is looked at again: whoever wrote it may just have finished."""
+
+    name: str
+    torn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddDueEpoch:
+    """Write the offsets entry of a no-data epoch that Spark has forgotten."""
+
+    epoch: int
+    data: bytes
+    watermark_ms: int
+
+
+Step: TypeAlias = Restore | PutAside | AddDueEpoch
+
+
+def _follows(found: Found, following: bytes) -> bool:
+    offsets = parse_offsets(following)
+    newest = found.decided.get(found.newest)
+    before = None if newest is None else parse_offsets(newest.offsets)
+    if offsets is None or before is None:
+        return offsets is not None
+    same_sources = len(before.positions) == len(offsets.positions)
+    return same_sources and not any(map(goes_back, before.positions, offsets.positions))
+
+
+def _due_epoch(newest: Decided) -> list[Step]:
+    commits, offsets = parse_commits(newest.commits), parse_offsets(newest.offsets)
+    if commits is None or offsets is None or commits.next_watermark_ms <= offsets.watermark_ms:
+        return []
+    data = with_watermark(newest.offsets, commits.next_watermark_ms)
+    return [AddDueEpoch(newest.epoch + 1, data, commits.next_watermark_ms)]
+
+
+# --- the steps, in their order -----------------------------------------------------------------------------
+
+
+def _claim_run() -> Steps[Run]:
+    """*runs/R*, before anything else: a number that only grows and a random token."""
+    token, host, process, since = yield from introduce()
+    while True:
+        number = max((yield from numbers(RUNS)), default=0) + 1
+        run = Run(run=number, token=token, host=host, process=process, since=since)
+        if (yield from put_if_absent(entry(RUNS, number), encode(run), "run")):
+            return run
+
+
+def _begin_generation(query: Query) -> Steps[None]:
+    """*start*, once per generation; later starts must name the same sources and sinks in the same order."""
+    mine = Start(
+        job_id=query.job_id,
+        generation=query.generation,
+        first_epoch=0,
+        sources=query.sources,
+        sinks=query.sinks,
+        positions=dict.fromkeys(query.sources, "logged by Spark"),
+    )
+    yield from put_if_absent(START, encode(mine), "start")
+    start = yield from read_start()
+    if (start.job_id, start.generation) != (query.job_id, query.generation):
+        raise TidegateError(
+            Code.JOB_MISMATCH,
+            expected=f"job id {query.job_id}, generation {query.generation}",
+            found=f"job id {start.job_id}, generation {start.generation}",
+            where=f"{query}, {START}",
+            next_step="put the checkpoint folder back from one copy, or name another checkpointing.dir",
+        )
+    for what, now, then in (("sources", query.sources, start.sources), ("sinks", query.sinks, start.sinks)):
+        if now != then:
+            raise TidegateError(
+                Code.SOURCES_CHANGED,
+                expected=f"{what} {', '.join(then)}, in this order",
+                found=f"{what} {', '.join(now)}",
+                where=str(query),
+                next_step=f"put the {what} back as they were, or start under another job name or checkpointing.dir",
+            )
+
+
+def _settle_decisions(query: Query) -> Steps[int]:
+    """Decide every epoch that Spark's log shows; returns the newest decided epoch."""
+    finished = yield from read_finished()
+    committed = yield from newest_committed()
+    decided = yield from numbers(DECIDED)
+    newest = max(finished, *decided, -1 if committed is None else committed)
+    for epoch in range(finished + 1, newest + 1):
+        yield from decide(query, epoch)
+    return newest
+
+
+def _check_sinks(query: Query, newest: int) -> Steps[None]:
+    """Each sink's evidence must fit the ledger before anything is committed into it."""
+    finished = yield from read_finished_through()
+    for sink in query.sinks:
+        error = judge_position(query, sink, (yield from read_position(sink)), finished, newest)
+        if error is not None:
+            raise error
+
+
+def _give_up_undecided(query: Query, newest: int) -> Steps[None]:
+    """What dead runs prepared for undecided epochs: records first, then journals; then what is open is fenced.
+
+    Only where the lease proves that no older run is alive: elsewhere one may still write `commits/N`.
+    """
+    given_up = 0
+    for sink in query.sinks:
+        orphans = tuple((yield from list_open(sink)))
+        if orphans:
+            yield AbortOpen(sink, orphans)
+            given_up += len(orphans)
+    if query.local_lease:
+        for epoch, run in (yield from prepared_entries()):
+            if epoch > newest:
+                yield Delete(prepared_name(epoch, run), "recover.dropped")
+                given_up += 1
+        yield DiscardFrom(newest + 1)
+    if given_up:
+        yield Tell(TransactionsAborted(given_up))
+
+
+def _mend_log(query: Query, newest: int) -> Steps[None]:
+    found = yield from _look_at_log(newest)
+    for step in plan_recovery(found):
+        match step:
+            case Restore(name, data):
+                yield from _write_entry(name, data)
+                yield Tell(LogRestored(name))
+            case PutAside(name, torn):
+                yield from _put_aside(name, torn)
+            case AddDueEpoch(epoch, data, watermark_ms):
+                yield from _write_entry(entry(OFFSETS, epoch), data)
+                yield Tell(DueEpochAdded(epoch, watermark_ms))
+
+
+def _look_at_log(newest: int) -> Steps[Found]:
+    decided: dict[int, Decided] = {}
+    for number in (yield from numbers(DECIDED)):
+        record = yield from read_decided(number)
+        if record is not None:
+            decided[number] = record
+    log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}
+    for folder, entries in log.items():
+        for number in (yield from numbers(folder)):
+            data = yield from get(entry(folder, number))
+            entries[number] = b"" if data is None else data
+    return Found(newest=newest, decided=decided, log=log)
+
+
+def _write_entry(name: str, data: bytes) -> Steps[None]:
+    folder, _, number = name.rpartition("/")
+    yield Delete(f"{folder}/.{number}.crc", "heal.checksum")
+    yield Replace(name, data, "heal.entry")
+
+
+def _put_aside(name: str, torn: bool) -> Steps[None]:
+    kept_as = yield from set_aside(name, "heal.aside")
+    if kept_as is None:
+        return
+    data = yield from get(kept_as)
+    whole = parse_commits(data) if name.startswith(COMMITS) else parse_offsets(data)
+    if torn and data is not None and whole is not None:
+        yield from put_if_absent(name, data, "heal.put_back")
+    else:
+        yield Tell(LogSetAside(name, kept_as))
+
+
+def judge_position(
+    query: Query, sink: str, position: Position | None, finished: FinishedThrough | None, newest: int
+) -> TidegateError | None:
+    """What stands against a start in a sink's evidence: it is of another job, ahead of the ledger, or behind it."""
+    mine = None if finished is None else finished.sinks.get(sink)
+    if position is None:
+        return None if mine is None else _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", "nothing")
+    if position.job_id != query.job_id:
+        return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, f"job id {query.job_id}", f"job id {position.job_id}")
+    at = (position.generation, position.epoch)
+    if at > (query.generation, newest):
+        return _sink_error(
+            query,
+            sink,
+            Code.SINK_AHEAD,
+            f"nothing after epoch {newest} of generation {query.generation}",
+            f"epoch {position.epoch} of generation {position.generation}",
+        )
+    if mine is not None and at < (query.generation, mine.epoch):
+        return _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", f"epoch {position.epoch}")
+    if mine is not None and at == (query.generation, mine.epoch) and position.digest != mine.digest:
+        return _sink_error(query, sink, Code.SECOND_TIMELINE, f"digest {mine.digest}", f"digest {position.digest}")
+    return None
+
+
+_CHOICES = (
+    "put the checkpoint folder and the sink back as they were together; or start under another job name into"
+    " another target"
+)
+
+
+def _sink_error(query: Query, sink: str, code: Code, expected: str, found: str) -> TidegateError:
+    return TidegateError(
+        code, expected=expected, found=found, where=f"{query}, evidence in sink {sink}", next_step=_CHOICES
+    )

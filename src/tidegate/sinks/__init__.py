@@ -1,0 +1,1 @@
+"""Sinks: one file per way to be exactly-once."""

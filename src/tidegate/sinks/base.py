@@ -1,0 +1,174 @@
+"""The contract between a sink and the protocol: two phases, as in Flink's `TwoPhaseCommittingSink`.
+
+In a task:    begin(attempt) -> transaction; transaction.write(batch)...; transaction.pre_commit() -> committable
+On a driver:  commit(committables), after the epoch is decided; and what recovery asks.
+
+A sink object is pickled to the tasks: what it holds must be settings only, never a connection.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import (
+    Answer,
+    Attempt,
+    Committable,
+    Evidence,
+    JournalRef,
+    Outcome,
+    Position,
+    SinkIdentity,
+)
+
+
+class JournalKeeper(Enum):
+    """Who keeps the rows of an epoch until it is done."""
+
+    STAGE = "the sink's own stage is durable and readable: it is the journal"
+    LEDGER = "the rows are kept in the checkpoint's ledger beside the transaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPlan:
+    """What a sink is told on the driver before a query starts.
+
+    `schema` is that of the rows the sink will get; `mode` Spark's output mode (append, update, complete);
+    `local_master` whether every task runs on this machine; `read_journal` opens the rows of a journal file.
+    """
+
+    identity: SinkIdentity
+    schema: pa.Schema
+    mode: str
+    local_master: bool
+    read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]]
+
+
+class Transaction(ABC):
+    """The transaction of one attempt. Used by one task, in one thread, once."""
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of `batch` (the sink's columns, at least one row). Nothing becomes visible."""
+
+    @abstractmethod
+    def pre_commit(self) -> Committable | None:
+        """Make everything durable, the evidence included, and still nothing visible.
+
+        Returns what any other process needs to commit, or None when no row came. A process may die at any time
+        after this; only `commit` decides.
+        """
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Give the transaction up after a failure inside the task; may be called after a failed `pre_commit`."""
+
+
+class TwoPhaseSink(ABC):
+    """A sink that prepares in the tasks and becomes visible only through `commit`.
+
+    Every driver-side call may come again after a crash, any number of times, from another process.
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
+    prepared_rows_have_their_place: ClassVar[bool] = False
+    """True where prepared rows already stand in the target's order (Kafka): then max_concurrent is 1."""
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+
+    # --- before a query starts -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        """Everything that stands against a start, all at once. Creates and changes nothing."""
+
+    @abstractmethod
+    def open(self, plan: SinkPlan) -> None:
+        """Create what is missing in the target (table, folder, evidence table); idempotent."""
+
+    @abstractmethod
+    def position(self, identity: SinkIdentity) -> Position | None:
+        """The newest evidence in the target for this (job name, query, sink), of whatever job id and generation.
+
+        Compared at start with the ledger: ahead, behind or of another job is refused. None when there is none.
+        """
+
+    # --- in a task -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def begin(self, attempt: Attempt) -> Transaction:
+        """Open the transaction named `attempt.name`. Fences an older transaction of the same attempt."""
+
+    # --- the commit phase, on a driver ---------------------------------------------------------------------
+
+    @abstractmethod
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        """Make one epoch's prepared transactions visible; one answer per committable, in order.
+
+        `committables` are all of one epoch and this sink, in the order of their tasks. Idempotent: what is
+        committed already answers ALREADY. Returns only when what it reports survives a power loss.
+        """
+
+    @abstractmethod
+    def evidence(self, committable: Committable) -> Evidence:
+        """What the target itself proves about this committable; by equality of digests."""
+
+    def fence(self, committable: Committable) -> None:
+        """Make sure that nobody else can still commit or write this transaction. Nothing to do where commit is
+        atomic with its evidence."""
+
+    def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
+        """Write a lost transaction again from its journal, under its own name, and commit it.
+
+        The default begins the attempt again (which fences an older transaction of it), looks at the evidence,
+        writes, pre-commits and commits.
+        """
+        transaction = self.begin(committable.attempt)
+        if self.evidence(committable) is Evidence.PRESENT:
+            transaction.abort()
+            return _already("the evidence came while the transaction was fenced")
+        for batch in batches:
+            transaction.write(batch)
+        again = transaction.pre_commit()
+        if again is None or again.digest != committable.digest:
+            return _unlike(committable, again)
+        return self.commit([again])[0]
+
+    # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def pending(self, identity: SinkIdentity) -> Sequence[Attempt]:
+        """The transactions open in the target under exactly this identity (parsed, never by prefix)."""
+        return ()
+
+    def abort(self, attempts: Sequence[Attempt]) -> None:
+        """Abort open transactions by fencing; unknown ones are no error. Never deletes a journal."""
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        """Remove what is staged for epochs at or below `finished_through`. Idempotent."""
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
+        """Remove what dead runs staged for the undecided epochs from `from_epoch` on. Idempotent.
+
+        Called only while a lease proves that no other run is alive, and only after the prepared records of those
+        epochs are gone.
+        """
+
+
+def _already(detail: str) -> Answer:
+    return Answer(outcome=Outcome.ALREADY, detail=detail)
+
+
+def _unlike(committable: Committable, again: Committable | None) -> Answer:
+    found = "no rows" if again is None else f"digest {again.digest[:12]}"
+    return Answer(
+        outcome=Outcome.UNKNOWN,
+        detail=f"the journal gave {found}, the committable has digest {committable.digest[:12]}",
+    )

@@ -1,5 +1,52 @@
 """Exactly-once sinks, checkpoints and savepoints for PySpark Structured Streaming."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.core.errors import TidegateError
+    from tidegate.sinks.base import TwoPhaseSink
+    from tidegate.sinks.files import FileSink
+    from tidegate.sinks.printing import PrintSink
+    from tidegate.sinks.sqlite import SQLiteSink
+    from tidegate.spark.handle import JobHandle, JobStatus
+    from tidegate.spark.job import Job
+    from tidegate.spark.sources import FileSource, RateSource, SparkSource
 
 __version__ = version("tidegate")
+
+__all__ = [
+    "FileSink",
+    "FileSource",
+    "Job",
+    "JobHandle",
+    "JobStatus",
+    "PrintSink",
+    "RateSource",
+    "SQLiteSink",
+    "SparkSource",
+    "TidegateError",
+    "TwoPhaseSink",
+]
+
+_HOMES = {
+    "FileSink": "tidegate.sinks.files",
+    "FileSource": "tidegate.spark.sources",
+    "Job": "tidegate.spark.job",
+    "JobHandle": "tidegate.spark.handle",
+    "JobStatus": "tidegate.spark.handle",
+    "PrintSink": "tidegate.sinks.printing",
+    "RateSource": "tidegate.spark.sources",
+    "SQLiteSink": "tidegate.sinks.sqlite",
+    "SparkSource": "tidegate.spark.sources",
+    "TidegateError": "tidegate.core.errors",
+    "TwoPhaseSink": "tidegate.sinks.base",
+}
+"""Where each public name lives: loaded when first used, so that the command never imports pyspark."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

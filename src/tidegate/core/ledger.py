@@ -34,7 +34,11 @@ RUNS_KEPT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What the protocol knows of a query. `local_lease`: only one run can be alive, proved by file locks."""
+    """What the protocol knows of a query.
+
+    `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
+    evidence over a restart (a console).
+    """
 
     job: str
     job_id: str
@@ -42,6 +46,7 @@ class Query:
     uid: str
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
+    forgetful: frozenset[str] = frozenset()
     max_concurrent: int = 1
     local_lease: bool = True
 

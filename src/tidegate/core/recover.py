@@ -43,6 +43,7 @@ from tidegate.core.ledger import (
     read_finished,
     read_finished_through,
     read_start,
+    stop_if_superseded,
 )
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
 from tidegate.core.spark_log import goes_back, parse_commits, parse_offsets, with_watermark
@@ -63,6 +64,18 @@ def open_run(query: Query) -> Steps[Run]:
     yield from clean_up(query)
     yield from _mend_log(query, newest)
     return run
+
+
+def close_run(query: Query, run: Run) -> Steps[bool]:
+    """End a run whose stream thread and finisher have ended: give up what is undecided.
+
+    Returns whether a no-data epoch is due: the next start runs it before any new row, a bounded job right away.
+    """
+    yield from stop_if_superseded(query, run)
+    newest = yield from read_finished()
+    yield from _give_up_undecided(query, newest)
+    decided = yield from read_decided(newest)
+    return decided is not None and bool(_due_epoch(decided))
 
 
 def plan_recovery(found: Found) -> list[Step]:
@@ -207,7 +220,7 @@ def _settle_decisions(query: Query) -> Steps[int]:
 def _check_sinks(query: Query, newest: int) -> Steps[None]:
     """Each sink's evidence must fit the ledger before anything is committed into it."""
     finished = yield from read_finished_through()
-    for sink in query.sinks:
+    for sink in (each for each in query.sinks if each not in query.forgetful):
         error = judge_position(query, sink, (yield from read_position(sink)), finished, newest)
         if error is not None:
             raise error

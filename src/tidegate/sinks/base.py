@@ -3,7 +3,8 @@
 In a task:    begin(attempt) -> transaction; transaction.write(batch)...; transaction.pre_commit() -> committable
 On a driver:  commit(committables), after the epoch is decided; and what recovery asks.
 
-A sink object is pickled to the tasks: what it holds must be settings only, never a connection.
+A sink object is pickled to the tasks: what it holds must be settings only, never a connection. What only the driver
+can use (`select`, `where`: Spark's Column does not pickle) is left out on the way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -68,7 +69,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Give the transaction up after a failure inside the task; may be called after a failed `pre_commit`."""
+        """Give the transaction up after a failure inside the task, before or after `pre_commit`.
+
+        Only while its committable has been given to nobody. Never raises for what is gone already.
+        """
 
 
 class TwoPhaseSink(ABC):
@@ -80,9 +84,33 @@ class TwoPhaseSink(ABC):
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     prepared_rows_have_their_place: ClassVar[bool] = False
     """True where prepared rows already stand in the target's order (Kafka): then max_concurrent is 1."""
+    remembers: ClassVar[bool] = True
+    """False where the target keeps no evidence over a restart (a console): `position` is then always None, and
+    that says nothing about what was committed."""
 
-    def __init__(self, uid: str) -> None:
+    def __init__(
+        self, uid: str, *, select: Sequence[object] | None = None, where: object = None, delivery: str | None = None
+    ) -> None:
+        """`select`: the columns of this sink, as names or Column expressions; `where`: a Column that chooses rows.
+
+        `delivery` overrides the job's mode for this sink; only "exactly-once" exists so far.
+        """
+        if delivery not in (None, "exactly-once"):
+            raise TidegateError(
+                Code.OPTION_UNKNOWN,
+                expected='delivery="exactly-once", or none',
+                found=f"delivery={delivery!r}",
+                where=f"sink {uid!r}",
+                next_step="leave `delivery` out",
+            )
         self.uid = uid
+        self.select = select
+        self.where = where
+        self.delivery = delivery
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to the tasks: the settings without Spark's expressions."""
+        return {**self.__dict__, "select": None, "where": None}
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -96,9 +124,10 @@ class TwoPhaseSink(ABC):
 
     @abstractmethod
     def position(self, identity: SinkIdentity) -> Position | None:
-        """The newest evidence in the target for this (job name, query, sink), of whatever job id and generation.
+        """The newest evidence in the target for this (job name, query, sink), of whatever job id.
 
-        Compared at start with the ledger: ahead, behind or of another job is refused. None when there is none.
+        Newest: the highest generation, in it the highest epoch. `digest` is that epoch's `epoch_digest`. Compared
+        at start with the ledger: ahead, behind or of another job is refused. None when there is none.
         """
 
     # --- in a task -----------------------------------------------------------------------------------------
@@ -113,8 +142,10 @@ class TwoPhaseSink(ABC):
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         """Make one epoch's prepared transactions visible; one answer per committable, in order.
 
-        `committables` are all of one epoch and this sink, in the order of their tasks. Idempotent: what is
-        committed already answers ALREADY. Returns only when what it reports survives a power loss.
+        `committables` are all that the epoch has for this sink, in any order of tasks; never a part of them.
+        Idempotent: what is committed already answers ALREADY. Returns only when what it reports survives a power
+        loss, also when another process committed it and died. A second timeline (`Evidence.OTHER`) and an epoch
+        below one that is already committed answer UNKNOWN, and nothing becomes visible.
         """
 
     @abstractmethod
@@ -128,8 +159,9 @@ class TwoPhaseSink(ABC):
     def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
         """Write a lost transaction again from its journal, under its own name, and commit it.
 
-        The default begins the attempt again (which fences an older transaction of it), looks at the evidence,
-        writes, pre-commits and commits.
+        Only for `JournalKeeper.LEDGER`: where the stage was the journal there is nothing to write again. The
+        default begins the attempt again (which fences an older transaction of it), looks at the evidence, writes,
+        pre-commits and commits this committable alone.
         """
         transaction = self.begin(committable.attempt)
         if self.evidence(committable) is Evidence.PRESENT:

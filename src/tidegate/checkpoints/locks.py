@@ -1,0 +1,191 @@
+"""The Python half of the local lease: one file lock, held for life, and who holds it.
+
+The other half is a lock that the driver's JVM takes on `jvm.lock`. Only when both are free has the old run ended.
+
+A POSIX file lock belongs to the process, not to the descriptor: closing ANY descriptor of the file drops it, and a
+second lock of the same process is granted. So `driver.lock` is opened once per process, and a table here refuses a
+second start. A forked child inherits the table but not the lock, so entries carry the process that made them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from tidegate.checkpoints.durable import Trust, ensure_folder
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import Code, TidegateError
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds the lock of a job, or held it last."""
+
+    job: str
+    host: str
+    process: int
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}, since {self.since}"
+
+
+class DriverLock:
+    """The right of this process to drive one job; until `release`, or until the process ends, however it ends."""
+
+    def __init__(self, folder: Path, descriptor: int, holder: Holder, predecessor: Holder | None) -> None:
+        self.holder = holder
+        self.predecessor = predecessor
+        self._folder = folder
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock up; the second time, and in a forked child, nothing. `holder.json` stays: it names the last."""
+        with _table_lock:
+            key = next((key for key, lock in _table.items() if lock is self), None)
+            if key is not None and self.holder.process == os.getpid():
+                del _table[key]
+                os.close(self._descriptor)
+
+    def __enter__(self) -> DriverLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def acquire(job_folder: str | Path, job: str) -> DriverLock:
+    """Take the lock of `job`, whose folder is made if missing. Raises DRIVER_ALIVE, naming the holder."""
+    folder = Path(job_folder).absolute()
+    path = folder / _DRIVER_LOCK
+    with _table_lock, Trust().over(path, "lock a file"):
+        ensure_folder(path.parent)
+        ours = _held_here(path)
+        if ours is not None:
+            raise _driver_alive(job, f"{ours.holder}: this same process", path)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        predecessor = read_holder(folder)
+        try:
+            if not _try_lock(descriptor):
+                raise _driver_alive(job, str(predecessor or "a process that left no name"), path)
+            holder = _this_process(job)
+            LocalStorage(folder).replace(_HOLDER, msgspec.json.encode(holder))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        lock = DriverLock(folder, descriptor, holder, predecessor)
+        _table[_identity(descriptor)] = lock
+        return lock
+
+
+def read_holder(job_folder: str | Path) -> Holder | None:
+    """Who holds the lock of the job in `job_folder`, or held it last; None when nobody ever did, or it is unreadable.
+
+    It only names somebody in a message: whether the lock is held, the lock itself tells.
+    """
+    data = LocalStorage(job_folder).read(_HOLDER)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Holder)
+    except msgspec.DecodeError:
+        return None
+
+
+def jvm_lock_is_free(job_folder: str | Path) -> bool:
+    """Whether no JVM holds `jvm.lock`.
+
+    Call it only while holding the DriverLock: it tries the lock itself, so two callers at once would see each
+    other. Safe beside a JVM of our own: this process's Python never holds that lock, so closing drops nothing.
+    """
+    path = Path(job_folder) / JVM_LOCK
+    with Trust().over(path, "try a lock"):
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            return _try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def wait_for_jvm_lock(job_folder: str | Path, timeout_seconds: float) -> None:
+    """Wait until no JVM holds `jvm.lock`: it outlives its killed Python by 0.5 to 2.4 s. Hold the DriverLock.
+
+    Raises DRIVER_ALIVE at the timeout, naming the process that had the DriverLock before.
+    """
+    end = time.monotonic() + timeout_seconds
+    while not jvm_lock_is_free(job_folder):
+        if time.monotonic() >= end:
+            raise _jvm_alive(Path(job_folder).absolute(), timeout_seconds)
+        time.sleep(_POLL_SECONDS)
+
+
+JVM_LOCK = "locks/jvm.lock"
+_DRIVER_LOCK = "locks/driver.lock"
+_HOLDER = "locks/holder.json"
+_POLL_SECONDS = 0.05
+
+_table: dict[tuple[int, int], DriverLock] = {}
+"""The locks of this process by device and inode of their files: a folder may have several names."""
+
+_table_lock = threading.Lock()
+
+
+def _held_here(path: Path) -> DriverLock | None:
+    """The lock that this process holds on `path`; found without opening the file."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    lock = _table.get((status.st_dev, status.st_ino))
+    return lock if lock is not None and lock.holder.process == os.getpid() else None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, as POSIX leaves it to the system
+        return False
+    return True
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _this_process(job: str) -> Holder:
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return Holder(job=job, host=socket.gethostname(), process=os.getpid(), since=now)
+
+
+def _driver_alive(job: str, holder: str, path: Path) -> TidegateError:
+    return TidegateError(
+        Code.DRIVER_ALIVE,
+        expected=f"no other driver of job `{job}`",
+        found=holder,
+        where=str(path),
+        next_step=f"wait until it has ended, or end it (`tidegate stop {job}`), then start again",
+    )
+
+
+def _jvm_alive(folder: Path, waited_seconds: float) -> TidegateError:
+    with _table_lock:
+        ours = _held_here(folder / _DRIVER_LOCK)
+    holder = ours.predecessor if ours is not None else read_holder(folder)
+    return TidegateError(
+        Code.DRIVER_ALIVE,
+        expected=f"the JVM of the last driver to end within {waited_seconds:g} s",
+        found=f"it still holds its lock; its driver was {holder or 'a process that left no name'}",
+        where=str(folder / JVM_LOCK),
+        next_step="end that JVM (the `java` process that it started), then start again",
+    )

@@ -1,0 +1,238 @@
+"""The storage port, and the local disk behind it: records appear whole or not at all, and stay."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from tidegate.checkpoints.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
+from tidegate.core.errors import Code, TidegateError
+
+Names: TypeAlias = list[str]
+
+
+class Storage(Protocol):
+    """Where the durable records of a job are kept. Names are relative, with `/` between folders.
+
+    What a put wrote, and what `read` and `list` gave out, survives a power loss: whoever obeys a record that
+    another process left behind must not lose it again.
+    """
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        """Create `name` with `data`, whole or not at all, durable at return. True when this call created it.
+
+        Of two calls at once exactly one creates. On False the content that stands there is untouched and durable.
+        """
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Give `name` the content `data`, at once and durably; a reader sees the old content or the new one."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of `name`, None when it is absent."""
+        ...
+
+    def list(self, folder: str) -> Names:
+        """The names of the files directly in `folder`, sorted, without temporary files. [] when it is absent."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove `name`; no error when it is absent. Not durable: after a power loss the file may be back."""
+        ...
+
+    def set_aside(self, name: str) -> str | None:
+        """Rename `name` to a free `.aside-<name>-<n>` in its folder, durably, and give the new name.
+
+        None when the file was gone. Spark takes only names that are numbers for log entries, so never this one.
+        """
+        ...
+
+
+class LocalStorage:
+    """`Storage` on a local disk. Threads and processes may share a folder.
+
+    Raises TidegateError STORAGE_FULL or STORAGE_UNUSABLE for whatever the disk answers.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root).absolute()
+        self._trust = Trust()
+        self._clean: dict[Path, tuple[int, int]] = {}
+
+    def path(self, name: str) -> Path:
+        """Where `name` lies. Names that leave the root are refused."""
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"not a name below the storage's root: {name!r}")
+        return self._root / name
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        target = self.path(name)
+        with self._trust.over(target, "create a file"):
+            ensure_folder(target.parent)
+            with _temporary_file(target, data) as temporary:
+                created = _link(temporary, target)
+            sync_folder(target.parent)  # also on False: the other one may have been killed before its sync
+        return created
+
+    def replace(self, name: str, data: bytes) -> None:
+        target = self.path(name)
+        with self._trust.over(target, "replace a file"):
+            ensure_folder(target.parent)
+            with _temporary_file(target, data) as temporary:
+                os.replace(temporary, target)
+            sync_folder(target.parent)
+
+    def read(self, name: str) -> bytes | None:
+        target = self.path(name)
+        with self._trust.over(target, "read a file"):
+            try:
+                data = target.read_bytes()
+            except FileNotFoundError:
+                return None
+            self._settle(target.parent)
+        return data
+
+    def list(self, folder: str) -> Names:
+        path = self.path(folder)
+        with self._trust.over(path, "list a folder"):
+            try:
+                with os.scandir(path) as entries:
+                    names = [entry.name for entry in entries if entry.is_file() and not _is_temporary(entry.name)]
+                self._settle(path)
+            except FileNotFoundError:
+                return []
+        return sorted(names)
+
+    def delete(self, name: str) -> None:
+        target = self.path(name)
+        with self._trust.over(target, "remove a file"):
+            target.unlink(missing_ok=True)
+
+    def set_aside(self, name: str) -> str | None:
+        target = self.path(name)
+        with self._trust.over(target, "set a file aside"):
+            if not target.exists():
+                return None
+            aside = _reserve_aside(target)
+            try:
+                os.rename(target, aside)
+            except FileNotFoundError:
+                aside.unlink()
+                return None
+            sync_folder(target.parent)
+        return str(Path(name).with_name(aside.name))
+
+    def remove_leftovers(self, folder: str) -> None:
+        """Remove the temporary files that killed processes left in `folder`.
+
+        Only while the lease proves that nobody else writes there.
+        """
+        path = self.path(folder)
+        with self._trust.over(path, "clean a folder"), suppress(FileNotFoundError):
+            for name in os.listdir(path):
+                if _is_temporary(name):
+                    (path / name).unlink(missing_ok=True)
+
+    def _settle(self, folder: Path) -> None:
+        """Make the names that were just seen in `folder` durable; nothing to do while the folder is unchanged."""
+        status = os.stat(folder)
+        mark = (status.st_ino, status.st_mtime_ns)
+        if self._clean.get(folder) == mark:
+            return
+        now = time.time_ns()
+        sync_folder(folder)
+        if is_clearly_older(status.st_mtime_ns, now):
+            self._clean[folder] = mark
+
+
+def check_folder(folder: str | Path) -> TidegateError | None:
+    """Try everything that `Storage` promises in `folder` (made if missing) on a scratch file; None when it works."""
+    storage = LocalStorage(folder)
+    name = f".check-{secrets.token_hex(4)}"
+    try:
+        for what, attempt, wanted in _trials(storage, name):
+            found = attempt()
+            if found != wanted:
+                return _broken_promise(what, wanted, found, storage.path(name))
+    except TidegateError as error:
+        return error
+    return None
+
+
+_TEMPORARY_SUFFIX = ".tidegate.tmp"
+
+
+@contextmanager
+def _temporary_file(target: Path, data: bytes) -> Generator[Path, None, None]:
+    """A synced file with `data` beside `target`, removed at the end (unless it was renamed)."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY_SUFFIX}")
+    try:
+        _write_synced(temporary, data)
+        yield temporary
+    finally:
+        with suppress(OSError):  # a leftover is hidden, and must not cover the error that left it
+            temporary.unlink(missing_ok=True)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _link(temporary: Path, target: Path) -> bool:
+    """Give the finished file its name unless the name is taken: the one atomic step of a put-if-absent."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_TEMPORARY_SUFFIX)
+
+
+def _reserve_aside(target: Path) -> Path:
+    """A free name, made ours by creating it: a rename would silently replace a file set aside by another."""
+    number = 0
+    while True:
+        aside = target.with_name(f".aside-{target.name}-{number}")
+        try:
+            os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            number += 1
+        else:
+            return aside
+
+
+def _trials(storage: LocalStorage, name: str) -> Iterator[tuple[str, Callable[[], object], object]]:
+    yield "a first put", lambda: storage.put_if_absent(name, b"first"), True
+    yield "a second put of the same name", lambda: storage.put_if_absent(name, b"second"), False
+    yield "reading what was put", lambda: storage.read(name), b"first"
+    yield "replacing it", lambda: storage.replace(name, b"third"), None
+    yield "reading what replaced it", lambda: storage.read(name), b"third"
+    yield "finding it in the list", lambda: name in storage.list(""), True
+    yield "deleting it", lambda: storage.delete(name), None
+    yield "reading what was deleted", lambda: storage.read(name), None
+
+
+def _broken_promise(what: str, wanted: object, found: object, where: Path) -> TidegateError:
+    return TidegateError(
+        Code.STORAGE_UNUSABLE,
+        expected=f"{what} gives {wanted!r}",
+        found=repr(found),
+        where=str(where),
+        next_step="choose a folder on a local file system with hard links (checkpointing.dir)",
+    )

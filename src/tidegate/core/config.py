@@ -1,0 +1,262 @@
+"""The settings of a job: one table, and three places that may set them.
+
+In rising order, over the defaults: the program (`Job("name", checkpointing_interval="1s")`), the environment
+(`TIDEGATE_CHECKPOINTING_INTERVAL=1s`), and `-D checkpointing.interval=1s`. In names `.`, `-` and `_` are the same,
+and so are capital and small letters; Flink's own keys are known.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, Generic, TypeVar, cast
+
+from tidegate.core.errors import Code, TidegateError, raise_all
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[ValueT]):
+    """What values a setting takes: in words, and how they are read. `read` raises ValueError for what does not fit.
+
+    `unit_of_flink`: what a bare number counts under Flink's own key, where that differs from here.
+    """
+
+    expected: str
+    read: Callable[[object], ValueT]
+    unit_of_flink: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[ValueT]):
+    """One setting: its name, kind, default (as a user would write it), meaning, and Flink's keys for it."""
+
+    name: str
+    kind: Kind[ValueT]
+    default: str
+    meaning: str
+    flink: tuple[str, ...] = ()
+
+
+class Place(Enum):
+    """Where a value came from, in rising order."""
+
+    CODE = "program"
+    ENVIRONMENT = "environment"
+    OVERRIDE = "-D"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place that set a value, and the name it used there."""
+
+    place: Place
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.place.value}: {self.name}"
+
+
+# --- kinds of values ---------------------------------------------------------------------------------------
+
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]*)")
+_BARE_NUMBER = re.compile(r"\d*[1-9]\d*(\.\d+)?|0\.\d*[1-9]\d*")
+
+
+def _seconds(value: object) -> float:
+    """A duration in seconds: `500ms`, `1s`, `10min`, `2h`, `1d`, or a number of seconds."""
+    match value:
+        case bool():
+            raise ValueError
+        case int() | float():
+            seconds = float(value)
+        case str():
+            written = _DURATION.fullmatch(value.strip())
+            if written is None or written[2] not in {"", *_UNIT_SECONDS}:
+                raise ValueError
+            seconds = float(written[1]) * _UNIT_SECONDS.get(written[2], 1.0)
+        case _:
+            raise ValueError
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError
+    return seconds
+
+
+def _local_folder(value: object) -> str:
+    """A path as text; `file:///path` loses its scheme, any other scheme is refused."""
+    text = value if isinstance(value, str) else _path_text(value)
+    path = text.removeprefix("file://") if text.startswith("file:///") else text
+    if not path.strip() or "\0" in path or "://" in path:
+        raise ValueError
+    return path
+
+
+def _path_text(value: object) -> str:
+    """The text of a path object, told by its method: nothing here may import a module that does I/O."""
+    text = getattr(value, "__fspath__", lambda: None)()
+    if not isinstance(text, str):
+        raise ValueError
+    return text
+
+
+DURATION = Kind("a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, "milliseconds")
+LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
+
+
+# --- the settings ------------------------------------------------------------------------------------------
+
+
+def _setting(name: str, kind: Kind[ValueT], default: str, meaning: str, flink: tuple[str, ...] = ()) -> ValueT:
+    entry = Setting(name, kind, default, meaning, flink)
+    return cast("ValueT", field(default=kind.read(default), metadata={_ENTRY: entry}))
+
+
+_ENTRY = "setting"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The value of every setting, and where it came from; each attribute is an entry of the table."""
+
+    checkpointing_dir: str = _setting(
+        "checkpointing.dir",
+        LOCAL_FOLDER,
+        "./.tidegate",
+        "where a job keeps everything durable, in a folder of its own name; so the same program can be run twice",
+        flink=("execution.checkpointing.dir", "state.checkpoints.dir"),
+    )
+    checkpointing_interval: float = _setting(
+        "checkpointing.interval",
+        DURATION,
+        "10s",
+        "least time between the starts of two epochs; 0: as fast as possible",
+        flink=("execution.checkpointing.interval",),
+    )
+    origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
+    """By name of a setting, who set it; what is not in here has its default."""
+
+    @classmethod
+    def load(
+        cls, code: Mapping[str, object], environment: Mapping[str, str], overrides: Sequence[str] = ()
+    ) -> Settings:
+        """Read all places. `overrides` are texts `key=value`; of two for one setting the later wins.
+
+        Raises one error that lists every unknown name (SETTING_UNKNOWN) and every bad value (SETTING_VALUE).
+        """
+        values: dict[str, Any] = {}
+        origins: dict[str, Origin] = {}
+        violations = [
+            error
+            for origin, raw in _given(code, environment, overrides)
+            if (error := _take(values, origins, origin, raw)) is not None
+        ]
+        raise_all(violations, "the settings of the job")
+        return cls(**values, origins=origins)
+
+
+SETTINGS: Mapping[str, Setting[Any]] = {
+    each.name: each.metadata[_ENTRY] for each in fields(Settings) if _ENTRY in each.metadata
+}
+"""The table: every setting there is, by its attribute."""
+
+NOT_SETTINGS = frozenset({"TIDEGATE_TESTING", "TIDEGATE_FAILPOINTS"})
+"""The variables of the environment that begin like a setting and are none."""
+
+
+# --- reading the places ------------------------------------------------------------------------------------
+
+
+_ENVIRONMENT_PREFIX = "TIDEGATE_"
+
+
+def _folded(name: str) -> str:
+    """A name with everything made equal that counts as equal."""
+    return re.sub(r"[.-]", "_", name.strip().lower())
+
+
+_ATTRIBUTES: dict[str, str] = {
+    _folded(name): attribute for attribute, setting in SETTINGS.items() for name in (setting.name, *setting.flink)
+}
+
+
+def _given(
+    code: Mapping[str, object], environment: Mapping[str, str], overrides: Sequence[str]
+) -> Iterator[tuple[Origin, object]]:
+    """Everything that was set, the strongest place last."""
+    for name, value in code.items():
+        yield Origin(Place.CODE, name), value
+    for name, value in environment.items():
+        if name.startswith(_ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
+            yield Origin(Place.ENVIRONMENT, name), value
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        yield Origin(Place.OVERRIDE, name), value if equals else None
+
+
+def _take(values: dict[str, Any], origins: dict[str, Origin], origin: Origin, raw: object) -> TidegateError | None:
+    """Set one value, or say what stands against it."""
+    key = origin.name.removeprefix(_ENVIRONMENT_PREFIX) if origin.place is Place.ENVIRONMENT else origin.name
+    attribute = _ATTRIBUTES.get(_folded(key))
+    if attribute is None:
+        return _unknown(origin, key)
+    setting = SETTINGS[attribute]
+    before = origins.get(setting.name)
+    if before is not None and before.place is origin.place is not Place.OVERRIDE:
+        return _given_twice(setting, before, origin)
+    origins[setting.name] = origin
+    try:
+        values[attribute] = _value(setting, origin, key, raw)
+    except TidegateError as error:
+        return error
+    return None
+
+
+def _value(setting: Setting[Any], origin: Origin, key: str, raw: object) -> object:
+    if raw is None and origin.place is Place.OVERRIDE:
+        raise _bad_value(setting, origin, "no `=value` after the name")
+    if setting.kind.unit_of_flink and _folded(key) != _folded(setting.name) and _BARE_NUMBER.fullmatch(str(raw)):
+        counted = f"{raw}: a bare number, which Flink counts in {setting.kind.unit_of_flink}"
+        raise _bad_value(setting, origin, counted, "write the unit")
+    try:
+        return setting.kind.read(raw)
+    except ValueError:
+        raise _bad_value(setting, origin, repr(raw)) from None
+
+
+def _unknown(origin: Origin, key: str) -> TidegateError:
+    near = get_close_matches(_folded(key), _ATTRIBUTES, n=1)
+    known = ", ".join(setting.name for setting in SETTINGS.values())
+    return TidegateError(
+        Code.SETTING_UNKNOWN,
+        expected=f"one of {known}",
+        found=key,
+        where=str(origin),
+        next_step=f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else "leave it out",
+    )
+
+
+def _bad_value(setting: Setting[Any], origin: Origin, found: str, next_step: str = "mend the value") -> TidegateError:
+    return TidegateError(
+        Code.SETTING_VALUE,
+        expected=f"{setting.name} = {setting.kind.expected}",
+        found=found,
+        where=str(origin),
+        next_step=next_step,
+    )
+
+
+def _given_twice(setting: Setting[Any], first: Origin, second: Origin) -> TidegateError:
+    return TidegateError(
+        Code.SETTING_VALUE,
+        expected=f"one value for {setting.name} in one place",
+        found=f"{first.name} and {second.name}",
+        where=str(second),
+        next_step="leave one of them out",
+    )

@@ -1,0 +1,269 @@
+"""The SQLite sink: each task stages its rows in a file of its own; one transaction in the target takes them all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import (
+    Answer,
+    Attempt,
+    Committable,
+    Evidence,
+    Outcome,
+    Position,
+    SinkIdentity,
+)
+from tidegate.sinks.arrow import fields_of
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.sqlite_check import violations_of
+from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record
+from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions, uri
+from tidegate.sinks.sqlite_values import affinity_of
+from tidegate.sinks.staging import Seal, Stage, make_folder, sync_file, sync_folder
+from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+
+BUSY_TIMEOUT_SECONDS = 5.0
+"""How long one commit waits for the write lock before it answers RETRY."""
+
+_Answers = list[Answer]
+
+
+class SQLiteSink(TwoPhaseSink):
+    """Rows into one table of a SQLite database, exactly once.
+
+    Without `key` rows are appended; with `key` a row replaces the one that has the same values in these columns (the
+    last one wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE
+    transaction, together with its row in the table `_tidegate_ledger`, which is the evidence. Values: see
+    `tidegate.sinks.sqlite_values`. The database's journal mode is left as it is.
+
+    Rows are staged in `<path>.tidegate/`, on the same disk. Only for sessions whose tasks run on this machine.
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+
+    def __init__(
+        self,
+        uid: str,
+        path: str | os.PathLike[str],
+        *,
+        table: str,
+        key: Sequence[str] | str | None = None,
+        select: Sequence[object] | None = None,
+        where: object = None,
+        delivery: str | None = None,
+    ) -> None:
+        super().__init__(uid, select=select, where=where, delivery=delivery)
+        self.path = Path(os.path.abspath(path))
+        self.table = table
+        self.key = (key,) if isinstance(key, str) else tuple(key or ())
+        self._stage = Stage(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
+
+    # --- before a query starts -----------------------------------------------------------------------------
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        return violations_of(plan, self.path, self.table, self.key)
+
+    def open(self, plan: SinkPlan) -> None:
+        make_folder(self.path.parent)
+        make_folder(self._stage.root)
+        columns = [f"{quoted(field.name)} {affinity_of(field.type)}" for field in fields_of(plan.schema)]
+        if self.key:
+            columns.append(f"PRIMARY KEY ({_list(self.key)})")
+        try:
+            with self._target("rwc") as target:
+                target.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns)})")
+                target.execute(CREATE_LEDGER)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+        sync_folder(self.path.parent)
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        if not self.path.exists():
+            return None
+        try:
+            with self._target() as target:
+                return newest_of(target, identity)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    # --- in a task -----------------------------------------------------------------------------------------
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        return SQLiteTransaction(self._stage, attempt, self.key)
+
+    # --- the commit phase, on a driver ---------------------------------------------------------------------
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        if not committables:
+            return []
+        try:
+            return self._commit(committables)
+        except (sqlite3.Error, OSError) as error:
+            # Locked, full, gone, no rights, a constraint of the user's table: somebody can mend all of them.
+            return _same_for(committables, Outcome.RETRY, f"{self.path}: {error}")
+
+    def evidence(self, committable: Committable) -> Evidence:
+        attempt = committable.attempt
+        try:
+            with self._target() as target:
+                newest = newest_of(target, attempt.sink)
+                found = entry_of(target, attempt.sink, attempt.epoch)
+            standing = standing_of_one(committable, found, newest)
+            if standing is Standing.SAME:
+                self._sync_what_is_visible()
+        except (sqlite3.Error, OSError):
+            return Evidence.UNKNOWN
+        return _EVIDENCE[standing]
+
+    # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        self._stage.clean(identity, finished_through)
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
+        self._stage.discard(identity, from_epoch)
+
+    # --- the one transaction -------------------------------------------------------------------------------
+
+    def _commit(self, committables: Sequence[Committable]) -> _Answers:
+        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
+        with self._target() as target:
+            # The stage first, the ledger after it: whoever committed and cleaned up meanwhile is then seen.
+            lost = self._lost(committables)
+            standing = self._standing(target, committables)
+            if standing is Standing.OPEN and lost:
+                return lost
+            if standing is Standing.OPEN:
+                standing = self._take(target, in_task_order)
+            answer = self._answer(target, committables, standing)
+        if standing is Standing.SAME:
+            self._sync_what_is_visible()
+        return answer
+
+    def _take(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Standing:
+        """Take the staged rows into the table. Returns how the epoch stood once the write lock was held."""
+        with self._attached(target, in_task_order) as schemas, _transaction(target):
+            standing = self._standing(target, in_task_order)
+            if standing is Standing.OPEN:
+                for schema in schemas:
+                    target.execute(self._insert_from(schema, names_in(target, schema)))
+                record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
+            return standing
+
+    def _insert_from(self, schema: str, names: Sequence[str]) -> str:
+        statement = (
+            f"INSERT INTO main.{quoted(self.table)} ({_list(names)}) "
+            f"SELECT {', '.join(positions(names))} FROM {schema}.rows WHERE true ORDER BY rowid"
+        )
+        if not self.key:
+            return statement
+        others = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in self.key]
+        action = f"DO UPDATE SET {', '.join(others)}" if others else "DO NOTHING"
+        return f"{statement} ON CONFLICT ({_list(self.key)}) {action}"
+
+    @contextmanager
+    def _attached(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Generator[list[str]]:
+        stages = [self._stage.file(committable.attempt) for committable in in_task_order]
+        if len(stages) <= ATTACHED_AT_ONCE:
+            yield attach(target, stages)
+            return
+        # Before the write lock is taken. Beside the stages and not in a temporary folder, which may be small.
+        folded = stages[0].with_name(f"folded-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            fold(stages, folded)
+            yield attach(target, [folded])
+        finally:
+            folded.unlink(missing_ok=True)
+
+    def _standing(self, target: sqlite3.Connection, committables: Sequence[Committable]) -> Standing:
+        wanted, identity = Entry.of(committables), committables[0].attempt.sink
+        return standing_of_epoch(wanted, entry_of(target, identity, wanted.epoch), newest_of(target, identity))
+
+    def _lost(self, committables: Sequence[Committable]) -> _Answers:
+        """An answer for each, when at least one has lost its stage; else none."""
+        flaws = [Seal.carried_by(each).flaw_of(self._stage.file(each.attempt)) for each in committables]
+        if not any(flaws):
+            return []
+        waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
+        return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
+
+    def _answer(self, target: sqlite3.Connection, committables: Sequence[Committable], standing: Standing) -> _Answers:
+        if standing is Standing.OPEN:
+            return _same_for(committables, Outcome.COMMITTED, "")
+        if standing is Standing.SAME:
+            return _same_for(committables, Outcome.ALREADY, "the ledger row is there")
+        attempt = committables[0].attempt
+        told = in_words(standing, attempt.sink, attempt.epoch, newest_of(target, attempt.sink))
+        return _same_for(committables, Outcome.UNKNOWN, f"{self.path}: {told}")
+
+    # --- the target ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _target(self, mode: str = "rw") -> Generator[sqlite3.Connection]:
+        """A connection; a missing database is an error unless `mode` says "rwc". Never read-only: what a killed
+        commit left has to be rolled back before anything is read."""
+        connection = sqlite3.connect(uri(self.path, mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
+        with closing(connection):
+            # EXTRA and not FULL: in the default journal mode FULL does not sync the folder after the journal is
+            # unlinked, and a power loss soon after would roll the commit back (sqlite.org/pragma.html).
+            connection.execute("PRAGMA synchronous = EXTRA").close()
+            yield connection
+
+    def _sync_what_is_visible(self) -> None:
+        """Make durable what somebody else has committed: he may have died between the last write and its sync.
+
+        The database file itself is never opened here: closing it would drop the locks that other connections of
+        this process hold on it. It is synced before a journal goes, or its content still stands in the log.
+        """
+        for suffix in ("-wal", "-journal"):
+            with suppress(FileNotFoundError):
+                sync_file(self.path.with_name(self.path.name + suffix))
+        sync_folder(self.path.parent)
+
+    def _unusable(self, error: sqlite3.Error) -> TidegateError:
+        return TidegateError(
+            Code.SINK_UNUSABLE,
+            expected="a SQLite database that can be opened and written",
+            found=str(error),
+            where=f"sink {self.uid!r}: {self.path}",
+            next_step="look at the file, its rights and the space on its disk",
+        )
+
+
+_EVIDENCE = {
+    Standing.OPEN: Evidence.ABSENT,
+    Standing.SAME: Evidence.PRESENT,
+    Standing.OTHER: Evidence.OTHER,
+    Standing.LATER: Evidence.UNKNOWN,
+}
+
+
+@contextmanager
+def _transaction(target: sqlite3.Connection) -> Generator[None]:
+    target.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        target.execute("COMMIT")
+    finally:
+        if target.in_transaction:
+            target.execute("ROLLBACK")
+
+
+def quoted(name: str) -> str:
+    """`name` as an SQL identifier, whatever characters it has."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name) for name in names)
+
+
+def _same_for(committables: Sequence[Committable], outcome: Outcome, detail: str) -> _Answers:
+    return [Answer(outcome=outcome, detail=detail) for _ in committables]

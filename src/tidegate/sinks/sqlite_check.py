@@ -1,0 +1,174 @@
+"""What stands against a start of the SQLite sink. Looks at everything, creates and changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.arrow import fields_of
+from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.sqlite_ledger import LEDGER
+from tidegate.sinks.sqlite_stage import uri
+from tidegate.sinks.sqlite_values import affinity_of
+from tidegate.sinks.staging import unwritable
+
+_HOLDS: dict[str, frozenset[str]] = {
+    "INTEGER": frozenset({"INTEGER", "NUMERIC", "BLOB"}),
+    "REAL": frozenset({"REAL", "BLOB"}),
+    "TEXT": frozenset({"TEXT", "BLOB"}),
+    "BLOB": frozenset({"BLOB"}),
+}
+"""The column affinities that keep a value of ours as it is; a column without a type has affinity BLOB."""
+
+
+def violations_of(plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> list[TidegateError]:
+    """Every violation, for rows of `plan.schema` going to `table` in `path`."""
+    check = _Check(plan, path, table, key)
+    return [*check.surroundings(), *check.settings(), *check.rows(), *check.existing_table()]
+
+
+class _Check:
+    def __init__(self, plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> None:
+        self._plan = plan
+        self._path = path
+        self._table = table
+        self._key = key
+
+    def surroundings(self) -> Iterator[TidegateError]:
+        if not self._plan.local_master:
+            yield self._violation(
+                Code.SINK_LOCAL_ONLY,
+                "a session whose tasks run on this machine",
+                "a cluster master",
+                "use a database that the executors reach, or a local master",
+            )
+        reason = unwritable(self._path.parent)
+        if reason:
+            yield self._violation(
+                Code.SINK_UNUSABLE, "a folder that can be written", reason, "give another path, or the rights"
+            )
+
+    def settings(self) -> Iterator[TidegateError]:
+        if self._plan.mode == "complete" and not self._key:
+            yield self._violation(
+                Code.OUTPUT_MODE,
+                "mode append or update, or a key",
+                "mode complete without key: every epoch would append all rows again",
+                'give key=[...], or use mode="update"',
+            )
+        if not self._table or self._table.lower().startswith("sqlite_") or self._table.lower() == LEDGER:
+            yield self._violation(
+                Code.SINK_UNUSABLE, "a table name of your own", repr(self._table), "give another `table`"
+            )
+        for name in self._key:
+            if name not in self._plan.schema.names:
+                yield self._violation(
+                    Code.KEY_COLUMN,
+                    f"key column {name!r} among the rows' columns",
+                    f"columns {self._plan.schema.names}",
+                    "name a column of the rows, or add it in select=[...]",
+                )
+
+    def rows(self) -> Iterator[TidegateError]:
+        for field in fields_of(self._plan.schema):
+            if affinity_of(field.type) is None:
+                yield self._violation(
+                    Code.SCHEMA_MISMATCH,
+                    "column types that SQLite has",
+                    f"{field.name!r} is {field.type}",
+                    "make it text with F.to_json (nested types) or .cast (others) in select=[...]",
+                )
+        counted = Counter(name.lower() for name in self._plan.schema.names)
+        for name in (name for name, times in counted.items() if times > 1):
+            yield self._violation(
+                Code.SCHEMA_MISMATCH,
+                "column names that differ in more than case",
+                f"several columns named {name!r}",
+                "rename them in select=[...]",
+            )
+
+    def existing_table(self) -> Iterator[TidegateError]:
+        if not self._path.exists():
+            return
+        try:
+            with closing(sqlite3.connect(uri(self._path, "rw"), uri=True)) as target:
+                yield from self._table_in(target)
+        except sqlite3.Error as error:
+            yield self._violation(
+                Code.SINK_UNUSABLE, "a SQLite database", str(error), "look at the file and its rights"
+            )
+
+    def _table_in(self, target: sqlite3.Connection) -> Iterator[TidegateError]:
+        found = target.execute("SELECT type FROM sqlite_master WHERE lower(name) = lower(?)", (self._table,)).fetchone()
+        if found is None:
+            return
+        if found != ("table",):
+            yield self._violation(Code.SCHEMA_MISMATCH, "a table", f"a {found[0]}", "give another `table`")
+            return
+        columns = {
+            name.lower(): (declared, primary)
+            for name, declared, primary in target.execute(
+                "SELECT name, type, pk FROM pragma_table_info(?)", (self._table,)
+            )
+        }
+        yield from self._columns({name: declared for name, (declared, _) in columns.items()})
+        if self._key and not self._unique(target, {name for name, (_, primary) in columns.items() if primary}):
+            yield self._violation(
+                Code.KEY_COLUMN,
+                f"a PRIMARY KEY or UNIQUE index over exactly {list(self._key)}",
+                "none",
+                "CREATE UNIQUE INDEX over the key columns, or let the sink create the table",
+            )
+
+    def _columns(self, declared: dict[str, str]) -> Iterator[TidegateError]:
+        kinds = {field.name.lower(): field.type for field in fields_of(self._plan.schema)}
+        missing, surplus = sorted(kinds.keys() - declared.keys()), sorted(declared.keys() - kinds.keys())
+        if missing or surplus:
+            yield self._violation(
+                Code.SCHEMA_MISMATCH,
+                "a table with exactly the rows' columns",
+                f"not in the table: {missing}; not in the rows: {surplus}",
+                "choose the columns with select=[...], or ALTER TABLE",
+            )
+        for name in sorted(kinds.keys() & declared.keys()):
+            wanted = affinity_of(kinds[name])
+            if wanted is not None and column_affinity(declared[name]) not in _HOLDS[wanted]:
+                yield self._violation(
+                    Code.SCHEMA_MISMATCH,
+                    f"column {name!r} of type {wanted} for {kinds[name]}",
+                    f"{declared[name]}, which would change the values",
+                    "cast it in select=[...], or change the table",
+                )
+
+    def _unique(self, target: sqlite3.Connection, primary: set[str]) -> bool:
+        wanted = {name.lower() for name in self._key}
+        indexes = target.execute(
+            'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial', (self._table,)
+        ).fetchall()
+        covered = [
+            {name and name.lower() for (name,) in target.execute("SELECT name FROM pragma_index_info(?)", index)}
+            for index in indexes
+        ]
+        return wanted in [primary, *covered]
+
+    def _violation(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
+        where = f"sink {self._plan.identity.sink!r}: table {self._table!r} in {self._path}"
+        return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)
+
+
+def column_affinity(declared: str) -> str:
+    """SQLite's own rules, in their order (sqlite.org/datatype3.html, section 3.1)."""
+    declared = declared.upper()
+    for parts, affinity in (
+        (("INT",), "INTEGER"),
+        (("CHAR", "CLOB", "TEXT"), "TEXT"),
+        (("BLOB",), "BLOB"),
+        (("REAL", "FLOA", "DOUB"), "REAL"),
+    ):
+        if any(part in declared for part in parts):
+            return affinity
+    return "NUMERIC" if declared else "BLOB"

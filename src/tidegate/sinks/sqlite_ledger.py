@@ -1,0 +1,75 @@
+"""The table `_tidegate_ledger` in the target: one row per sink and epoch, written in the transaction that takes the
+epoch's rows. It is the only proof that they were taken.
+
+`committables` holds the digests of the epoch's transactions, sorted, one a line; `digest` is the SHA-256 of exactly
+this text (`epoch_digest`). So a single committable, which does not know its siblings, can be looked up in it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tidegate.core.records import Position, SinkIdentity
+from tidegate.sinks.standing import Entry
+
+LEDGER = "_tidegate_ledger"
+
+KEPT_ROWS = 100
+"""Per sink, the newest. Recovery asks about the last few epochs only."""
+
+CREATE_LEDGER = f"""
+CREATE TABLE IF NOT EXISTS {LEDGER} (
+    job TEXT NOT NULL, query TEXT NOT NULL, sink TEXT NOT NULL, job_id TEXT NOT NULL,
+    generation INTEGER NOT NULL, epoch INTEGER NOT NULL, digest TEXT NOT NULL, committables TEXT NOT NULL,
+    PRIMARY KEY (job, query, sink, generation, epoch)
+)"""
+
+_OF_SINK = "job = ? AND query = ? AND sink = ?"
+_NEWEST_FIRST = "ORDER BY generation DESC, epoch DESC LIMIT 1"
+
+
+def record(target: sqlite3.Connection, identity: SinkIdentity, entry: Entry) -> None:
+    """Write the row of an epoch inside the open transaction, and let the oldest ones go."""
+    columns = (entry.job_id, entry.generation, entry.epoch, entry.digest, "\n".join(entry.committables))
+    target.execute(f"INSERT INTO main.{LEDGER} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*_sink(identity), *columns))
+    target.execute(
+        f"DELETE FROM main.{LEDGER} WHERE {_OF_SINK} AND (generation, epoch) <= "
+        f"(SELECT generation, epoch FROM main.{LEDGER} WHERE {_OF_SINK} {_NEWEST_FIRST} OFFSET {KEPT_ROWS})",
+        (*_sink(identity), *_sink(identity)),
+    )
+
+
+def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> Entry | None:
+    """The row of one epoch in the identity's generation, of whatever job id."""
+    row = target.execute(
+        f"SELECT job_id, digest, committables FROM main.{LEDGER} WHERE {_OF_SINK} AND generation = ? AND epoch = ?",
+        (*_sink(identity), identity.generation, epoch),
+    ).fetchone()
+    if row is None:
+        return None
+    job_id, digest, committables = row
+    return Entry(
+        job_id=job_id,
+        generation=identity.generation,
+        epoch=epoch,
+        digest=digest,
+        committables=tuple(committables.split("\n")),
+    )
+
+
+def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | None:
+    """The newest row of any generation and job id. None also where there is no ledger yet."""
+    if not target.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (LEDGER,)).fetchone():
+        return None
+    row = target.execute(
+        f"SELECT job_id, generation, epoch, digest FROM main.{LEDGER} WHERE {_OF_SINK} {_NEWEST_FIRST}",
+        _sink(identity),
+    ).fetchone()
+    if row is None:
+        return None
+    job_id, generation, epoch, digest = row
+    return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest)
+
+
+def _sink(identity: SinkIdentity) -> tuple[str, str, str]:
+    return identity.job, identity.query, identity.sink

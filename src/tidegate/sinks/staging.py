@@ -1,0 +1,169 @@
+"""Where a sink on a local disk keeps what is prepared and not yet visible: a tree of folders beside its target.
+
+    <root>/<job id>/g<generation>/<query>.<sink>/e<epoch>/<attempt><suffix>
+
+The names say whose file it is, so a committable needs no path in it and a folder that was moved still works.
+A staged file leaves its folder in two ways only: the sink's commit takes it, or the whole epoch folder is renamed
+to trash once the epoch is finished. So "file gone, folder there" is never the work of a clean-up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from tidegate.core.records import Attempt, Committable, SinkIdentity
+
+_EPOCH_FOLDER = re.compile(r"e(\d+)")
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The staged files below `root`, each named after its attempt and `suffix`."""
+
+    root: Path
+    suffix: str
+
+    def file(self, attempt: Attempt) -> Path:
+        return self.epoch(attempt.sink, attempt.epoch) / f"{attempt.name}{self.suffix}"
+
+    def epoch(self, identity: SinkIdentity, epoch: int) -> Path:
+        return self._folder(identity) / f"e{epoch}"
+
+    def sync(self, attempt: Attempt) -> None:
+        """Make the attempt's file durable: first the file, then each folder up to the one that holds `root`.
+
+        All of them, also those that were there before: whoever made one may have died before syncing it.
+        """
+        file = self.file(attempt)
+        sync_file(file)
+        for folder in file.parents:
+            sync_folder(folder)
+            if folder == self.root.parent:
+                return
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        """Remove the epochs of `identity` up to `finished_through`, and what an earlier clean-up left half done."""
+        self._remove(identity, lambda epoch: epoch <= finished_through)
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
+        """Remove the epochs of `identity` from `from_epoch` on."""
+        self._remove(identity, lambda epoch: epoch >= from_epoch)
+
+    def _folder(self, identity: SinkIdentity) -> Path:
+        owner = f"{file_name(identity.query)}.{file_name(identity.sink)}"
+        return self.root / file_name(identity.job_id) / f"g{identity.generation}" / owner
+
+    def _remove(self, identity: SinkIdentity, chosen: Callable[[int], bool]) -> None:
+        folder = self._folder(identity)
+        for name in _names(folder):
+            epoch = _EPOCH_FOLDER.fullmatch(name)
+            if epoch and chosen(int(epoch[1])):
+                with suppress(FileNotFoundError):  # another finisher was quicker
+                    (folder / name).rename(folder / f"trash-{name}-{secrets.token_hex(4)}")
+        for name in _names(folder):
+            if name.startswith("trash-"):
+                _delete(folder / name)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Size and checksum of a staged file: what proves at commit that it is the file that was prepared."""
+
+    size_bytes: int
+    checksum: str
+
+    @classmethod
+    def of(cls, file: Path) -> Seal:
+        return cls(file.stat().st_size, checksum_of(file))
+
+    @classmethod
+    def carried_by(cls, committable: Committable) -> Seal:
+        return cls(int(committable.handle["size_bytes"]), committable.handle["checksum"])
+
+    def as_handle(self) -> dict[str, str]:
+        return {"size_bytes": str(self.size_bytes), "checksum": self.checksum}
+
+    def flaw_of(self, file: Path, *, checksum_up_to_bytes: int | None = None) -> str | None:
+        """What is wrong with `file`, in words, or None. Larger files than the limit are compared by size only."""
+        try:
+            size_bytes = file.stat().st_size
+        except FileNotFoundError:
+            return f"{file.name} is gone"
+        if size_bytes != self.size_bytes:
+            return f"{file.name} has {size_bytes} bytes instead of {self.size_bytes}"
+        if checksum_up_to_bytes is not None and size_bytes > checksum_up_to_bytes:
+            return None
+        if checksum_of(file) != self.checksum:
+            return f"{file.name} has another checksum"
+        return None
+
+
+def file_name(uid: str) -> str:
+    """`uid` as one part of a file name: two uids never give the same, and `.` is free to separate parts."""
+    return quote(uid, safe="").replace(".", "%2E")
+
+
+def checksum_of(file: Path) -> str:
+    found = hashlib.sha256()
+    with file.open("rb") as source:
+        while chunk := source.read(_CHUNK_BYTES):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def sync_file(file: Path) -> None:
+    _sync(file, os.O_RDONLY)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable: a new, renamed or removed file is one only after this."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def make_folder(folder: Path) -> None:
+    """Create `folder` and what is missing above it, durably."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
+
+
+def unwritable(folder: Path) -> str | None:
+    """Why `folder` cannot be written or created, in words, or None. Changes nothing."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"no right to write in {there}"
+    return None
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    try:
+        yield from sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+
+
+def _delete(epoch_folder: Path) -> None:
+    for name in _names(epoch_folder):
+        (epoch_folder / name).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        epoch_folder.rmdir()

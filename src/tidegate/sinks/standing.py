@@ -1,0 +1,78 @@
+"""What a target's own ledger says about an epoch that somebody wants to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.core.records import Committable, Position, SinkIdentity, epoch_digest
+
+
+class Standing(Enum):
+    """The closed set of findings."""
+
+    OPEN = "nothing stands for this epoch nor for a later one"
+    SAME = "exactly these transactions"
+    OTHER = "the same epoch of another timeline"
+    LATER = "nothing for this epoch, but a later one is there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One epoch in a target's ledger. `committables` keeps the digest of every transaction, so that a single one,
+    which does not know its siblings, can be looked up; together they give the epoch's digest."""
+
+    job_id: str
+    generation: int
+    epoch: int
+    digest: str
+    committables: tuple[str, ...]
+
+    @classmethod
+    def of(cls, committables: Sequence[Committable]) -> Entry:
+        """The entry of one epoch's transactions of one sink."""
+        attempt = committables[0].attempt
+        return cls(
+            job_id=attempt.sink.job_id,
+            generation=attempt.sink.generation,
+            epoch=attempt.epoch,
+            digest=epoch_digest(committables),
+            committables=tuple(sorted(committable.digest for committable in committables)),
+        )
+
+    @property
+    def position(self) -> Position:
+        return Position(job_id=self.job_id, generation=self.generation, epoch=self.epoch, digest=self.digest)
+
+
+def standing_of_epoch(wanted: Entry, found: Entry | None, newest: Position | None) -> Standing:
+    """How the whole epoch stands: `found` is the target's entry for the same generation and epoch."""
+    if found is not None:
+        return Standing.SAME if found == wanted else Standing.OTHER
+    return _beside(newest, wanted.generation, wanted.epoch)
+
+
+def standing_of_one(committable: Committable, found: Entry | None, newest: Position | None) -> Standing:
+    """How one transaction stands, without knowing the others of its epoch."""
+    attempt = committable.attempt
+    if found is not None:
+        same = found.job_id == attempt.sink.job_id and committable.digest in found.committables
+        return Standing.SAME if same else Standing.OTHER
+    return _beside(newest, attempt.sink.generation, attempt.epoch)
+
+
+def in_words(standing: Standing, identity: SinkIdentity, epoch: int, newest: Position | None) -> str:
+    """The finding as a sentence for an answer's detail."""
+    told = f"epoch {epoch} of generation {identity.generation}: {standing.value}"
+    if standing is Standing.LATER and newest is not None:
+        return f"{told} (epoch {newest.epoch} of generation {newest.generation})"
+    return told
+
+
+def _beside(newest: Position | None, generation: int, epoch: int) -> Standing:
+    # Epochs of a sink are committed in order and a new generation opens only after the older one is finished. So
+    # an entry above says that this epoch was committed and trimmed, or that the asker belongs to the past.
+    if newest is not None and (newest.generation, newest.epoch) > (generation, epoch):
+        return Standing.LATER
+    return Standing.OPEN

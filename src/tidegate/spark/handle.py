@@ -1,0 +1,186 @@
+"""A started job: wait for it, stop it, ask how it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate.core.effects import Happening
+from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
+
+_LOG = logging.getLogger("tidegate")
+_LOOK_SECONDS = 0.05
+_STOP_TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryStatus:
+    """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs."""
+
+    uid: str
+    epoch: int
+    finished: int
+    epochs: int
+    rows: int
+    aborted: int
+    redone: int
+    epoch_ms: float | None
+    commit_delay_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """How a job is, by query in the order of the program."""
+
+    name: str
+    running: bool
+    queries: tuple[QueryStatus, ...]
+
+
+class JobHandle:
+    """Queries side by side; when one fails the others end cleanly and the job fails with its error."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        session: SparkSession,
+        plans: Sequence[QueryPlan],
+        interval_seconds: float,
+        bounded: bool,
+    ) -> None:
+        self.name = name
+        self._session = session
+        self._trigger = trigger_of(bounded, interval_seconds)
+        self._bounded = bounded
+        self._figures = {plan.query.uid: Figures() for plan in plans}
+        self.runs = [self._run_of(plan) for plan in plans]
+        self._at_end: Callable[[], None] = _nothing
+        self._stop_asked = threading.Event()
+        self._stop_timeout_seconds = _STOP_TIMEOUT_SECONDS
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
+
+    def start(self, at_end: Callable[[], None]) -> None:
+        """Recover every query, then start every query. `at_end` releases what the job holds."""
+        for run in self.runs:
+            run.open()
+        self._at_end = at_end
+        try:
+            for run in self.runs:
+                run.start(self._trigger)
+        except BaseException:
+            for run in self.runs:
+                run.stop(self._stop_timeout_seconds)
+            for run in self.runs:
+                run.close()
+            raise
+        self._watcher.start()
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
+        if not self._ended.wait(timeout_seconds):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self, timeout_seconds: float = _STOP_TIMEOUT_SECONDS) -> None:
+        """End with the epoch that is under way done, and block until then; what is undecided comes again.
+
+        When a sink does not take a decided epoch within `timeout_seconds`, the job ends with TG-SINK-UNAVAILABLE,
+        and the next start commits it.
+        """
+        self._stop_timeout_seconds = timeout_seconds
+        self._stop_asked.set()
+        self.wait()
+
+    def status(self) -> JobStatus:
+        """How the job is now."""
+        queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
+        return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
+
+    def _run_of(self, plan: QueryPlan) -> QueryRun:
+        return QueryRun(plan, self._session, self._figures[plan.query.uid], _log)
+
+    def _watch(self) -> None:
+        try:
+            self._watch_runs()
+        except BaseException as error:  # noqa: BLE001 (kept, and raised by `wait`)
+            self._error = error
+        finally:
+            try:
+                self._at_end()
+            finally:
+                self._ended.set()
+
+    def _watch_runs(self) -> None:
+        alive = list(self.runs)
+        while alive:
+            self._stop_asked.wait(_LOOK_SECONDS)
+            if self._stop_asked.is_set():
+                self._end_all(alive)
+                return
+            for run in [each for each in alive if each.has_ended()]:
+                alive.remove(run)
+                try:
+                    due = run.close()
+                except BaseException:
+                    self._end_all(alive)
+                    raise
+                if due and self._bounded:
+                    alive.append(self._run_again(run.plan))
+
+    def _run_again(self, plan: QueryPlan) -> QueryRun:
+        """A bounded job runs the due no-data epoch before it ends."""
+        run = self._run_of(plan)
+        run.open()
+        run.start(self._trigger)
+        return run
+
+    def _end_all(self, runs: Sequence[QueryRun]) -> None:
+        """Stop all, then close all; the first error is raised when every run has ended."""
+        errors: list[BaseException] = []
+        for run in runs:
+            run.stop(self._stop_timeout_seconds)
+        for run in runs:
+            try:
+                run.close()
+            except BaseException as error:  # noqa: BLE001 (the first is raised below)
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:
+    """Spark's trigger for a job that ends when it has caught up, or for one with this interval (0: no pause)."""
+    return {"availableNow": True} if bounded else {"processingTime": f"{int(interval_seconds * 1000)} milliseconds"}
+
+
+def _status(uid: str, figures: Figures) -> QueryStatus:
+    epoch_ms, commit_delay_ms = figures.medians()
+    return QueryStatus(
+        uid=uid,
+        epoch=figures.epoch,
+        finished=figures.finished,
+        epochs=figures.epochs,
+        rows=figures.rows,
+        aborted=figures.aborted,
+        redone=figures.redone,
+        epoch_ms=epoch_ms,
+        commit_delay_ms=commit_delay_ms,
+    )
+
+
+def _log(happening: Happening) -> None:
+    _LOG.info("%s", happening)
+
+
+def _nothing() -> None:
+    return None

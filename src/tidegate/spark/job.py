@@ -1,0 +1,225 @@
+"""The user's view: a job of queries, each from sources to sinks, run on Spark exactly once."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.checkpoints.durable import ensure_folder
+from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.storage import LocalStorage, check_folder
+from tidegate.core.config import CHECKPOINTING_DIR, CHECKPOINTING_INTERVAL, Settings
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.ledger import Query
+from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.spark.handle import JobHandle
+from tidegate.spark.projection import sink_schema
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
+from tidegate.spark.sources import Source, SourceRegistry, vouch_for
+from tidegate.spark.state_backend import check_state
+
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_MODES = ("append", "update", "complete")
+_OLD_JVM_SECONDS = 15.0
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as the program declared it."""
+
+    uid: str
+    rows: DataFrame
+    mode: str
+    sources: tuple[str, ...]
+    sinks: tuple[TwoPhaseSink, ...]
+
+
+class Job:
+    """A user program with a stable name: sources, queries and sinks.
+
+    `settings` are those of `tidegate` with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`.
+    `spark` is a classic session of the user's own; without it the active one, or a new one, is used.
+    """
+
+    def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
+        self.name = _checked_uid(name, "the job's name", set())
+        self.settings = Settings.load(code=settings, environment=os.environ)
+        self._session = None if spark is None else adopt_session(spark)
+        self._registry: SourceRegistry | None = None
+        self._uids: set[str] = set()
+        self._queries: list[Declared] = []
+
+    @property
+    def spark(self) -> SparkSession:
+        """The job's SparkSession, started when first asked for."""
+        if self._session is None:
+            self._session = open_session(self.name)
+        return self._session
+
+    def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
+        """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by."""
+        where = f"job {self.name}, source {uid}"
+        _checked_uid(uid, where, self._uids)
+        rows = source if isinstance(source, DataFrame) else source.load(self.spark, where)
+        if isinstance(source, DataFrame):
+            vouch_for(source, where)
+        self._sources().add(uid, rows, where)
+        self._uids.add(uid)
+        return rows
+
+    def query(
+        self,
+        uid: str,
+        rows: DataFrame,
+        *,
+        sinks: Sequence[TwoPhaseSink],
+        mode: Literal["append", "update", "complete"] = "append",
+    ) -> None:
+        """Write `rows` into all `sinks` as one: every epoch is committed to each of them exactly once."""
+        where = f"job {self.name}, query {uid}"
+        taken = {*self._uids}
+        for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
+            taken.add(_checked_uid(name, f"{where}, {what}", taken))
+        if mode not in _MODES:
+            raise _program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
+        if not sinks:
+            raise _program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
+        sources = self._sources().uids_of(rows, where)
+        self._queries.append(Declared(uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks)))
+        self._uids = taken
+
+    def run(self, *, until: Literal["caught-up"] | None = None) -> None:
+        """Run the job in this process and block until it ends; Ctrl-C stops it cleanly.
+
+        `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
+        """
+        handle = self.start(until=until)
+        try:
+            handle.wait()
+        except KeyboardInterrupt:
+            handle.stop()
+
+    def start(self, *, until: Literal["caught-up"] | None = None) -> JobHandle:
+        """Start the job and give a handle to wait for it, stop it, or ask how it is.
+
+        Recovery of every query comes first; whatever stands against the start is raised with nothing half done.
+        """
+        if until not in (None, "caught-up"):
+            raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
+        if not self._queries:
+            raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
+        folder = Path(self.settings[CHECKPOINTING_DIR]).absolute() / self.name
+        unusable = check_folder(folder)
+        if unusable is not None:
+            raise unusable
+        with ExitStack() as stack:
+            lock = acquire(folder, self.name)
+            stack.callback(lock.release)
+            wait_for_jvm_lock(folder, _OLD_JVM_SECONDS)
+            jvm_lock = JvmLock(self.spark, folder)
+            stack.callback(jvm_lock.release)
+            record = self._record(folder)
+            handle = JobHandle(
+                name=self.name,
+                session=self.spark,
+                plans=[self._plan(each, record, folder) for each in self._queries],
+                interval_seconds=self.settings[CHECKPOINTING_INTERVAL],
+                bounded=until == "caught-up",
+            )
+            self._check(handle)
+            handle.start(at_end=stack.pop_all().close)
+            return handle
+
+    def _record(self, folder: Path) -> JobRecord:
+        """*job.json*: made at the first start; a folder of another job is refused."""
+        storage = LocalStorage(folder)
+        fresh = JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
+        storage.put_if_absent("job.json", encode(fresh))
+        data = storage.read("job.json")
+        record = decode(JobRecord, b"" if data is None else data, str(folder / "job.json"))
+        if record.name != self.name:
+            raise TidegateError(
+                Code.JOB_MISMATCH,
+                expected=f"the checkpoint of job {self.name}",
+                found=f"that of job {record.name}",
+                where=str(folder / "job.json"),
+                next_step="give this job another name or checkpointing.dir, or put its own checkpoint back",
+            )
+        return record
+
+    def _plan(self, declared: Declared, record: JobRecord, folder: Path) -> QueryPlan:
+        query = Query(
+            job=self.name,
+            job_id=record.job_id,
+            generation=record.generation,
+            uid=declared.uid,
+            sources=declared.sources,
+            sinks=tuple(sink.uid for sink in declared.sinks),
+            forgetful=frozenset(sink.uid for sink in declared.sinks if not sink.remembers),
+        )
+        query_folder = folder / "queries" / declared.uid / f"g{record.generation}"
+        ensure_folder(query_folder / "spark")
+        return QueryPlan(
+            query=query,
+            rows=declared.rows,
+            mode=declared.mode,
+            sinks={sink.uid: sink for sink in declared.sinks},
+            folder=query_folder,
+        )
+
+    def _check(self, handle: JobHandle) -> None:
+        """Everything that stands against the start, of all queries and sinks, in one error; then open the sinks."""
+        plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
+        violations: list[TidegateError] = []
+        for run in handle.runs:
+            plan = run.plan
+            violations.extend(check_state(plan.folder / "spark", str(plan.query)))
+            for sink in plan.sinks.values():
+                try:
+                    sink_plan = self._sink_plan(plan, sink, run.runner.read_journal)
+                except TidegateError as error:
+                    violations.append(error)
+                else:
+                    plans.append((sink, sink_plan))
+                    violations.extend(sink.check(sink_plan))
+        raise_all(violations, f"job {self.name}")
+        for sink, sink_plan in plans:
+            sink.open(sink_plan)
+
+    def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:
+        identity: SinkIdentity = plan.query.sink(sink.uid)
+        return SinkPlan(
+            identity=identity,
+            schema=sink_schema(plan.rows, sink, f"{plan.query}, sink {sink.uid}"),
+            mode=plan.mode,
+            local_master=is_local(self.spark),
+            read_journal=read_journal,
+        )
+
+    def _sources(self) -> SourceRegistry:
+        if self._registry is None:
+            self._registry = SourceRegistry(self.spark)
+        return self._registry
+
+
+def _checked_uid(uid: str, where: str, taken: set[str]) -> str:
+    if not isinstance(uid, str) or _UID.fullmatch(uid) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _program_error(
+            Code.UID_INVALID, "1 to 64 letters, digits, `-` or `_`, the first a letter or digit", repr(uid), where
+        )
+    if uid in taken:
+        raise _program_error(Code.UID_DUPLICATE, "a uid of its own", repr(uid), where)
+    return uid
+
+
+def _program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
+    return TidegateError(code, expected=expected, found=found, where=where, next_step="change the program")

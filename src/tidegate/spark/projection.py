@@ -1,0 +1,74 @@
+"""One projection that serves all sinks of a query, so that an epoch's rows are computed once.
+
+Two actions, or a union, would evaluate the state twice; the sinks and the state would then differ and no id would
+show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.base import TwoPhaseSink
+
+
+class Projection:
+    """The channels of a query: one struct column for each distinct (`select`, `where`) of its sinks."""
+
+    def __init__(self, sinks: Sequence[TwoPhaseSink]) -> None:
+        self._channels: list[TwoPhaseSink] = []
+        self.channel_of: list[int] = []
+        for sink in sinks:
+            plain = next((i for i, other in enumerate(self._channels) if _is_plain(other)), None)
+            if _is_plain(sink) and plain is not None:
+                self.channel_of.append(plain)
+            else:
+                self.channel_of.append(len(self._channels))
+                self._channels.append(sink)
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        """The rows of an epoch as one struct column per channel; null where a sink's `where` is not true."""
+        return rows.select(*(_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)))
+
+
+def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
+    """The Arrow schema of the rows that `sink` will get. Raises SCHEMA_MISMATCH for what Spark cannot resolve."""
+    try:
+        selected = rows.select(*_columns(rows, sink))
+        if sink.where is not None:
+            rows.where(cast("Column", sink.where))
+        return to_arrow_schema(selected.schema)
+    except (PySparkException, TypeError) as error:
+        raise TidegateError(
+            Code.SCHEMA_MISMATCH,
+            expected=f"`select` and `where` over the columns {', '.join(rows.columns)}",
+            found=str(error).split("\n")[0],
+            where=where,
+            next_step="mend the sink's select= or where=",
+        ) from None
+
+
+def _is_plain(sink: TwoPhaseSink) -> bool:
+    return sink.select is None and sink.where is None
+
+
+def _channel(rows: DataFrame, sink: TwoPhaseSink) -> Column:
+    columns = F.struct(*_columns(rows, sink))
+    return columns if sink.where is None else F.when(cast("Column", sink.where), columns)
+
+
+def _columns(rows: DataFrame, sink: TwoPhaseSink) -> list[Column]:
+    if sink.select is None:
+        return [F.col(_quoted(name)) for name in rows.columns]
+    return [F.col(_quoted(each)) if isinstance(each, str) else cast("Column", each) for each in sink.select]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,360 @@
+"""One run of one query: Spark's stream thread calls in with each epoch, a finisher thread commits behind it.
+
+The order of the protocol's steps is in the core; here are the threads, and how a run ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core import happenings as hp
+from tidegate.core.effects import Compute, Computed, Happening, Hesitate
+from tidegate.core.epoch import run_epoch
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.finish import finish_as_they_come
+from tidegate.core.ledger import COMMITS, Query, entry, read_finished
+from tidegate.core.records import Run
+from tidegate.core.recover import close_run, open_run
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.projection import Projection
+from tidegate.spark.runner import Runner
+from tidegate.spark.session import query_settings
+from tidegate.spark.stream import RunningStream
+from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
+
+_LOG = logging.getLogger("tidegate")
+_COMMIT_POLL_SECONDS = 0.004
+_COMMIT_POLL_SECONDS_AT_MOST = 0.1
+_RETRY_SECONDS_AT_MOST = 5.0
+_FIGURES_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it."""
+
+    query: Query
+    rows: DataFrame
+    mode: str
+    sinks: Mapping[str, TwoPhaseSink]
+    folder: Path
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a run has seen; for status and progress only."""
+
+    epoch: int = -1
+    finished: int = -1
+    epochs: int = 0
+    rows: int = 0
+    aborted: int = 0
+    redone: int = 0
+    epoch_ms: list[float] = field(default_factory=list[float])
+    commit_delay_ms: list[float] = field(default_factory=list[float])
+
+    def medians(self) -> tuple[float | None, float | None]:
+        """Median time of an epoch, and from `commits/N` appearing to *done*, in milliseconds."""
+        return _median(self.epoch_ms), _median(self.commit_delay_ms)
+
+
+class QueryRun:
+    """A run of a query; `open` (recovery), `start`, then until it `has_ended`; `close` in any case."""
+
+    def __init__(
+        self, plan: QueryPlan, session: SparkSession, figures: Figures, listener: Callable[[Happening], None]
+    ) -> None:
+        self.plan = plan
+        self._session = session
+        self.figures = figures
+        self._listener = listener
+        self._storage = LocalStorage(plan.folder)
+        self._projection = Projection(list(plan.sinks.values()))
+        self._journal_folder = plan.folder / "ledger" / "journal"
+        self.runner = Runner(
+            query=plan.query,
+            storage=self._storage,
+            sinks=plan.sinks,
+            journal_folder=self._journal_folder,
+            checkpoint=CheckpointSync(plan.folder / "spark"),
+            port=self,
+        )
+        self._run: Run | None = None
+        self._stream: RunningStream | None = None
+        self._stream_known = threading.Event()
+        self._finisher: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._epoch_rows: DataFrame | None = None
+        self._prepared = self._finished = -1
+        self._current: int | None = None
+        self._stopping = False
+        self._stream_ended = False
+        self._give_up_at: float | None = None
+        self._errors: list[BaseException] = []
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Recover: everything decided is finished, Spark's log is in order."""
+        self._run = self.runner.run(open_run(self.plan.query))
+        self._finished = self.figures.finished = self.runner.run(read_finished())
+
+    def start(self, trigger: Mapping[str, Any]) -> None:
+        """Start Spark's query and the finisher behind it."""
+        run = self._opened()
+        writer: DataStreamWriter = (
+            self.plan.rows.writeStream.outputMode(self.plan.mode)
+            .option("checkpointLocation", str(self.plan.folder / "spark"))
+            .queryName(f"{self.plan.query.job}.{self.plan.query.uid}")
+            .foreachBatch(self._on_epoch)
+            .trigger(**trigger)
+        )
+        with query_settings(self._session):
+            query = writer.start()
+        self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
+        self._stream_known.set()
+        self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
+        self._finisher.start()
+
+    def has_ended(self) -> bool:
+        """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
+        if self._stream is None:
+            return True
+        if self._errors and not self._stream.has_ended():
+            self._stream.query.stop()
+        return self._stream.has_ended()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """End after the epoch that is under way; what is decided is finished, for at most `timeout_seconds`."""
+        self._give_up_at = time.monotonic() + timeout_seconds
+        with self._changed:
+            self._stopping = True
+            self._changed.wait_for(lambda: self._current is None or self._errors, timeout_seconds)
+        if self._stream is not None:
+            self._stream.query.stop()
+
+    def close(self) -> bool:
+        """Wait for both threads, finish what is decided, give up the rest. Raises what ended the run badly.
+
+        Returns whether a no-data epoch is due.
+        """
+        self._await_stream()
+        with self._changed:
+            self._stream_ended = True
+            self._changed.notify_all()
+        if self._finisher is not None:
+            self._finisher.join()
+        self._raise_failure()
+        return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _await_stream(self) -> None:
+        if self._stream is None:
+            return
+        while not self._stream.await_end(timeout_seconds=60):
+            _LOG.warning("query %s: Spark's stream thread has not ended yet", self.plan.query.uid)
+
+    def _raise_failure(self) -> None:
+        error = next(iter(self._errors), None) or self._spark_failure()
+        if error is None:
+            return
+        if isinstance(error, TidegateError):
+            raise error
+        raise TidegateError(
+            Code.QUERY_FAILED,
+            expected="a query that runs",
+            found=cause_of(error),
+            where=str(self.plan.query),
+            next_step="see the cause above; nothing undecided became visible, and a new start goes on from there",
+        ) from error
+
+    def _spark_failure(self) -> BaseException | None:
+        if self._stopping or self._stream is None:
+            return None
+        return self._stream.query.exception()
+
+    # --- the epoch thread (Spark's) ------------------------------------------------------------------------
+
+    def _on_epoch(self, rows: DataFrame, epoch: int) -> None:
+        """What Spark calls for each epoch. Returns only when the epoch is prepared."""
+        self._stream_known.wait()
+        begun = time.monotonic()
+        self._enter(epoch)
+        self._epoch_rows = rows
+        try:
+            self.runner.run(run_epoch(self.plan.query, self._opened(), epoch))
+        except EpochRefused:
+            self._leave(None)
+            raise
+        except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
+            self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
+            raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
+        finally:
+            self._epoch_rows = None
+        _keep(self.figures.epoch_ms, (time.monotonic() - begun) * 1000)
+
+    def _enter(self, epoch: int) -> None:
+        with self._changed:
+            if self._stopping or self._errors:
+                raise EpochRefused("the run is ending")
+            self._current = self.figures.epoch = epoch
+
+    def _leave(self, error: BaseException | None) -> None:
+        with self._changed:
+            if error is not None:
+                self._errors.append(error)
+            self._current = None
+            self._changed.notify_all()
+
+    def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
+        failed = TidegateError(
+            Code.EPOCH_FAILED,
+            expected=f"epoch {epoch} to be computed and pre-committed",
+            found=cause_of(error),
+            where=str(self.plan.query),
+            next_step="mend the cause and start again: nothing of this epoch became visible, its input comes again",
+        )
+        failed.__cause__ = error
+        return failed
+
+    def compute(self, effect: Compute) -> Computed:
+        """One action: all sinks' rows through one projection and one `mapInArrow`."""
+        stream, rows = self._stream, self._epoch_rows
+        if stream is None or rows is None:
+            raise EpochRefused("no epoch is under way")
+        task = EpochTask(
+            epoch=effect.epoch,
+            run=effect.run,
+            run_token=effect.run_token,
+            journal_folder=str(self._journal_folder),
+            sinks=tuple(
+                SinkTask(channel, self.plan.query.sink(uid), sink)
+                for channel, (uid, sink) in zip(self._projection.channel_of, self.plan.sinks.items(), strict=True)
+            ),
+        )
+        starts = stream.start_positions()
+        results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
+        committables = read_committables([bytes(result[0]) for result in results])
+        return Computed(committables, starts, stream.state_ids())
+
+    def await_finished(self, epoch: int) -> None:
+        """Wait for the finisher of this run."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._finished >= epoch or self._errors or self._stopping)
+            if self._finished < epoch:
+                raise EpochRefused("the run is ending")
+
+    # --- the finisher thread -------------------------------------------------------------------------------
+
+    def _finish(self, run: Run) -> None:
+        try:
+            self.runner.run(finish_as_they_come(self.plan.query, run))
+        except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
+            self._leave(error)
+
+    def await_commits(self, epoch: int) -> bool:
+        """Wait for `commits/N` of the next epoch. The storage is asked only while a prepared epoch waits for it."""
+        awaited = self._storage.path(entry(COMMITS, epoch + 1))
+        pause = _COMMIT_POLL_SECONDS
+        while True:
+            if awaited.exists():
+                return True
+            with self._changed:
+                if self._stream_ended:
+                    return awaited.exists()
+                if self._prepared <= epoch:
+                    self._changed.wait()
+                    pause = _COMMIT_POLL_SECONDS
+                else:
+                    self._changed.wait(pause)
+                    pause = min(pause * 1.2, _COMMIT_POLL_SECONDS_AT_MOST)
+
+    def hesitate(self, effect: Hesitate) -> None:
+        """Wait before the next try of a sink; give up when a stop has waited long enough."""
+        _LOG.warning("sink %s, epoch %d: not ready (%s)", effect.sink, effect.epoch, effect.detail)
+        pause = min(0.05 * 2**effect.attempt, _RETRY_SECONDS_AT_MOST)
+        if self._give_up_at is not None and time.monotonic() + pause > self._give_up_at:
+            raise TidegateError(
+                Code.SINK_UNAVAILABLE,
+                expected=f"sink {effect.sink} to take epoch {effect.epoch}",
+                found=effect.detail or "it is not ready",
+                where=str(self.plan.query),
+                next_step="mend the sink and start again: the epoch is decided and will be committed then",
+            )
+        time.sleep(pause)
+
+    # --- both ----------------------------------------------------------------------------------------------
+
+    def tell(self, happening: Happening) -> None:
+        """Note what happened, wake whoever waits for it, and tell the job's listener."""
+        with self._changed:
+            match happening:
+                case hp.EpochPrepared(epoch):
+                    self._prepared = epoch
+                case hp.EpochDone(epoch, rows):
+                    self._note_done(epoch, rows)
+                case hp.TransactionsAborted(count):
+                    self.figures.aborted += count
+                case hp.TransactionRedone():
+                    self.figures.redone += 1
+                case _:
+                    pass
+            self._changed.notify_all()
+        self._listener(happening)
+
+    def _note_done(self, epoch: int, rows: int) -> None:
+        self._finished = self.figures.finished = epoch
+        if self._current == epoch:
+            self._current = None
+        self.figures.epochs += 1
+        self.figures.rows += rows
+        appeared = _modified(self._storage.path(entry(COMMITS, epoch)))
+        if appeared is not None and self._stream is not None:
+            _keep(self.figures.commit_delay_ms, (time.time() - appeared) * 1000)
+
+    def _opened(self) -> Run:
+        if self._run is None:
+            raise EpochRefused("the run was not opened")
+        return self._run
+
+
+class EpochRefused(Exception):
+    """Leaves `foreachBatch`, and is short: a long traceback would overflow the stack of Spark's stream thread."""
+
+
+def cause_of(error: BaseException) -> str:
+    """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
+    return (inner[-1] if inner else f"{type(error).__name__}: {lines[0] if lines else ''}")[:500]
+
+
+_PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
+
+
+def _keep(figures: list[float], figure: float) -> None:
+    figures.append(figure)
+    del figures[:-_FIGURES_KEPT]
+
+
+def _median(values: list[float]) -> float | None:
+    return round(median(values), 1) if values else None
+
+
+def _modified(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,140 @@
+"""Does the protocol's effects for real: files, sinks, the epoch's tasks, waiting."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from tidegate.checkpoints import journal
+from tidegate.checkpoints.storage import Storage
+from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core import effects as fx
+from tidegate.core.ledger import Query
+from tidegate.core.records import JournalRef
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.testing.strikes import STRIKES
+
+ResultT = TypeVar("ResultT")
+
+
+class RunPort(Protocol):
+    """What only a run of a query can do: compute, wait, be told."""
+
+    def compute(self, effect: fx.Compute) -> fx.Computed: ...
+
+    def await_finished(self, epoch: int) -> None: ...
+
+    def await_commits(self, epoch: int) -> bool: ...
+
+    def hesitate(self, effect: fx.Hesitate) -> None: ...
+
+    def tell(self, happening: fx.Happening) -> None: ...
+
+
+class Runner:
+    """Runs the generators of the core for one query. Threads of the same run may share one."""
+
+    def __init__(
+        self,
+        *,
+        query: Query,
+        storage: Storage,
+        sinks: Mapping[str, TwoPhaseSink],
+        journal_folder: Path,
+        checkpoint: CheckpointSync,
+        port: RunPort,
+    ) -> None:
+        self._query = query
+        self._storage = storage
+        self._sinks = sinks
+        self._journal_folder = journal_folder
+        self._checkpoint = checkpoint
+        self._port = port
+        self._perform: Mapping[type, Callable[[Any], object]] = {
+            fx.Get: lambda e: storage.read(e.name),
+            fx.List: lambda e: storage.list(e.folder),
+            fx.PutIfAbsent: lambda e: storage.put_if_absent(e.name, e.data),
+            fx.Replace: lambda e: storage.replace(e.name, e.data),
+            fx.Delete: lambda e: storage.delete(e.name),
+            fx.SetAside: lambda e: storage.set_aside(e.name),
+            fx.SyncCheckpoint: lambda _: checkpoint.sync(),
+            fx.Introduce: lambda _: introduce(),
+            fx.Compute: lambda e: port.compute(e),
+            fx.AwaitFinished: lambda e: port.await_finished(e.epoch),
+            fx.AwaitCommits: lambda e: port.await_commits(e.epoch),
+            fx.Hesitate: lambda e: port.hesitate(e),
+            fx.Tell: lambda e: port.tell(e.happening),
+            fx.CommitSink: lambda e: sinks[e.sink].commit(e.committables),
+            fx.LookForEvidence: lambda e: sinks[e.sink].evidence(e.committable),
+            fx.FenceTransaction: lambda e: sinks[e.sink].fence(e.committable),
+            fx.RedoTransaction: self._redo,
+            fx.ListOpen: lambda e: sinks[e.sink].pending(query.sink(e.sink)),
+            fx.AbortOpen: lambda e: sinks[e.sink].abort(e.attempts),
+            fx.ReadPosition: lambda e: sinks[e.sink].position(query.sink(e.sink)),
+            fx.CleanThrough: self._clean,
+            fx.DiscardFrom: self._discard,
+        }
+
+    def run(self, steps: fx.Steps[ResultT]) -> ResultT:
+        """Run `steps` to their end; what an effect raises ends them."""
+        epoch: int | None = None
+        result: object = None
+        try:
+            while True:
+                effect = steps.send(result)
+                epoch = epoch_of(effect, epoch)
+                STRIKES.reach(f"{effect.point}.before", epoch)
+                result = self._perform[type(effect)](effect)
+                STRIKES.reach(f"{effect.point}.after", epoch)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            steps.close()
+
+    def read_journal(self, reference: JournalRef) -> Iterable[pa.RecordBatch]:
+        """The rows of one attempt, verified."""
+        return journal.read_journal(self._journal_folder, reference)
+
+    def _redo(self, effect: fx.RedoTransaction) -> object:
+        reference = effect.committable.journal
+        rows = () if reference is None else self.read_journal(reference)
+        return self._sinks[effect.sink].redo(effect.committable, rows)
+
+    def _clean(self, effect: fx.CleanThrough) -> None:
+        for uid, sink in self._sinks.items():
+            sink.clean(self._query.sink(uid), effect.epoch)
+        journal.delete_through(self._journal_folder, effect.epoch)
+
+    def _discard(self, effect: fx.DiscardFrom) -> None:
+        for uid, sink in self._sinks.items():
+            sink.discard(self._query.sink(uid), effect.epoch)
+        journal.delete_from(self._journal_folder, effect.epoch)
+
+
+def introduce() -> tuple[str, str, int, str]:
+    """(random token, host, process id, UTC time) of a run."""
+    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return secrets.token_hex(4), socket.gethostname(), os.getpid(), since
+
+
+def epoch_of(effect: fx.Effect, known: int | None) -> int | None:
+    """The epoch that an effect is about, where it says so; else the one before it was about."""
+    match effect:
+        case fx.Compute() | fx.AwaitFinished() | fx.Hesitate():
+            return effect.epoch
+        case fx.AwaitCommits():
+            return effect.epoch + 1
+        case fx.CommitSink():
+            return effect.committables[0].attempt.epoch
+        case fx.PutIfAbsent():
+            number = effect.name.rpartition("/")[2].partition(".")[0]
+            return int(number) if number.isdigit() and "/runs/" not in effect.name else known
+        case _:
+            return known

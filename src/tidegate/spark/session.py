@@ -1,0 +1,166 @@
+"""The SparkSession of a job: built well or taken from the user, and the JVM's half of the local lease."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from tidegate.checkpoints.locks import JVM_LOCK
+from tidegate.core.errors import Code, TidegateError
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_BATCHES_KEPT = 10
+_JAVA_AT_LEAST = 17
+
+QUERY_SETTINGS = {
+    PROVIDER_KEY: ROCKSDB,
+    FORMAT_KEY: "2",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.minBatchesToRetain": str(_BATCHES_KEPT),
+    # The default manager starts a process for every look-up on a local disk. This one's rename is no
+    # create-if-absent: nothing here relies on that, and state files of format 2 have names of their own.
+    _FILE_MANAGER_KEY: _FILE_MANAGER,
+}
+"""What is in force while a query of tidegate starts (Spark copies the session's settings then), and not after."""
+
+
+def open_session(name: str) -> SparkSession:
+    """The active session, or a new one with settings that suit short epochs."""
+    if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        raise _connect_refused("the environment variable SPARK_REMOTE or SPARK_CONNECT_MODE_ENABLED")
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return adopt_session(active)
+    _require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf()
+    defaults = {
+        "spark.master": "local[*]",
+        "spark.app.name": name,
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    }
+    for key, value in defaults.items():
+        if not conf.contains(key):
+            conf.set(key, value)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def adopt_session(session: SparkSession) -> SparkSession:
+    """A session that the user made. Refused: Spark Connect, another state store, asynchronous progress."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise _connect_refused(f"a session of {type(session).__module__}")
+    explicit: dict[str, str] = {**dict(session.sparkContext.getConf().getAll()), **_runtime_settings(session)}
+    for key in (PROVIDER_KEY, FORMAT_KEY):
+        found = explicit.get(key, QUERY_SETTINGS[key])
+        if found != QUERY_SETTINGS[key]:
+            raise TidegateError(
+                Code.STATE_FORMAT,
+                expected=f"{key} = {QUERY_SETTINGS[key]}",
+                found=found,
+                where="the Spark session",
+                next_step=f"remove {key} from the session's settings: tidegate sets it",
+            )
+    return session
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether all tasks run on this machine."""
+    return re.match(r"local(\[|$|-cluster)", session.sparkContext.master or "") is not None
+
+
+@contextmanager
+def query_settings(session: SparkSession) -> Generator[None, None, None]:
+    """Spark's settings for queries of tidegate, put back afterwards: the session may be the user's."""
+    before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
+    try:
+        for key, value in QUERY_SETTINGS.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
+
+
+class JvmLock:
+    """`locks/jvm.lock`, held by the driver's JVM: only when it is free can the old run write nothing any more."""
+
+    def __init__(self, session: SparkSession, job_folder: Path) -> None:
+        jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+        options = gateway.new_array(jvm.java.nio.file.OpenOption, 2)
+        options[0] = jvm.java.nio.file.StandardOpenOption.CREATE
+        options[1] = jvm.java.nio.file.StandardOpenOption.WRITE
+        path = jvm.java.nio.file.Path.of(str(job_folder / JVM_LOCK), gateway.new_array(jvm.java.lang.String, 0))
+        self._channel: Any = jvm.java.nio.channels.FileChannel.open(path, options)
+        if self._channel.tryLock() is None:
+            self._channel.close()
+            raise TidegateError(
+                Code.DRIVER_ALIVE,
+                expected="no other JVM to drive this job",
+                found="its lock is held",
+                where=str(job_folder / JVM_LOCK),
+                next_step="stop the other driver, or wait until it has ended",
+            )
+
+    def release(self) -> None:
+        """Close the channel, and with it the lock."""
+        self._channel.close()
+
+
+def _runtime_settings(session: SparkSession) -> dict[str, str]:
+    classic = cast("Any", session._jsparkSession)  # pyright: ignore[reportPrivateUsage]
+    settings = classic.sessionState().conf().settings()
+    return {key: settings.get(key) for key in (PROVIDER_KEY, FORMAT_KEY) if settings.containsKey(key)}
+
+
+def _connect_refused(found: str) -> TidegateError:
+    return TidegateError(
+        Code.SPARK_CONNECT,
+        expected="a classic session, whose driver runs in this process",
+        found=found,
+        where="Job(spark=...)",
+        next_step="create the session without `remote`, or run the program with spark-submit",
+    )
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    found = "no `java` in JAVA_HOME or on the PATH" if java is None else _too_old(java)
+    if found:
+        raise TidegateError(
+            Code.JAVA_MISSING,
+            expected=f"Java {_JAVA_AT_LEAST} or newer",
+            found=found,
+            where="JAVA_HOME, PATH",
+            next_step="install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
+        )
+
+
+def _too_old(java: str) -> str | None:
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', printed)
+    if version is not None and int(version.group(1)) >= _JAVA_AT_LEAST:
+        return None
+    return f"{java}: {printed.splitlines()[0] if printed else 'it does not start'}"

@@ -1,0 +1,130 @@
+"""What runs in the tasks: the rows of an epoch go once, through one `mapInArrow`, into all sinks of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from tidegate.checkpoints.journal import JournalWriter, journal_name
+from tidegate.core.records import Attempt, Committable, SinkIdentity
+from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
+from tidegate.testing.strikes import STRIKES
+
+RESULT_SCHEMA = "committables binary"
+"""The one column that a task returns: the committables of all sinks of one attempt, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTask:
+    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns."""
+
+    channel: int
+    identity: SinkIdentity
+    sink: TwoPhaseSink
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTask:
+    """Everything that is pickled to the tasks of one epoch."""
+
+    epoch: int
+    run: int
+    run_token: str
+    journal_folder: str
+    sinks: tuple[SinkTask, ...]
+
+    def function(self) -> partial[Iterator[pa.RecordBatch]]:
+        """The function for `mapInArrow`; pickled by name, so that workers keep this module's globals."""
+        return partial(write_partition, self)
+
+
+def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write one partition into all sinks, pre-commit all, and return their committables as one row.
+
+    Whatever fails, fails the attempt: all its transactions are aborted and nothing is returned.
+    """
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("write_partition runs in a Spark task")
+    writers = [_SinkWriter(task, each, context.partitionId(), context.taskAttemptId()) for each in task.sinks]
+    try:
+        for batch in batches:
+            for writer in writers:
+                writer.write(batch)
+        STRIKES.reach("task.prepare", task.epoch)
+        committables = [committable for writer in writers if (committable := writer.pre_commit()) is not None]
+    except BaseException:
+        for writer in writers:
+            writer.abort()
+        raise
+    STRIKES.reach("task.prepared", task.epoch)
+    yield pa.RecordBatch.from_pydict({"committables": [msgspec.json.encode(committables)]})
+
+
+def read_committables(results: list[bytes]) -> tuple[Committable, ...]:
+    """The committables that the tasks returned, in the order of tasks and sinks."""
+    return tuple(
+        committable for result in results for committable in msgspec.json.decode(result, type=list[Committable])
+    )
+
+
+class _SinkWriter:
+    """One sink's part of one attempt; opens nothing before the first row."""
+
+    def __init__(self, task: EpochTask, sink: SinkTask, partition: int, task_attempt: int) -> None:
+        self._sink = sink
+        self._attempt = Attempt(
+            sink=sink.identity,
+            run=task.run,
+            run_token=task.run_token,
+            epoch=task.epoch,
+            task=partition,
+            task_attempt=task_attempt,
+        )
+        self._journal = (
+            JournalWriter(task.journal_folder, journal_name(self._attempt))
+            if sink.sink.journal is JournalKeeper.LEDGER
+            else None
+        )
+        self._transaction: Transaction | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = _rows_of(batch.column(self._sink.channel))
+        if rows.num_rows == 0:
+            return
+        if self._transaction is None:
+            STRIKES.reach("task.open", self._attempt.epoch)
+            self._transaction = self._sink.sink.begin(self._attempt)
+        self._transaction.write(rows)
+        if self._journal is not None:
+            self._journal.write(rows)
+        STRIKES.reach("task.write", self._attempt.epoch)
+
+    def pre_commit(self) -> Committable | None:
+        if self._transaction is None:
+            return None
+        reference = None if self._journal is None else self._journal.close()
+        committable = self._transaction.pre_commit()
+        return committable if committable is None else msgspec.structs.replace(committable, journal=reference)
+
+    def abort(self) -> None:
+        if self._transaction is not None:
+            self._transaction.abort()
+        if self._journal is not None:
+            self._journal.abort()
+
+
+def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
+    """The rows of one channel: those whose struct is not null (a sink's `where` makes it null)."""
+    if not isinstance(channel, pa.StructArray):
+        raise TypeError(f"a channel is a struct column, not {channel.type}")
+    kept = channel.filter(pc.is_valid(channel)) if channel.null_count else channel
+    names = [kept.type.field(index).name for index in range(kept.type.num_fields)]
+    return pa.RecordBatch.from_arrays(kept.flatten(), names=names)

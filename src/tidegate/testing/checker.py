@@ -1,0 +1,248 @@
+"""Compares every record of a word count with its input. Knows nothing of how the sinks were written.
+
+The input is a sequence of batches of numbered lines; the job must take each batch as a whole, in this order. Three
+sinks show what it made of them:
+
+    lines     every line, once
+    changes   for every batch and every word in it: the word and how often it has come up to then
+    table     each word and how often it has come in all; written together with `changes`
+
+From the input alone follows what each must hold, record by record.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What can be wrong with a record, or with a batch."""
+
+    LOST = "lost"
+    DUPLICATED = "duplicated"
+    WRONG_COUNT = "wrong count"
+    INVENTED = "invented"  # the input does not explain it
+    TORN = "torn"  # a batch is visible in part, or in one of two sinks that are written together
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Line:
+    """One line of input, told apart by its number."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Change:
+    """One row of `changes`: how often `word` has come so far."""
+
+    word: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """What was found in the three sinks, in any order."""
+
+    lines: Sequence[Line]
+    changes: Sequence[Change]
+    table: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. `batch` counts from 0; None where the record belongs to no batch. `times`: how often."""
+
+    kind: Kind
+    sink: str
+    batch: int | None
+    expected: str
+    found: str
+    times: int = 1
+
+    def __str__(self) -> str:
+        where = "" if self.batch is None else f", batch {self.batch}"
+        return f"{self.kind.value} in {self.sink}{where}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All findings, the earliest batch first."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether every record is there, once, and right."""
+        return not self.findings
+
+    def count(self, kind: Kind) -> int:
+        """How many records (for TORN: batches and sinks) have this flaw."""
+        return sum(finding.times for finding in self.findings if finding.kind is kind)
+
+    def counterexample(self) -> str:
+        """The findings of the earliest batch that has any, the first of each kind and sink; empty when exact."""
+        first: dict[tuple[Kind, str], Finding] = {}
+        for finding in self.findings:
+            if finding.batch == self.findings[0].batch:
+                first.setdefault((finding.kind, finding.sink), finding)
+        return "\n".join(str(finding) for finding in first.values())
+
+
+def check(batches: Sequence[Sequence[Line]], sinks: Sinks) -> Verdict:
+    """Compare the sinks with what the batches, each taken as a whole and in this order, must have left there."""
+    history = _History(batches)
+    findings = [
+        *_check_lines(batches, sinks.lines),
+        *_check_changes(history, sinks.changes),
+        *_check_table(history, sinks.table),
+        *_check_together(history, sinks),
+    ]
+    last = len(batches)
+    return Verdict(tuple(sorted(findings, key=lambda finding: last if finding.batch is None else finding.batch)))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a line: what stands between spaces."""
+    return [word for word in text.split(" ") if word]
+
+
+class _History:
+    """What the input adds up to: for each word, in which batches it comes and how often it has come by then."""
+
+    def __init__(self, batches: Sequence[Sequence[Line]]) -> None:
+        self.of_word: dict[str, dict[int, int]] = {}  # word -> count so far -> batch; counts rise
+        self.of_batch: list[list[Change]] = []
+        totals: Counter[str] = Counter()
+        for batch, lines in enumerate(batches):
+            added = Counter(word for line in lines for word in words_of(line.text))
+            totals.update(added)
+            self.of_batch.append([Change(word, totals[word]) for word in added])
+            for word in added:
+                self.of_word.setdefault(word, {})[totals[word]] = batch
+        self.totals: Mapping[str, int] = totals
+
+    def last_batch(self, word: str) -> int:
+        return self.of_word[word][self.totals[word]]
+
+
+# --- lines -------------------------------------------------------------------------------------------------
+
+
+def _check_lines(batches: Sequence[Sequence[Line]], lines: Sequence[Line]) -> Iterator[Finding]:
+    seen = Counter(lines)
+    for batch, expected in enumerate(batches):
+        for line in expected:
+            yield from _check_times("lines", batch, str(line), seen[line])
+        if _is_torn(seen[line] for line in expected):
+            yield _torn("lines", batch, sum(1 for line in expected if seen[line]), len(expected))
+    for line in sorted(seen.keys() - {line for expected in batches for line in expected}):
+        yield Finding(Kind.INVENTED, "lines", None, "a line of the input", str(line), seen[line])
+
+
+# --- changes -----------------------------------------------------------------------------------------------
+
+
+def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Finding]:
+    seen = Counter(changes)
+    found: dict[str, list[int]] = {}
+    for change in seen:
+        found.setdefault(change.word, []).append(change.count)
+    for word, expected in history.of_word.items():
+        yield from _check_word(word, expected, sorted(found.pop(word, [])), seen)
+    for word, counts in sorted(found.items()):
+        times = sum(seen[Change(word, count)] for count in counts)
+        yield Finding(Kind.INVENTED, "changes", None, "a word of the input", repr(word), times)
+    for batch, expected_changes in enumerate(history.of_batch):
+        if _is_torn(seen[change] for change in expected_changes):
+            there = sum(1 for change in expected_changes if seen[change])
+            yield _torn("changes", batch, there, len(expected_changes))
+
+
+def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: Counter[Change]) -> Iterator[Finding]:
+    """The counts of one word must be exactly those after each of its batches: they rise, and none comes twice.
+
+    A count that is none of them stands for the missing one beside it, as long as there is one.
+    """
+    missing = [count for count in expected if count not in found]
+    wrong = [count for count in found if count not in expected]
+    for count in found:
+        if count in expected:
+            yield from _check_times("changes", expected[count], f"{word!r} = {count}", seen[Change(word, count)])
+    for index, count in enumerate(wrong):
+        right = missing[index] if index < len(missing) else None
+        batch = None if right is None else expected[right]
+        wanted = _around(list(expected), right)
+        yield Finding(
+            Kind.WRONG_COUNT, "changes", batch, f"{word!r} = {wanted}", _around(found, count), seen[Change(word, count)]
+        )
+    for count in missing[len(wrong) :]:
+        yield Finding(Kind.LOST, "changes", expected[count], f"{word!r} = {count}", "nothing")
+
+
+def _around(counts: list[int], middle: int | None) -> str:
+    """A short piece of a history: the count in question and those beside it."""
+    at = len(counts) if middle is None else counts.index(middle)
+    start, end = max(0, at - 1), at + 2
+    shown = [str(count) for count in counts[start:end]]
+    return ", ".join([*(["..."] if start else []), *shown, *(["..."] if end < len(counts) else [])]) or "no count"
+
+
+# --- the table, and the two sinks that are written together ------------------------------------------------
+
+
+def _check_table(history: _History, table: Mapping[str, int]) -> Iterator[Finding]:
+    for word, total in history.totals.items():
+        found = table.get(word)
+        if found is None:
+            yield Finding(Kind.LOST, "table", history.last_batch(word), f"{word!r} = {total}", "nothing")
+        elif found != total:
+            yield Finding(Kind.WRONG_COUNT, "table", history.last_batch(word), f"{word!r} = {total}", str(found))
+    for word in sorted(table.keys() - history.totals.keys()):
+        yield Finding(Kind.INVENTED, "table", None, "a word of the input", f"{word!r} = {table[word]}")
+
+
+def _check_together(history: _History, sinks: Sinks) -> Iterator[Finding]:
+    """A batch shows in both sinks or in neither; in the table as long as no later one is missing."""
+    shown = set(sinks.changes)
+    for batch, changes in enumerate(history.of_batch):
+        in_changes = [
+            change for change in changes if change in shown and sinks.table.get(change.word, 0) < change.count
+        ]
+        in_table = [
+            change for change in changes if change not in shown and sinks.table.get(change.word, 0) >= change.count
+        ]
+        for only, there, not_there in ((in_changes, "changes", "table"), (in_table, "table", "changes")):
+            if only:
+                example = f"{only[0].word!r} = {only[0].count}"
+                yield Finding(
+                    Kind.TORN,
+                    "changes and table",
+                    batch,
+                    f"{example} in both or in neither",
+                    f"in {there}, not in {not_there}",
+                )
+
+
+# --- common ------------------------------------------------------------------------------------------------
+
+
+def _check_times(sink: str, batch: int, record: str, times: int) -> Iterator[Finding]:
+    if times == 0:
+        yield Finding(Kind.LOST, sink, batch, record, "nothing")
+    elif times > 1:
+        yield Finding(Kind.DUPLICATED, sink, batch, f"{record} once", f"{times} times", times - 1)
+
+
+def _is_torn(times: Iterator[int]) -> bool:
+    """Whether the records of one batch were not written equally often."""
+    return len(set(times)) > 1
+
+
+def _torn(sink: str, batch: int, there: int, expected: int) -> Finding:
+    found = f"{there} of them" if there < expected else "some of them repeated"
+    return Finding(Kind.TORN, sink, batch, f"all {expected} records of the batch equally often", found)

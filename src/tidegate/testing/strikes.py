@@ -1,0 +1,41 @@
+"""Failpoints at work: kills, holds and errors at named places, only where a test has switched them on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.core.failpoints import Action, Strike, parse_strikes
+
+
+class Strikes:
+    """The failpoints of this process. Without TIDEGATE_TESTING=1 there are none and `reach` does nothing."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        testing = environment.get("TIDEGATE_TESTING") == "1"
+        self._strikes = parse_strikes(environment.get("TIDEGATE_FAILPOINTS", "")) if testing else []
+
+    def reach(self, point: str, epoch: int | None) -> None:
+        """Say that `point` was reached in `epoch` (None where no epoch is known); strikes when one waits there."""
+        for strike in list(self._strikes):
+            if strike.point == point and (strike.epoch is None or (epoch is not None and epoch >= strike.epoch)):
+                self._strikes.remove(strike)
+                _act(strike)
+
+
+def _act(strike: Strike) -> None:
+    match strike.action:
+        case Action.CRASH:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case Action.HOLD:
+            Path(strike.target).write_text(f"{strike.point} {os.getpid()}")
+            threading.Event().wait()
+        case Action.ERROR:
+            raise OSError(f"failpoint {strike.point}")
+
+
+STRIKES = Strikes(os.environ)
+"""The strikes of this process; a Python worker of Spark has its own, from the environment it inherited."""

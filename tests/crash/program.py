@@ -1,0 +1,77 @@
+"""The job that the kills strike: values that no second run would give again, in two sinks and in state.
+
+`sums`: words counted; after the aggregation a Python function adds a random value, which must be the same in both
+sinks. `draws`: a custom state function draws a random number when it first sees a word and keeps it; every row that
+is ever published for the word must carry that number.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from tidegate import FileSink, FileSource, Job, SQLiteSink
+
+
+def main(folder: Path) -> None:
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    job = Job("kills", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
+    lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    words = lines.select(F.explode(F.split("value", " ")).alias("word"))
+    lucky = F.udf(random.random, "double").asNondeterministic()
+    job.query(
+        "sums",
+        words.groupBy("word").count().withColumn("lucky", lucky()),
+        mode="update",
+        sinks=[
+            SQLiteSink("table", str(folder / "out.db"), table="sums"),
+            FileSink("files", str(folder / "sums"), format="json"),
+        ],
+    )
+    more = job.source("lines-again", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
+    drawn = (
+        more.select(F.explode(F.split("value", " ")).alias("word"))
+        .groupBy("word")
+        .applyInPandasWithState(
+            draw,
+            "word string, seen long, draw double",
+            "seen long, draw double",
+            "update",
+            GroupStateTimeout.NoTimeout,
+        )
+    )
+    job.query("draws", drawn, mode="update", sinks=[FileSink("draws-out", str(folder / "draws"), format="parquet")])
+    handle = job.start(until="caught-up")
+    handle.wait()
+    figures = [
+        {"query": each.uid, "finished": each.finished, "aborted": each.aborted, "redone": each.redone}
+        for each in handle.status().queries
+    ]
+    print(json.dumps(figures))
+
+
+def draw(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    seen, drawn = state.get if state.exists else (0, random.random())
+    seen += sum(len(frame) for frame in frames)
+    state.update((seen, drawn))
+    yield pd.DataFrame({"word": [key[0]], "seen": [seen], "draw": [drawn]})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""The fixed values behind the records of format 1; `python -m tests.formats.record_values` writes missing files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.core.records import (
+    KINDS,
+    Attempt,
+    Committable,
+    Decided,
+    Done,
+    FinishedThrough,
+    JobRecord,
+    JournalRef,
+    Prepared,
+    Run,
+    SinkIdentity,
+    SinkProgress,
+    Start,
+    encode,
+)
+
+FOLDER = Path(__file__).parent / "v1"
+
+SINK = SinkIdentity(job="wordcount", job_id="0f1e2d3c", generation=2, query="counts", sink="counts-table")
+ATTEMPT = Attempt(sink=SINK, run=5, run_token="a1b2c3d4", epoch=41, task=1, task_attempt=87)
+JOURNAL = JournalRef(
+    name="41/counts-table.r5-a1b2c3d4-t1-a87.arrow", rows=3, size_bytes=656, checksum="sha256:" + "9b" * 32
+)
+
+RECORDS = (
+    Start(
+        job_id="0f1e2d3c",
+        generation=2,
+        first_epoch=1,
+        sources=("lines",),
+        sinks=("counts-topic", "counts-table"),
+        positions={"lines": '{"lines":{"0":17,"1":4}}'},
+    ),
+    Run(run=5, token="a1b2c3d4", host="worker-1", process=4711, since="2026-01-02T03:04:05+00:00"),
+    Prepared(
+        epoch=41,
+        run=5,
+        committables=(
+            Committable(attempt=ATTEMPT, rows=3, digest="5d" * 32, handle={"stage": "t1.db"}, journal=JOURNAL),
+            Committable(attempt=ATTEMPT, rows=1, digest="6e" * 32),
+        ),
+        start_positions=('{"lines":{"0":12,"1":4}}', None),
+        offsets=b'v1\n{"batchWatermarkMs":0}\n{"lines":{"0":17,"1":4}}\n-',
+        state_ids='{"0":[["3fc303c8"],["728fc114"]]}',
+    ),
+    Decided(
+        epoch=41,
+        run=5,
+        prepared_digest="7f" * 32,
+        offsets=b'v1\n{"batchWatermarkMs":0}\n{"lines":{"0":17,"1":4}}\n-',
+        commits=b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
+    ),
+    Done(epoch=41, run=5, prepared_digest="7f" * 32),
+    FinishedThrough(epoch=41, sinks={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)}),
+    JobRecord(name="wordcount", job_id="0f1e2d3c", generation=2),
+)
+
+
+def write_missing() -> None:
+    """A file that stands is never written again: it is what a released version wrote."""
+    FOLDER.mkdir(exist_ok=True)
+    for record in RECORDS:
+        path = FOLDER / f"{KINDS[type(record)]}.record"
+        if not path.exists():
+            path.write_bytes(encode(record))
+
+
+if __name__ == "__main__":
+    write_missing()

@@ -1,0 +1,133 @@
+"""Records of format 1 are read for ever; torn, altered and newer ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import KINDS, decode
+
+FOLDER = Path(__file__).parent / "v1"
+
+SINK = {"job": "wordcount", "job_id": "0f1e2d3c", "generation": 2, "query": "counts", "sink": "counts-table"}
+ATTEMPT = {"sink": SINK, "run": 5, "run_token": "a1b2c3d4", "epoch": 41, "task": 1, "task_attempt": 87}
+OFFSETS = b'v1\n{"batchWatermarkMs":0}\n{"lines":{"0":17,"1":4}}\n-'
+FIELDS: dict[str, dict[str, Any]] = {
+    "start": {
+        "job_id": "0f1e2d3c",
+        "generation": 2,
+        "first_epoch": 1,
+        "sources": ("lines",),
+        "sinks": ("counts-topic", "counts-table"),
+        "positions": {"lines": '{"lines":{"0":17,"1":4}}'},
+    },
+    "run": {
+        "run": 5,
+        "token": "a1b2c3d4",
+        "host": "worker-1",
+        "process": 4711,
+        "since": "2026-01-02T03:04:05+00:00",
+    },
+    "prepared": {
+        "epoch": 41,
+        "run": 5,
+        "committables": (
+            {
+                "attempt": ATTEMPT,
+                "rows": 3,
+                "digest": "5d" * 32,
+                "handle": {"stage": "t1.db"},
+                "journal": {
+                    "name": "41/counts-table.r5-a1b2c3d4-t1-a87.arrow",
+                    "rows": 3,
+                    "size_bytes": 656,
+                    "checksum": "sha256:" + "9b" * 32,
+                },
+            },
+            {"attempt": ATTEMPT, "rows": 1, "digest": "6e" * 32, "handle": {}, "journal": None},
+        ),
+        "start_positions": ('{"lines":{"0":12,"1":4}}', None),
+        "offsets": OFFSETS,
+        "state_ids": '{"0":[["3fc303c8"],["728fc114"]]}',
+    },
+    "decided": {
+        "epoch": 41,
+        "run": 5,
+        "prepared_digest": "7f" * 32,
+        "offsets": OFFSETS,
+        "commits": b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
+    },
+    "done": {"epoch": 41, "run": 5, "prepared_digest": "7f" * 32},
+    "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
+    "job": {"name": "wordcount", "job_id": "0f1e2d3c", "generation": 2},
+}
+TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}
+
+every_kind = pytest.mark.parametrize("name", sorted(TYPES))
+
+
+@every_kind
+def test_a_record_of_format_1_is_read_field_by_field(name: str):
+    record = decode(TYPES[name], stored(name), where=name)
+    assert msgspec.to_builtins(record, builtin_types=(bytes,)) == FIELDS[name]
+
+
+@every_kind
+def test_every_prefix_of_a_record_is_refused(name: str):
+    data = stored(name)
+    codes = {code_of(name, data[:length]) for length in range(len(data))}
+    assert codes == {"TG-RECORD-CORRUPT"}
+
+
+@every_kind
+def test_every_flipped_bit_of_a_body_is_refused(name: str):
+    data = stored(name)
+    body = data.index(b"\n") + 1
+    codes = {code_of(name, flipped(data, place, bit)) for place in range(body, len(data)) for bit in range(8)}
+    assert codes == {"TG-RECORD-CORRUPT"}
+
+
+@every_kind
+def test_every_flipped_bit_of_a_header_is_refused(name: str):
+    data = stored(name)
+    body = data.index(b"\n") + 1
+    codes = {code_of(name, flipped(data, place, bit)) for place in range(body) for bit in range(8)}
+    assert codes == {"TG-RECORD-CORRUPT", "TG-RECORD-NEWER"}
+
+
+@every_kind
+def test_a_record_of_a_later_format_is_refused_as_newer(name: str):
+    assert code_of(name, stored(name).replace(b" 1 sha256:", b" 2 sha256:", 1)) == "TG-RECORD-NEWER"
+
+
+@every_kind
+def test_a_record_is_not_taken_for_one_of_another_kind(name: str):
+    for other in TYPES:
+        if other != name:
+            assert code_of(other, stored(name)) == "TG-RECORD-CORRUPT"
+
+
+@every_kind
+def test_the_error_names_the_file(name: str):
+    with pytest.raises(TidegateError, match=r"where: +ledger/a-file"):
+        decode(TYPES[name], b"", where="ledger/a-file")
+
+
+def stored(name: str) -> bytes:
+    return (FOLDER / f"{name}.record").read_bytes()
+
+
+def flipped(data: bytes, place: int, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
+def code_of(name: str, data: bytes) -> str:
+    with pytest.raises(TidegateError) as caught:
+        decode(TYPES[name], data, where=name)
+    return caught.value.code

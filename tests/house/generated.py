@@ -1,0 +1,74 @@
+"""Parts of the documents that the code writes: `python -m tests.house.generated --write | --check`.
+
+In a document a part stands between a line `<!-- generated: NAME -->` and a line `<!-- /generated -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+
+from tests.house.repository import project_files, relative
+
+
+def states() -> str:
+    from tidegate.core.states import markdown_table
+
+    return markdown_table()
+
+
+def errors() -> str:
+    from tidegate.core.errors import Code
+
+    rows = [f"| `{code.label}` | {code.meaning} | {code.remedy.value} |" for code in Code]
+    return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
+
+
+GENERATORS: dict[str, Callable[[], str]] = {"errors": errors, "states": states}
+
+OPENING = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
+PART = re.compile(r"^<!-- generated: (\S+) -->\n(?:(?!<!-- generated: ).*\n)*?<!-- /generated -->$", re.MULTILINE)
+
+
+def renewed(document: str) -> str:
+    """The document with every generated part as the code writes it now."""
+    if len(OPENING.findall(document)) != len(PART.findall(document)):
+        raise ValueError("a generated part has no closing line <!-- /generated -->")
+    return PART.sub(lambda part: opened_and_closed(part[1]), document)
+
+
+def opened_and_closed(name: str) -> str:
+    if name not in GENERATORS:
+        raise ValueError(f"no generator {name!r}: known are {', '.join(GENERATORS)}")
+    return f"<!-- generated: {name} -->\n{GENERATORS[name]().strip()}\n<!-- /generated -->"
+
+
+def renew(*, write: bool) -> list[str]:
+    """The documents whose generated parts are out of date, written anew if wanted."""
+    stale: list[str] = []
+    for path in project_files(".md"):
+        document = path.read_text(encoding="utf-8")
+        wanted = renewed(document)
+        if wanted != document:
+            stale.append(relative(path))
+            if write:
+                path.write_text(wanted, encoding="utf-8")
+    return stale
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--write", action="store_true", help="bring the documents up to date")
+    action.add_argument("--check", action="store_true", help="fail if a document is out of date")
+    write = parser.parse_args().write
+    stale = renew(write=write)
+    for name in stale:
+        print(f"{name}: {'written' if write else 'out of date: ./dev run python -m tests.house.generated --write'}")
+    return 1 if stale and not write else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

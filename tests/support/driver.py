@@ -1,0 +1,83 @@
+"""A driver process under test: started with failpoints, observed, killed by its own process id."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+HOLD_SECONDS = 120.0
+
+
+class Driver:
+    """One start of a program. Its output goes to a file, so that a full pipe never holds it up."""
+
+    def __init__(self, program: Path, *arguments: str, log: Path, failpoints: str = "") -> None:
+        environment = {**os.environ, "TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": failpoints}
+        self._log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(program), *arguments],
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def wait_for_hold(self, hold: Path) -> str:
+        """Wait until a failpoint holds; what it wrote. The driver must not end before."""
+        end = time.monotonic() + HOLD_SECONDS
+        while not (hold.exists() and hold.read_text()):
+            if self.process.poll() is not None:
+                raise AssertionError(f"the driver ended ({self.process.returncode}) before the failpoint:\n{self.tail()}")
+            if time.monotonic() > end:
+                self.kill()
+                raise AssertionError(f"the failpoint was not reached:\n{self.tail()}")
+            time.sleep(0.02)
+        return hold.read_text()
+
+    def kill(self, *others: int) -> None:
+        """SIGKILL to the driver's Python, and to `others`; its JVM is left to die by itself."""
+        for process in (self.process.pid, *others):
+            _kill(process)
+        self.process.wait()
+
+    def kill_all(self) -> None:
+        """SIGKILL to the driver's whole process group, its JVM and Python workers included."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait(self, timeout_seconds: float = 180.0) -> int:
+        """Wait until the driver has ended; its exit code."""
+        try:
+            return self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            raise AssertionError(f"the driver did not end in {timeout_seconds} s:\n{self.tail()}") from None
+
+    def tail(self, characters: int = 4000) -> str:
+        """The end of what it printed."""
+        return self._log.read_text(errors="replace")[-characters:]
+
+
+def numbers(folder: Path) -> list[int]:
+    """The numbered files of a folder: `7` and `7.2` both count as 7."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return sorted({int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdigit()})
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def json_rows(files: Sequence[Path]) -> list[dict[str, object]]:
+    """The rows of JSON-lines files, in the order of the files."""
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]

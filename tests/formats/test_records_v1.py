@@ -92,11 +92,15 @@ def test_every_flipped_bit_of_a_body_is_refused(name: str):
 
 
 @every_kind
-def test_every_flipped_bit_of_a_header_is_refused(name: str):
+def test_no_flipped_bit_of_a_header_changes_what_is_read(name: str):
     data = stored(name)
-    body = data.index(b"\n") + 1
-    codes = {code_of(name, flipped(data, place, bit)) for place in range(body) for bit in range(8)}
-    assert codes == {"TG-RECORD-CORRUPT", "TG-RECORD-NEWER"}
+    for place in range(data.index(b"\n") + 1):
+        for bit in range(8):
+            try:
+                record = decode(TYPES[name], flipped(data, place, bit), where=name)
+            except TidegateError:
+                continue
+            assert record == decode(TYPES[name], data, where=name)
 
 
 @every_kind

@@ -63,7 +63,7 @@ def test_the_offsets_give_the_watermark_and_one_position_per_source(stateful: Lo
     entries = [parsed_offsets(stateful, epoch) for epoch in EPOCHS["stateful"]]
     assert [entry.watermark_ms for entry in entries] == WATERMARKS_MS
     positions = [entry.positions for entry in entries]
-    assert positions == [tuple([f'{{"logOffset":{number}}}']) for number in (0, 1, 2, 2)]
+    assert positions == [(f'{{"logOffset":{number}}}',) for number in (0, 1, 2, 2)]
     assert entries[0].conf["spark.sql.shuffle.partitions"] == "2"
 
 

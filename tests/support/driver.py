@@ -34,7 +34,9 @@ class Driver:
         end = time.monotonic() + HOLD_SECONDS
         while not (hold.exists() and hold.read_text()):
             if self.process.poll() is not None:
-                raise AssertionError(f"the driver ended ({self.process.returncode}) before the failpoint:\n{self.tail()}")
+                raise AssertionError(
+                    f"the driver ended ({self.process.returncode}) before the failpoint:\n{self.tail()}"
+                )
             if time.monotonic() > end:
                 self.kill()
                 raise AssertionError(f"the failpoint was not reached:\n{self.tail()}")

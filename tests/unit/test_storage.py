@@ -86,6 +86,13 @@ def test_a_put_leaves_nothing_beside_the_file(storage: LocalStorage, tmp_path: P
     assert os.listdir(tmp_path) == ["1"]
 
 
+def test_a_disk_that_takes_only_a_part_at_a_time_gets_the_rest(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    storage.put_if_absent("done/1", b"ten bytes.")
+    assert storage.read("done/1") == b"ten bytes."
+
+
 def test_replacing_gives_the_new_content_and_needs_no_old_one(storage: LocalStorage):
     storage.replace("finished_through", b"3")
     storage.replace("finished_through", b"4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,29 @@ def test_a_change_within_the_same_clock_tick_is_not_missed(root: Path):
     assert names(root, sync.sync()) == ["state/0/0/2_b.changelog", "state/0/0"]
 
 
+def test_a_folder_made_within_the_same_clock_tick_is_not_missed(root: Path):
+    sync = CheckpointSync(root)
+    sync.sync()
+    status = os.stat(root / "state/0")
+    write(root / "state/0/1/2_b.changelog")
+    os.utime(root / "state/0", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert names(root, sync.sync()) == ["state/0/1/2_b.changelog", "state/0", "state/0/1"]
+
+
+def test_a_folder_that_goes_within_the_same_clock_tick_is_no_error(root: Path):
+    make_old(root)
+    sync = CheckpointSync(root)
+    sync.sync()
+    shutil.rmtree(root / "state/0/0")
+    make_old(root)
+    assert sync.sync() == []
+
+
+def test_only_spark_s_own_commits_are_left_out(root: Path):
+    write(root / "sources/0/commits/0")
+    assert root / "sources/0/commits/0" in CheckpointSync(root).sync()
+
+
 def test_a_clock_of_whole_seconds_is_given_whole_seconds(root: Path, monkeypatch: pytest.MonkeyPatch):
     make_old(root)
     second = 2_000_000_000_000_000_000
@@ -125,7 +149,7 @@ def test_what_spark_is_still_writing_needs_no_sync(root: Path):
     sync.sync()
     write(root / "offsets/.1.3f-4a.tmp")
     write(root / "offsets/..1.3f-4a.tmp.crc")
-    assert sync.sync() == []
+    assert names(root, sync.sync()) == ["offsets"]
 
 
 def test_checksum_files_are_synced(root: Path):
@@ -140,18 +164,22 @@ def test_files_and_folders_that_vanish_meanwhile_are_no_error(root: Path, disk: 
         write(root / f"state/0/{number}/2_b.changelog")
 
     def maintenance(event: Event) -> None:
-        if event.what == "sync" and (root / "state/0/7").exists():
-            for path in (root / "state/0/7").iterdir():
-                path.unlink()
-            (root / "state/0/7").rmdir()
+        if event == Event("sync", root / "metadata"):
+            shutil.rmtree(root / "state/0/7")
 
     disk.before_each = maintenance
     sync = CheckpointSync(root)
-    assert sync.sync() != []
-    disk.before_each = lambda event: None
+    assert root / "state/0/7" not in sync.sync()
+    assert names(root, sync.sync()) == ["state/0"]
     assert sync.sync() == []
-    write(root / "state/0/7/2_b.changelog")
-    assert names(root, sync.sync()) == ["state/0/7/2_b.changelog", "state/0", "state/0/7"]
+
+
+def test_a_folder_that_was_removed_and_made_again_is_synced_with_the_one_above(root: Path):
+    sync = CheckpointSync(root)
+    sync.sync()
+    shutil.rmtree(root / "state/0/0")
+    write(root / "state/0/0/2_b.changelog")
+    assert names(root, sync.sync()) == ["state/0/0/2_b.changelog", "state/0", "state/0/0"]
 
 
 def test_a_checkpoint_that_does_not_exist_yet_has_nothing_to_sync(tmp_path: Path):

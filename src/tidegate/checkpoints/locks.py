@@ -47,10 +47,13 @@ class DriverLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock up; the second time, and in a forked child, nothing. `holder.json` stays: it names the last."""
+        """Give the lock up; a second call does nothing. `holder.json` stays: it names the last holder.
+
+        In a forked child it gives nothing up: there the lock was never held.
+        """
         with _table_lock:
             key = next((key for key, lock in _table.items() if lock is self), None)
-            if key is not None and self.holder.process == os.getpid():
+            if key is not None:
                 del _table[key]
                 os.close(self._descriptor)
 

@@ -88,20 +88,20 @@ class _Found:
     scanned: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
 
     def add(self, folder: str, known: _Folder | None, scanned: _Folder) -> bool:
-        """Note what is new in `folder`; whether a name in it is."""
+        """Note what is new in `folder`; whether a name in it may be."""
         before: dict[str, Version] = known.files if known else {}
         new = [name for name, version in scanned.files.items() if before.get(name) != version]
         self.files.extend(f"{folder}/{name}" for name in new)
         self.scanned[folder] = scanned
-        has_new_names = (
+        has_changed = (
             known is None
-            or known.inode != scanned.inode
-            or any(name not in before or before[name][0] != scanned.files[name][0] for name in new)
-            or not set(scanned.subfolders) <= set(known.subfolders)
+            or (known.inode, known.mtime_ns) != (scanned.inode, scanned.mtime_ns)
+            or any(name not in before for name in new)
+            or scanned.subfolders != known.subfolders
         )
-        if has_new_names:
+        if has_changed:
             self.folders.append(folder)
-        return has_new_names
+        return has_changed
 
 
 def _scan(folder: str, status: os.stat_result) -> _Folder:
@@ -120,7 +120,7 @@ def _scan(folder: str, status: os.stat_result) -> _Folder:
         mtime_ns=status.st_mtime_ns,
         is_clean=is_clearly_older(status.st_mtime_ns, now),
         files=files,
-        subfolders=subfolders,
+        subfolders=sorted(subfolders),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from tidegate.core.errors import Code, TidegateError, raise_all
 
@@ -115,7 +115,7 @@ LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
 
 def _setting(name: str, kind: Kind[ValueT], default: str, meaning: str, flink: tuple[str, ...] = ()) -> ValueT:
     entry = Setting(name, kind, default, meaning, flink)
-    return cast("ValueT", field(default=kind.read(default), metadata={_ENTRY: entry}))
+    return field(default=kind.read(default), metadata={_ENTRY: entry})
 
 
 _ENTRY = "setting"

@@ -47,6 +47,7 @@ from tidegate.core.ledger import (
 )
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
 from tidegate.core.spark_log import goes_back, parse_commits, parse_offsets, with_watermark
+from tidegate.core.states import AT_RECOVERY, FINISHING, EpochState, epoch_state
 
 
 def open_run(query: Query) -> Steps[Run]:
@@ -56,9 +57,13 @@ def open_run(query: Query) -> Steps[Run]:
     """
     run = yield from _claim_run()
     yield from _begin_generation(query)
-    newest = yield from _settle_decisions(query)
+    states = yield from _survey()
+    unfinished = [epoch for epoch, state in states.items() if AT_RECOVERY[state] in FINISHING]
+    for epoch in unfinished:
+        yield from decide(query, epoch)
+    newest = max(states) - 1
     yield from _check_sinks(query, newest)
-    for epoch in range((yield from read_finished()) + 1, newest + 1):
+    for epoch in unfinished:
         yield from finish_epoch(query, run, epoch)
     yield from _give_up_undecided(query, newest)
     yield from clean_up(query)
@@ -206,15 +211,25 @@ def _begin_generation(query: Query) -> Steps[None]:
             )
 
 
-def _settle_decisions(query: Query) -> Steps[int]:
-    """Decide every epoch that Spark's log shows; returns the newest decided epoch."""
+def _survey() -> Steps[dict[int, EpochState]]:
+    """The state of every epoch from the newest finished one to the one that Spark runs next, in order."""
     finished = yield from read_finished()
     committed = yield from newest_committed()
     decided = yield from numbers(DECIDED)
-    newest = max(finished, *decided, -1 if committed is None else committed)
-    for epoch in range(finished + 1, newest + 1):
-        yield from decide(query, epoch)
-    return newest
+    started = yield from numbers(OFFSETS)
+    prepared = yield from prepared_entries()
+    logged = max(finished, *decided, finished if committed is None else committed)
+    return {
+        epoch: epoch_state(
+            epoch,
+            finished=finished,
+            logged=logged,
+            decided=set(decided),
+            prepared={number for number, _ in prepared},
+            started=set(started),
+        )
+        for epoch in range(finished, logged + 2)
+    }
 
 
 def _check_sinks(query: Query, newest: int) -> Steps[None]:

@@ -6,7 +6,7 @@ tables as this module prints them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Generic, TypeVar
 
@@ -173,6 +173,9 @@ class AtRecovery(Enum):
     CLEAN = "remove its journals and stages"
 
 
+FINISHING = frozenset({AtRecovery.DECIDE_AND_FINISH, AtRecovery.FINISH})
+"""What recovery carries through to *done* before Spark starts."""
+
 AT_RECOVERY: Mapping[EpochState, AtRecovery] = {
     EpochState.NEW: AtRecovery.NOTHING,
     EpochState.STARTED: AtRecovery.RUN_AGAIN,
@@ -181,6 +184,24 @@ AT_RECOVERY: Mapping[EpochState, AtRecovery] = {
     EpochState.DECIDED: AtRecovery.FINISH,
     EpochState.DONE: AtRecovery.CLEAN,
 }
+
+
+def epoch_state(
+    epoch: int, *, finished: int, logged: int, decided: Set[int], prepared: Set[int], started: Set[int]
+) -> EpochState:
+    """The state of an epoch by its durable records: the furthest one counts, whatever was lost below it.
+
+    `finished` is the newest finished epoch, `logged` the newest that Spark's commit log or a decision shows.
+    """
+    if epoch <= finished:
+        return EpochState.DONE
+    if epoch in decided:
+        return EpochState.DECIDED
+    if epoch <= logged:
+        return EpochState.LOGGED
+    if epoch in prepared:
+        return EpochState.PREPARED
+    return EpochState.STARTED if epoch in started else EpochState.NEW
 
 
 def markdown_table() -> str:

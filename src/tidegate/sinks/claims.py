@@ -1,6 +1,6 @@
 """Which timeline may make an epoch visible: one small file per sink and epoch, put if absent, beside the target.
 
-    <root>/claims/<job>.<query>.<sink>/g<generation>-e<epoch>.json
+    <root>/claims/<job>.<query>.<sink>/g<generation>-e<epoch>.claim
 
 For a target that cannot take all rows of an epoch in one transaction. The claim is written, durably, before the
 first of them becomes visible: so it comes before everything that a reader can see, the user may remove or compact
@@ -29,7 +29,7 @@ KEPT = 100
 
 FORMAT = 1
 
-_NAME = re.compile(r"g(\d+)-e(\d+)\.json")
+_NAME = re.compile(r"g(\d+)-e(\d+)\.claim")
 
 
 class _Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +85,7 @@ class Claims:
 
 
 def _name(generation: int, epoch: int) -> str:
-    return f"g{generation}-e{epoch}.json"
+    return f"g{generation}-e{epoch}.claim"
 
 
 def _claimed(folder: Path) -> list[tuple[int, int]]:

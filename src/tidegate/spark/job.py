@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
-from tidegate.core.config import CHECKPOINTING_DIR, CHECKPOINTING_INTERVAL, Settings
+from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import Query
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
@@ -117,7 +117,7 @@ class Job:
             raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
-        folder = Path(self.settings[CHECKPOINTING_DIR]).absolute() / self.name
+        folder = Path(self.settings.checkpointing_dir).absolute() / self.name
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
@@ -132,7 +132,7 @@ class Job:
                 name=self.name,
                 session=self.spark,
                 plans=[self._plan(each, record, folder) for each in self._queries],
-                interval_seconds=self.settings[CHECKPOINTING_INTERVAL],
+                interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
             )
             self._check(handle)

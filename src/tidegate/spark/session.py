@@ -78,6 +78,9 @@ def adopt_session(session: SparkSession) -> SparkSession:
                 where="the Spark session",
                 next_step=f"remove {key} from the session's settings: tidegate sets it",
             )
+    if is_local(session) and "PYSPARK_PYTHON" not in os.environ and "spark.pyspark.python" not in explicit:
+        # Spark would take `python3` from the PATH, which need not have this program's packages.
+        session.sparkContext.pythonExec = sys.executable
     return session
 
 

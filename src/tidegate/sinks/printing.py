@@ -1,0 +1,56 @@
+"""The console as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from tidegate.core.records import Committable, Evidence
+from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
+
+
+class PrintSink(WriteAheadSink):
+    """Prints each epoch's rows as a table when it is committed: so a row is shown once, when it is final.
+
+    At most `limit` rows an epoch; the title says how many there are. A terminal cannot prove what it has shown: an
+    epoch that was being printed when the process died is shown again after the restart.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        *,
+        limit: int = 20,
+        select: Sequence[object] | None = None,
+        where: object = None,
+        delivery: str | None = None,
+    ) -> None:
+        super().__init__(uid, select=select, where=where, delivery=delivery)
+        self.limit = limit
+
+    def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
+        shown = list(islice(_rows(batches), self.limit))
+        told = f"{epoch.rows} rows" if len(shown) == epoch.rows else f"{len(shown)} of {epoch.rows} rows"
+        table = Table(title=f"{epoch.identity.query} / {self.uid}, epoch {epoch.number}: {told}", title_justify="left")
+        for name in shown[0] if shown else ():
+            table.add_column(name)
+        for row in shown:
+            table.add_row(*(_text(value) for value in row.values()))
+        Console(markup=False, highlight=False).print(table)
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return Evidence.ABSENT
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterable[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

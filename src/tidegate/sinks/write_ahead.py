@@ -1,0 +1,139 @@
+"""For systems without transactions: the rows wait in the ledger's journal until their epoch is decided."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import (
+    Answer,
+    Attempt,
+    Committable,
+    Evidence,
+    JournalRef,
+    Outcome,
+    Position,
+    SinkIdentity,
+    committable_digest,
+    epoch_digest,
+)
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedEpoch:
+    """The epoch that is handed over: whose it is, its number, and its transactions that the target does not have."""
+
+    identity: SinkIdentity
+    number: int
+    committables: tuple[Committable, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(committable.rows for committable in self.committables)
+
+    @property
+    def digest(self) -> str:
+        """What `position` should report once the epoch is published by one write."""
+        return epoch_digest(self.committables)
+
+
+class WriteAheadSink(TwoPhaseSink):
+    """Hands each decided epoch to `publish`, once, unless the process dies while or after it writes.
+
+    A subclass says in `evidence` what the target itself can prove. Where `publish` leaves the committables' digests
+    in the same write as the rows and `evidence` finds them, delivery is exactly-once. Where it cannot, `evidence`
+    answers ABSENT: an epoch that was being published when the process died is published again (at-least-once).
+    It may answer UNKNOWN instead: then the job stops and asks.
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
+    remembers: ClassVar[bool] = False
+
+    _read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]] | None = None
+
+    @abstractmethod
+    def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write the rows, in the order of tasks; return when they are durable.
+
+        Called on the driver, for one epoch after the other. OSError means "not now": it is tried again. Any other
+        exception ends the run; the epoch comes again at the next start.
+        """
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        return []
+
+    def open(self, plan: SinkPlan) -> None:
+        """Keeps the way to the journal; a subclass that overrides it calls this one."""
+        self._read_journal = plan.read_journal
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        """None: a subclass whose target can tell overrides this and sets `remembers`."""
+        return None
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        return _Counted(attempt)
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        found = [self.evidence(committable) for committable in committables]
+        if any(evidence in (Evidence.UNKNOWN, Evidence.OTHER) for evidence in found):
+            return [_UNPROVEN[evidence] for evidence in found]
+        missing = [each for each, evidence in zip(committables, found, strict=True) if evidence is Evidence.ABSENT]
+        answer = self._hand_over(missing) if missing else None
+        return [_PUBLISHED if evidence is Evidence.PRESENT else answer or _PUBLISHED for evidence in found]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "_read_journal": None}
+
+    def _hand_over(self, committables: Sequence[Committable]) -> Answer:
+        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
+        attempt = in_task_order[0].attempt
+        try:
+            self.publish(
+                DecidedEpoch(attempt.sink, attempt.epoch, tuple(in_task_order)), self._journalled(in_task_order)
+            )
+        except OSError as error:
+            return Answer(outcome=Outcome.RETRY, detail=str(error))
+        return Answer(outcome=Outcome.COMMITTED)
+
+    def _journalled(self, committables: Sequence[Committable]) -> Iterator[pa.RecordBatch]:
+        if self._read_journal is None:
+            raise RuntimeError(f"sink {self.uid!r}: commit before open")
+        for committable in committables:
+            if committable.journal is None:
+                raise RuntimeError(f"sink {self.uid!r}: {committable.attempt.name} has no journal")
+            yield from self._read_journal(committable.journal)
+
+
+_PUBLISHED = Answer(outcome=Outcome.ALREADY, detail="the target's evidence is there")
+_UNPROVEN = {
+    Evidence.PRESENT: _PUBLISHED,
+    Evidence.ABSENT: Answer(outcome=Outcome.RETRY, detail="not published: the epoch's other evidence is unclear"),
+    Evidence.UNKNOWN: Answer(outcome=Outcome.UNKNOWN, detail="the target cannot tell whether it was published"),
+    Evidence.OTHER: Answer(outcome=Outcome.UNKNOWN, detail="the target has this epoch with other rows"),
+}
+
+
+class _Counted(Transaction):
+    """Only counts: the rows are in the journal, which the task's writer keeps and syncs."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+
+    def pre_commit(self) -> Committable | None:
+        if self._rows == 0:
+            return None
+        digest = committable_digest(self._attempt, f"rows:{self._rows}")
+        return Committable(attempt=self._attempt, rows=self._rows, digest=digest)
+
+    def abort(self) -> None:
+        pass

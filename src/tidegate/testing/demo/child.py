@@ -1,0 +1,52 @@
+"""What the demo's driver programs share: where their data is, when they end, where they stand still to be killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tidegate.testing.demo.places import Places
+
+FOLDER = "DEMO_FOLDER"
+RUN = "DEMO_RUN"
+HOLD = "DEMO_HOLD"
+"""`A@7`: where a program without failpoints stands still; see `Child.pass_point`."""
+
+_GRACE_SECONDS = 30.0
+
+
+class Child:
+    """The driver program's side: it ends when the process that started it closes its standard input, or dies."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self.places = Places(Path(environment[FOLDER]))
+        self.told_to_end = threading.Event()
+        self._run = int(environment[RUN])
+        self._hold, _, epoch = environment.get(HOLD, "").partition("@")
+        self._hold_epoch = int(epoch or 0)
+        threading.Thread(target=self._await_end, daemon=True).start()
+
+    def report(self, figures: Mapping[str, int]) -> None:
+        """Leave what was counted so far; the process may be killed at any time."""
+        path = self.places.figures(self._run)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.encode(figures))
+        temporary.replace(path)
+
+    def pass_point(self, point: str, epoch: int) -> None:
+        """Stand still for ever where `DEMO_HOLD` says so, and say that the place was reached."""
+        if point == self._hold and epoch >= self._hold_epoch:
+            self.places.held(self._run).write_text(f"{point} {os.getpid()}", encoding="utf-8")
+            threading.Event().wait()
+
+    def _await_end(self) -> None:
+        sys.stdin.read()
+        self.told_to_end.set()
+        time.sleep(_GRACE_SECONDS)  # held at a failpoint, it could not end by itself
+        os._exit(1)

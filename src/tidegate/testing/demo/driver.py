@@ -1,0 +1,139 @@
+"""One driver of the demo: a process group of its own with Python and its JVM in it, started and killed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.core.config import Settings
+from tidegate.testing.demo import child
+from tidegate.testing.demo.places import Places
+from tidegate.testing.demo.schedule import Kill
+
+_PROGRAMS = Path(__file__).parent / "programs"
+_END_SECONDS = 60.0
+_LOOK_SECONDS = 0.02
+_LOG_LINES = 12
+_ON_A_SMALL_MACHINE = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+}
+"""Spark's settings for cheap starts; the two programs run with the same."""
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried out; it says nothing about exactness."""
+
+
+class Driver:
+    """A started driver. Closing its standard input tells it to end."""
+
+    def __init__(self, places: Places, run: int, *, gated: bool, settings: Settings, kill: Kill | None) -> None:
+        self._places = places
+        self._run = run
+        program = _PROGRAMS / ("exact.py" if gated else "plain.py")
+        environment = {**_environment(places, run, settings), **_hold(places, run, gated, kill)}
+        with places.log(run).open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(program)],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def raise_if_ended(self) -> None:
+        """Raise when the driver has ended by itself."""
+        if self._process.poll() is not None:
+            raise DemoFailed(f"driver {self._run} ended by itself:\n{self._last_words()}")
+
+    def kill(self, *, jvm_too: bool) -> None:
+        """SIGKILL to its Python process, or to the whole group."""
+        if jvm_too:
+            self._kill_group()
+        else:
+            self._process.kill()
+        self._close()
+
+    def end(self) -> None:
+        """Tell it to end, and wait until it has."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            code = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise DemoFailed(f"driver {self._run} did not end:\n{self._last_words()}") from None
+        if code != 0:
+            raise DemoFailed(f"driver {self._run} ended with exit code {code}:\n{self._last_words()}")
+
+    def is_gone(self) -> bool:
+        """Whether nothing of the group is left. Nothing may be sent to the group after that: its number is free."""
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    def destroy(self, wait_seconds: float) -> None:
+        """Kill what is left of the group and wait until it is gone."""
+        if self._process.returncode is None or not self.is_gone():
+            self._kill_group()
+        self._close()
+        end = time.monotonic() + wait_seconds
+        while not self.is_gone() and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _last_words(self) -> str:
+        text = self._places.log(self._run).read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-_LOG_LINES:])
+
+
+def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]:
+    """The surroundings of a driver: its settings, and temporary files where they go with the demo's folder."""
+    temporary = places.root / "temporary"
+    temporary.mkdir(exist_ok=True)
+    conf = {**_ON_A_SMALL_MACHINE, "spark.local.dir": str(temporary)}
+    arguments = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    java = f"-Djava.io.tmpdir={shlex.quote(str(temporary))} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    return {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **inherited,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "--driver-java-options", java, "pyspark-shell"]),
+        "TMPDIR": str(temporary),
+        "TIDEGATE_CHECKPOINTING_DIR": settings.checkpointing_dir,
+        "TIDEGATE_CHECKPOINTING_INTERVAL": str(settings.checkpointing_interval),
+        child.FOLDER: str(places.root),
+        child.RUN: str(run),
+    }
+
+
+def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[str, str]:
+    """What makes the driver stand still where it is to be killed."""
+    if kill is None:
+        return {}
+    if not gated:
+        return {child.HOLD: f"{kill.phase.name}@{kill.epoch}"}
+    strike = f"{kill.point}@{kill.epoch}=hold:{places.held(run)}"
+    return {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": strike}

@@ -1,0 +1,86 @@
+"""What the files of a query's checkpoint show: how far it is, and in which phase an epoch stands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, entry_numbers
+from tidegate.testing.demo.places import QUERIES, Places
+from tidegate.testing.demo.schedule import Phase
+
+
+@dataclass(slots=True)
+class Footprint:
+    """One query, by its folders: Spark's, and the ledger (None for plain Spark). `epoch_ms`: time of each epoch."""
+
+    uid: str
+    spark: Path
+    ledger: Path | None
+    outputs: Path
+    epoch_ms: dict[int, float] = field(default_factory=dict[int, float])
+
+    def complete(self) -> int:
+        """How many epochs are complete: done by the ledger, or committed by plain Spark. Notes how long they took."""
+        folder = self._end_folder()
+        numbers = entry_numbers(_names(folder))
+        for epoch in numbers:
+            if epoch not in self.epoch_ms:
+                self._note_time(epoch, folder / str(epoch))
+        return max(numbers, default=-1) + 1
+
+    def phases(self, epoch: int) -> frozenset[Phase]:
+        """The phases in which `epoch` can be, by its files; none when it has not begun or is complete.
+
+        A and B differ by what the tasks have done, which leaves staged files or none. Without a ledger there are
+        only two states: Spark has not committed the epoch (A, B, C), or it has (D, E).
+        """
+        if not (self.spark / OFFSETS / str(epoch)).exists():
+            return frozenset()
+        committed = (self.spark / COMMITS / str(epoch)).exists()
+        if self.ledger is None:
+            return frozenset({Phase.D, Phase.E} if committed else {Phase.A, Phase.B, Phase.C})
+        if (self.ledger / "done" / str(epoch)).exists():
+            return frozenset()
+        if (self.ledger / "decided" / str(epoch)).exists():
+            return frozenset({Phase.E})
+        if committed:
+            return frozenset({Phase.D})
+        run = max(entry_numbers(_names(self.ledger / "runs")), default=0)
+        if (self.ledger / "prepared" / f"{epoch}.{run}").exists():
+            return frozenset({Phase.C})
+        return frozenset({Phase.A, Phase.B} if self._has_staged(epoch, run) else {Phase.A})
+
+    def _end_folder(self) -> Path:
+        return self.spark / COMMITS if self.ledger is None else self.ledger / "done"
+
+    def _has_staged(self, epoch: int, run: int) -> bool:
+        return any(self.outputs.glob(f"*.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")) or any(
+            self.outputs.glob(f"*/.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")
+        )
+
+    def _note_time(self, epoch: int, end: Path) -> None:
+        try:
+            seconds = end.stat().st_mtime - (self.spark / OFFSETS / str(epoch)).stat().st_mtime
+        except FileNotFoundError:
+            return
+        self.epoch_ms[epoch] = seconds * 1000
+
+
+def footprints(places: Places, gated: bool) -> Iterator[Footprint]:
+    """Those of the demo's queries."""
+    for uid in QUERIES:
+        if gated:
+            generation = places.checkpoints / "demo" / "queries" / uid / "g1"
+            yield Footprint(uid, generation / "spark", generation / "ledger", places.table.parent)
+        else:
+            yield Footprint(uid, places.checkpoints / uid, None, places.table.parent)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,52 @@
+"""Where the demo keeps what, below its folder; the same for the process that runs it and for the driver it kills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+QUERIES = ("counts", "lines")
+"""The uids of the job's queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths of the demo."""
+
+    root: Path
+
+    @property
+    def input(self) -> Path:
+        """JSON files with one line of text per row: `{"number": 17, "text": "..."}`. One file is one batch."""
+        return self.root / "input"
+
+    @property
+    def table(self) -> Path:
+        """The SQLite database with the table `counts(word, count)`."""
+        return self.root / "output" / "counts.db"
+
+    @property
+    def changes(self) -> Path:
+        """JSON rows `{"word": ..., "count": ...}`."""
+        return self.root / "output" / "changes"
+
+    @property
+    def lines(self) -> Path:
+        """JSON rows as in the input."""
+        return self.root / "output" / "lines"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def log(self, run: int) -> Path:
+        """What the `run`-th driver printed."""
+        return self.root / f"driver-{run}.log"
+
+    def figures(self, run: int) -> Path:
+        """What the `run`-th driver counted, as far as it came."""
+        return self.root / f"figures-{run}.json"
+
+    def held(self, run: int) -> Path:
+        """Written by the `run`-th driver when it stands still at the place where it is to be killed."""
+        return self.root / f"held-{run}"

@@ -1,0 +1,30 @@
+"""The demo's job, as a user of tidegate writes it: words counted into a table and a file of changes, lines copied."""
+
+from tidegate import FileSink, FileSource, Job, SQLiteSink
+from tidegate.testing.demo.child import Child
+
+child = Child()
+places = child.places
+
+job = Job("demo")
+rows = FileSource(str(places.input), format="json", schema="number LONG, text STRING", maxFilesPerTrigger=1)
+lines = job.source("input", rows)
+words = lines.selectExpr("explode(split(text, ' ')) AS word").where("word <> ''")
+
+job.query(
+    "counts",
+    words.groupBy("word").count(),
+    mode="update",
+    sinks=[
+        SQLiteSink("table", places.table, table="counts", key=["word"]),
+        FileSink("changes", places.changes, format="json"),
+    ],
+)
+job.query("lines", lines, sinks=[FileSink("copies", places.lines, format="json")])
+
+handle = job.start()
+while not handle.wait(timeout_seconds=0.05):
+    queries = handle.status().queries
+    child.report({"aborted": sum(q.aborted for q in queries), "redone": sum(q.redone for q in queries)})
+    if child.told_to_end.is_set():
+        handle.stop()

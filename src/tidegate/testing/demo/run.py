@@ -1,0 +1,255 @@
+"""The whole demo: feed, kill, start again, and compare every record at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import TypeAlias
+
+import msgspec
+
+from tidegate.core.config import Settings
+from tidegate.testing.checker import Kind, Line, Verdict, check
+from tidegate.testing.demo.driver import DemoFailed, Driver
+from tidegate.testing.demo.feeder import Feeder
+from tidegate.testing.demo.footprint import footprints
+from tidegate.testing.demo.outputs import read_sinks
+from tidegate.testing.demo.places import Places
+from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
+from tidegate.testing.demo.text import cut, generated, read_folder
+
+_LINES_PER_BATCH = 400
+_BATCHES_AT_MOST = 26
+_AHEAD = 4
+"""So many batches at most wait in the input folder."""
+_PHASE_SECONDS = 90.0
+_LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user chose. `folder` must exist and be empty; `gated` is False for plain PySpark."""
+
+    folder: Path
+    crashes: int
+    seed: int
+    gated: bool
+    lines: int
+    text_folder: Path | None
+    overrides: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How it ended. Records are lines; lost, duplicated and so on count the records of all three sinks."""
+
+    ok: bool
+    gate: str
+    seed: int
+    records_in: int
+    records_out: int
+    lost: int
+    duplicated: int
+    wrong_counts: int
+    invented: int
+    torn: int
+    kills: int
+    kills_by_phase: dict[str, int]
+    epochs: int
+    aborted: int
+    redone: int
+    epoch_ms: float | None
+    seconds: float
+    counterexample: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The input is there, cut into batches; one batch is one epoch of each query."""
+
+    lines: int
+    batches: int
+    kills: tuple[Kill, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A driver was started: the first, or one more after a kill."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """So many batches are in the input folder, so many are through both queries."""
+
+    fed: int
+    complete: int
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A driver was killed; the files of `queries` showed that they were in that phase."""
+
+    number: int
+    kill: Kill
+    queries: tuple[str, ...]
+
+
+Event: TypeAlias = Began | Started | Moved | Killed
+
+
+def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
+    """Run the demo in `options.folder` and compare every record. No process is left behind, however it ends.
+
+    Raises DemoFailed when it cannot be carried out, TidegateError for options that do not fit.
+    """
+    begun = time.monotonic()
+    texts = generated(options.lines, options.seed) if options.text_folder is None else read_folder(options.text_folder)
+    batches = cut(texts, _batches(len(texts), options.crashes))
+    kills = plan_kills(options.seed, options.crashes, len(batches))
+    tell(Began(len(texts), len(batches), tuple(kills)))
+    with _Campaign(options, batches, tell) as campaign:
+        for kill in kills:
+            campaign.run_until_killed(kill)
+        campaign.run_to_the_end()
+    sinks = read_sinks(campaign.places)
+    return campaign.report(check(batches, sinks), len(sinks.lines), time.monotonic() - begun)
+
+
+def _batches(lines: int, crashes: int) -> int:
+    """Enough batches for a kill in each stretch of them, few enough to be quick."""
+    return max(2 * crashes + 2, min(_BATCHES_AT_MOST, lines // _LINES_PER_BATCH))
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    aborted: int = 0
+    redone: int = 0
+
+
+@dataclass(slots=True)
+class _Ghosts:
+    """Drivers that were killed without their JVM."""
+
+    drivers: list[Driver] = field(default_factory=list[Driver])
+
+    def forget_the_gone(self) -> None:
+        self.drivers = [driver for driver in self.drivers if not driver.is_gone()]
+
+
+class _Campaign:
+    """The drivers one after the other, and the input they get."""
+
+    def __init__(self, options: Options, batches: Sequence[Sequence[Line]], tell: Callable[[Event], None]) -> None:
+        self.places = Places(options.folder)
+        self._options = options
+        self._batches = batches
+        self._tell = tell
+        code = {"checkpointing_dir": self.places.checkpoints, "checkpointing_interval": 0}
+        self._settings = Settings.load(code, {}, options.overrides)
+        self._feeder = Feeder(self.places.input, batches)
+        self._queries = list(footprints(self.places, options.gated))
+        self._runs = 0
+        self._driver: Driver | None = None
+        self._ghosts = _Ghosts()
+        self._kills: list[Kill] = []
+        self._moved = Moved(0, 0)
+
+    def __enter__(self) -> _Campaign:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        drivers = [*self._ghosts.drivers, *([] if self._driver is None else [self._driver])]
+        for driver in drivers:
+            driver.destroy(wait_seconds=5)
+
+    def run_until_killed(self, kill: Kill) -> None:
+        """Start a driver, let it work up to the chosen place, see on its files that it is there, and kill it.
+
+        No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
+        """
+        driver = self._start(kill)
+        held = self.places.held(self._runs)
+        waits_for_commit = not self._options.gated and kill.phase in (Phase.D, Phase.E)
+        self._work(driver, (lambda: bool(self._in_phase(kill))) if waits_for_commit else held.exists, kill.epoch + 1)
+        queries = self._in_phase(kill)
+        if not queries:
+            raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
+        driver.kill(jvm_too=kill.jvm_too)
+        self._driver = None
+        if not kill.jvm_too:
+            self._ghosts.drivers.append(driver)
+        self._kills.append(kill)
+        self._tell(Killed(len(self._kills), kill, queries))
+
+    def run_to_the_end(self) -> None:
+        """Start a driver that nobody kills, give it the rest, and end it when all is through."""
+        driver = self._start(None)
+        self._work(driver, lambda: self._complete() == len(self._batches), len(self._batches))
+        driver.end()
+
+    def report(self, verdict: Verdict, records_out: int, seconds: float) -> Report:
+        figures = [self._figures(run) for run in range(1, self._runs + 1)]
+        times = [ms for query in self._queries for ms in query.epoch_ms.values()]
+        phases = Counter(kill.phase for kill in self._kills)
+        return Report(
+            ok=verdict.exact,
+            gate="on" if self._options.gated else "off",
+            seed=self._options.seed,
+            records_in=sum(len(batch) for batch in self._batches),
+            records_out=records_out,
+            lost=verdict.count(Kind.LOST),
+            duplicated=verdict.count(Kind.DUPLICATED),
+            wrong_counts=verdict.count(Kind.WRONG_COUNT),
+            invented=verdict.count(Kind.INVENTED),
+            torn=verdict.count(Kind.TORN),
+            kills=len(self._kills),
+            kills_by_phase={phase.name: phases[phase] for phase in Phase},
+            epochs=sum(query.complete() for query in self._queries),
+            aborted=sum(each.aborted for each in figures),
+            redone=sum(each.redone for each in figures),
+            epoch_ms=round(median(times), 1) if times else None,
+            seconds=round(seconds, 1),
+            counterexample=verdict.counterexample(),
+        )
+
+    def _start(self, kill: Kill | None) -> Driver:
+        self._runs += 1
+        self._driver = Driver(
+            self.places, self._runs, gated=self._options.gated, settings=self._settings, kill=kill
+        )
+        self._tell(Started(self._runs))
+        return self._driver
+
+    def _work(self, driver: Driver, until: Callable[[], bool], batches: int) -> None:
+        """Feed up to `batches` batches while the driver works, until the condition holds."""
+        end = time.monotonic() + _PHASE_SECONDS
+        while not until():
+            driver.raise_if_ended()
+            if time.monotonic() > end:
+                raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}")
+            self._ghosts.forget_the_gone()
+            complete = self._complete()
+            self._feeder.feed(min(batches, complete + _AHEAD))
+            if Moved(self._feeder.fed, complete) != self._moved:
+                self._moved = Moved(self._feeder.fed, complete)
+                self._tell(self._moved)
+                end = time.monotonic() + _PHASE_SECONDS
+            time.sleep(_LOOK_SECONDS)
+
+    def _complete(self) -> int:
+        return min([query.complete() for query in self._queries])
+
+    def _in_phase(self, kill: Kill) -> tuple[str, ...]:
+        return tuple(query.uid for query in self._queries if kill.phase in query.phases(kill.epoch))
+
+    def _figures(self, run: int) -> _Figures:
+        try:
+            return msgspec.json.decode(self.places.figures(run).read_bytes(), type=_Figures)
+        except FileNotFoundError:
+            return _Figures()

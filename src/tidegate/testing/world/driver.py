@@ -1,0 +1,234 @@
+"""A driver of the query: the protocol's generators in two threads, and how the world does their effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from tidegate.core import effects as asked
+from tidegate.core.effects import Effect
+from tidegate.core.epoch import run_epoch
+from tidegate.core.errors import TidegateError
+from tidegate.core.finish import finish_as_they_come
+from tidegate.core.ledger import DONE, Query
+from tidegate.core.records import Answer, Run
+from tidegate.core.recover import open_run
+from tidegate.core.spark_log import parse_commits
+from tidegate.testing.world.configurations import Configuration, Schedule
+from tidegate.testing.world.disk import COMMITS
+from tidegate.testing.world.engine import Do, Engine, SparkSteps, SparkStopped
+from tidegate.testing.world.sinks import Fences, SimSink
+
+if TYPE_CHECKING:
+    from tidegate.testing.world.world import World
+
+
+class Life(Enum):
+    """How a thread stands."""
+
+    ALIVE = "alive"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class Thread:
+    """A generator that stands before its next effect."""
+
+    __slots__ = ("_steps", "effect", "error", "life", "name")
+
+    def __init__(self, name: str, steps: Generator[Effect | Do, Any, None]) -> None:
+        self.name = name
+        self.life = Life.ALIVE
+        self.error: Exception | None = None
+        self._steps = steps
+        self.effect: Effect | Do = next(steps)
+
+    def send(self, result: object) -> None:
+        """Hand the effect's result over, and go on to the next effect."""
+        try:
+            self.effect = self._steps.send(result)
+        except StopIteration:
+            self.life = Life.ENDED
+        except Exception as error:  # noqa: BLE001 (kept: the checker says whether it was a declared one)
+            self._fail(error)
+
+    def throw(self, error: Exception) -> None:
+        """Let the effect raise."""
+        try:
+            self.effect = self._steps.throw(error)
+        except Exception as raised:  # noqa: BLE001
+            self._fail(raised)
+
+    def kill(self) -> None:
+        self.life = Life.FAILED
+
+    def _fail(self, error: Exception) -> None:
+        self.life = Life.FAILED
+        self.error = error
+
+
+class Driver:
+    """One start of the query: a stream thread (recovery, then Spark), and a finisher beside it."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.number = number
+        self.paused = False
+        self.python_gone = False
+        self.fences: Fences = {}
+        self.run: Run | None = None
+        self.world = world
+        self._configuration: Configuration = world.configuration
+        self._query: Query = world.query
+        self.stream = Thread("stream", self._stream())
+        self.finisher: Thread | None = None
+        self._last = self.stream
+
+    @property
+    def threads(self) -> list[Thread]:
+        return [self.stream] if self.finisher is None else [self.stream, self.finisher]
+
+    @property
+    def alive(self) -> bool:
+        return any(thread.life is Life.ALIVE for thread in self.threads)
+
+    @property
+    def completed(self) -> bool:
+        """Whether the run has come to its own end, everything that it saw committed finished."""
+        return self.finisher is not None and all(thread.life is Life.ENDED for thread in self.threads)
+
+    @property
+    def errors(self) -> list[Exception]:
+        return [thread.error for thread in self.threads if thread.error is not None]
+
+    def kill(self) -> None:
+        for thread in self.threads:
+            if thread.life is Life.ALIVE:
+                thread.kill()
+
+    def kill_python(self) -> None:
+        """The JVM lives on until it needs the Python part."""
+        self.python_gone = True
+        if self.finisher is not None and self.finisher.life is Life.ALIVE:
+            self.finisher.kill()
+
+    def pick(self) -> Thread | None:
+        """The thread whose turn it is, None when all wait for another driver or have ended."""
+        if self.finisher is None:
+            return self.stream if self.stream.life is Life.ALIVE else None
+        match self._configuration.schedule:
+            case Schedule.TURNS:
+                order = (self.finisher, self.stream) if self._last is self.stream else (self.stream, self.finisher)
+            case Schedule.STREAM_FIRST:
+                order = (self.stream, self.finisher)
+            case Schedule.FINISHER_FIRST:
+                order = (self.finisher, self.stream)
+        for thread in order:
+            if thread.life is Life.ALIVE and self._is_ready(thread.effect):
+                self._last = thread
+                return thread
+        return None
+
+    def perform(self, thread: Thread) -> None:
+        """Do the effect that the thread stands before."""
+        effect = thread.effect
+        if self.python_gone and not isinstance(effect, Do):
+            self.kill()
+            return
+        try:
+            result = self.do(effect)
+        except (TidegateError, SparkStopped) as error:
+            thread.throw(error)
+        else:
+            thread.send(result)
+
+    def do(self, effect: Effect | Do) -> Any:
+        return _DO[type(effect)](self, effect)
+
+    # --- the threads ---------------------------------------------------------------------------------------
+
+    def _stream(self) -> SparkSteps:
+        run = yield from open_run(self._query)
+        self.run = run
+        self.finisher = Thread("finisher", finish_as_they_come(self._query, run))
+        engine = Engine(
+            self._configuration,
+            self.world.disk,
+            self.world.sinks,
+            run,
+            self.world.new_execution,
+            lambda epoch: run_epoch(self._query, run, epoch),
+        )
+        yield from engine.run()
+
+    def _is_ready(self, effect: Effect | Do) -> bool:
+        if isinstance(effect, asked.AwaitCommits):
+            return self.stream.life is not Life.ALIVE or self._newest_committed() > effect.epoch
+        if isinstance(effect, asked.AwaitFinished):
+            finisher = self.finisher
+            failed = finisher is not None and finisher.life is not Life.ALIVE
+            return failed or str(effect.epoch) in self.world.disk.names(DONE)
+        return True
+
+    def _newest_committed(self) -> int:
+        disk = self.world.disk
+        numbers = [int(name) for name in disk.names(COMMITS) if name.isdigit()]
+        whole = (n for n in sorted(numbers, reverse=True) if parse_commits(disk.read_bytes(f"{COMMITS}/{n}")))
+        return next(whole, -1)
+
+    def sink(self, uid: str) -> SimSink:
+        return self.world.sink(uid)
+
+    # --- the effects ---------------------------------------------------------------------------------------
+
+    def _await_finished(self, effect: asked.AwaitFinished) -> None:
+        finisher = self.finisher
+        if str(effect.epoch) in self.world.disk.names(DONE):
+            return
+        if finisher is not None and finisher.error is not None:
+            raise finisher.error
+
+    def _introduce(self, effect: asked.Introduce) -> tuple[str, str, int, str]:
+        return f"token{self.number}", "host", self.number, "now"
+
+    def _await_commits(self, effect: asked.AwaitCommits) -> bool:
+        return self._newest_committed() > effect.epoch
+
+    def _clean(self, effect: asked.CleanThrough) -> None:
+        for sink in self.world.sinks:
+            sink.clean(effect.epoch)
+
+    def _discard(self, effect: asked.DiscardFrom) -> None:
+        for sink in self.world.sinks:
+            sink.discard(effect.epoch)
+
+    def _commit(self, effect: asked.CommitSink) -> list[Answer]:
+        return self.sink(effect.sink).commit(effect.committables)
+
+
+_DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
+    Do: lambda driver, effect: effect.act(),
+    asked.Get: lambda driver, effect: driver.world.disk.read_bytes(effect.name),
+    asked.List: lambda driver, effect: driver.world.disk.names(effect.folder),
+    asked.PutIfAbsent: lambda driver, effect: driver.world.disk.put_if_absent(effect.name, effect.data),
+    asked.Replace: lambda driver, effect: driver.world.disk.put(effect.name, effect.data),
+    asked.Delete: lambda driver, effect: driver.world.disk.delete(effect.name),
+    asked.SetAside: lambda driver, effect: driver.world.disk.set_aside(effect.name),
+    asked.SyncCheckpoint: lambda driver, effect: driver.world.disk.sync_checkpoint(),
+    asked.AwaitFinished: Driver._await_finished,
+    asked.AwaitCommits: Driver._await_commits,
+    asked.Introduce: Driver._introduce,
+    asked.Hesitate: lambda driver, effect: None,
+    asked.CommitSink: Driver._commit,
+    asked.LookForEvidence: lambda driver, effect: driver.sink(effect.sink).evidence(effect.committable),
+    asked.FenceTransaction: lambda driver, effect: driver.sink(effect.sink).fence(effect.committable, driver.fences),
+    asked.RedoTransaction: lambda driver, effect: driver.sink(effect.sink).redo(effect.committable, driver.fences),
+    asked.ListOpen: lambda driver, effect: driver.sink(effect.sink).pending(),
+    asked.AbortOpen: lambda driver, effect: driver.sink(effect.sink).abort(effect.attempts),
+    asked.ReadPosition: lambda driver, effect: driver.sink(effect.sink).position(),
+    asked.CleanThrough: Driver._clean,
+    asked.DiscardFrom: Driver._discard,
+    asked.Tell: lambda driver, effect: None,
+}
+READS = (asked.Get, asked.List, asked.LookForEvidence, asked.ListOpen, asked.ReadPosition, asked.Tell)
+"""Effects that leave the world as it is."""

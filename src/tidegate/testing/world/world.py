@@ -1,0 +1,342 @@
+"""One run: drivers one after another (or side by side), strikes at their steps, a heal, and what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate.core import effects as asked
+from tidegate.core.effects import Effect
+from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.ledger import DECIDED, DONE
+from tidegate.core.records import Answer, Committable, Outcome
+from tidegate.testing.world.cases import POWER, POWER_OF, Case, Hit, Strike
+from tidegate.testing.world.checker import History, check
+from tidegate.testing.world.configurations import CONFIGURATIONS, TASKS, Configuration, Work
+from tidegate.testing.world.disk import COMMITS, OFFSETS, Disk
+from tidegate.testing.world.driver import READS, Driver, Thread
+from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, load_state, position_end, read_commits
+from tidegate.testing.world.sinks import KafkaSink, Rows, SimSink, open_sinks
+
+MOST_STEPS: Final = 6000
+MOST_STARTS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step of a run: what could have struck there."""
+
+    at: int
+    hits: tuple[Hit, ...]
+    changes: bool
+
+
+def run_case(case: Case, trace: list[str] | None = None) -> list[str]:
+    """Run one case; what is wrong with it."""
+    world = World(CONFIGURATIONS[case.configuration], case.strikes, trace=trace)
+    return check(world.run())
+
+
+def points_of(case: Case) -> list[Point]:
+    """The steps after the last strike of a case, up to the heal, at which one more could strike."""
+    world = World(CONFIGURATIONS[case.configuration], case.strikes, points=[])
+    world.run()
+    return world.points or []
+
+
+class World:
+    """A disk, two sinks, and the drivers of one query."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        strikes: tuple[Strike, ...] = (),
+        *,
+        trace: list[str] | None = None,
+        points: list[Point] | None = None,
+    ) -> None:
+        self.configuration = configuration
+        self.query = configuration.query
+        self.disk = Disk()
+        self.sinks: list[SimSink] = open_sinks(self.query, self.disk, self._show)
+        self.drivers: list[Driver] = []
+        self.points = points
+        self._trace = trace
+        self._strikes = list(strikes)
+        self._countdown = strikes[0].at if strikes else -1
+        self._steps = 0
+        self._starts = 0
+        self._executions = 0
+        self._delayed: list[tuple[KafkaSink, Committable]] = []
+        self._in_turns = False
+        self._healing = False
+        self._premature: list[str] = []
+        self._troubles: list[str] = []
+        self._disturbed: set[int] = set()
+
+    def run(self) -> History:
+        """The strikes, then the heal: one fresh driver, which must come to rest with everything done."""
+        self._go_on()
+        self._deliver()
+        self._strikes, self._countdown, self._healing = [], -1, True
+        self._start()
+        self._go_on()
+        return self.observe()
+
+    def sink(self, uid: str) -> SimSink:
+        return self.sinks[self.query.sinks.index(uid)]
+
+    def new_execution(self) -> int:
+        self._executions += 1
+        return self._executions
+
+    # --- drivers -------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Let the drivers run, and start the next one, until the newest has come to its end."""
+        while self._steps < MOST_STEPS:
+            chosen = self._pick()
+            if chosen is not None:
+                self._step(*chosen)
+            elif any(driver.paused for driver in self.drivers):
+                self._resume()
+            elif any(driver.alive for driver in self.drivers):
+                self._troubles.append("every driver waits, and none can go on")
+                return
+            else:
+                self._bury()
+                if self.drivers[-1:] and self.drivers[-1].completed:
+                    return
+                if self._starts == MOST_STARTS:
+                    break
+                self._start()
+        self._troubles.append(f"no end after {self._steps} steps and {self._starts} starts")
+
+    def _start(self) -> None:
+        self._starts += 1
+        self.drivers = [driver for driver in self.drivers if driver.alive]
+        self._disturbed |= {driver.number for driver in self.drivers}
+        if self.drivers:
+            self._disturbed.add(self._starts)
+        self.drivers.append(Driver(self, self._starts))
+        self._say(f"---- driver {self._starts} starts")
+
+    def _bury(self) -> None:
+        """Look at how the drivers have ended: with declared errors, and never without a reason."""
+        for driver in self.drivers:
+            for error in driver.errors:
+                self._say(f"driver {driver.number} stopped: {str(error).splitlines()[0]}")
+                if not self._is_declared(error):
+                    self._troubles.append(f"driver {driver.number}: {type(error).__name__}: {error}")
+                elif driver.number not in self._disturbed:
+                    self._troubles.append(f"driver {driver.number} stopped without a reason: {error}")
+
+    def _is_declared(self, error: Exception) -> bool:
+        if isinstance(error, TidegateError):
+            return error.catalogue_entry.remedy is Remedy.RESTART or error is _STRUCK
+        if isinstance(error, SparkStopped):
+            concurrent = error.reason is Reason.CONCURRENT and not self.configuration.local_lease
+            return concurrent or error.reason in (Reason.STRUCK, Reason.TASK_FAILED)
+        return False
+
+    def _pick(self) -> tuple[Driver, Thread] | None:
+        """The next step: of the driver that goes first, or of the other one when it waits."""
+        for driver in self.drivers:
+            if not driver.paused and driver.alive:
+                thread = driver.pick()
+                if thread is not None:
+                    if self._in_turns:
+                        self.drivers.remove(driver)
+                        self.drivers.append(driver)
+                    return driver, thread
+        return None
+
+    def _resume(self) -> None:
+        for driver in self.drivers:
+            driver.paused = False
+        self.drivers.sort(key=lambda driver: driver.number)
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def _step(self, driver: Driver, thread: Thread) -> None:
+        if self._countdown == 0:
+            strike = self._strikes.pop(0)
+            self._countdown = self._strikes[0].at if self._strikes else -1
+            self._say(f"**** {strike}")
+            self._strike(strike.hit, driver, thread)
+            return
+        self._countdown -= 1
+        if self.points is not None and self._countdown < 0 and not self._healing:
+            self._record(driver, thread)
+        self._steps += 1
+        if self._trace is not None:
+            self._say(f"{self._steps:4} {driver.number} {thread.name:8} {_words(thread.effect)}")
+        driver.perform(thread)
+
+    def _strike(self, hit: Hit, driver: Driver, thread: Thread) -> None:
+        if hit not in _HARMLESS:
+            self._disturbed.add(driver.number)
+        match hit:
+            case Hit.KILL:
+                driver.kill()
+            case Hit.JVM:
+                driver.kill_python()
+                if not self.query.local_lease:
+                    self._pause(driver)
+            case Hit.ERROR:
+                thread.throw(_STRUCK if not isinstance(thread.effect, Do) else _SPARK_STRUCK)
+            case Hit.LOST:
+                self._lose_answer(driver, thread)
+            case Hit.TASK:
+                thread.throw(TaskFailed())
+            case Hit.TIMEOUT:
+                for sink in self.sinks:
+                    sink.time_out()
+            case Hit.RETRY | Hit.MUTE | Hit.DELAY | Hit.HALF | Hit.HALF_POWER:
+                self._strike_commit(hit, driver, thread)
+            case Hit.DELIVER:
+                self._deliver()
+            case Hit.PAUSE:
+                self._pause(driver)
+            case Hit.RUSH | Hit.TURNS:
+                self._in_turns = hit is Hit.TURNS
+                self._resume()
+            case _:
+                self._lose_power(hit)
+
+    def _lose_power(self, hit: Hit) -> None:
+        for driver in self.drivers:
+            self._disturbed.add(driver.number)
+            driver.kill()
+        self.disk.lose_power(POWER[hit])
+
+    def _lose_answer(self, driver: Driver, thread: Thread) -> None:
+        effect = thread.effect
+        try:
+            driver.do(effect)
+        except (TidegateError, SparkStopped) as error:
+            thread.throw(error)
+        else:
+            thread.throw(_STRUCK if not isinstance(effect, Do) else _SPARK_STRUCK)
+
+    def _strike_commit(self, hit: Hit, driver: Driver, thread: Thread) -> None:
+        effect = thread.effect
+        if not isinstance(effect, asked.CommitSink):
+            return
+        sink = self.sink(effect.sink)
+        match hit:
+            case Hit.MUTE:
+                sink.commit(effect.committables)
+            case Hit.DELAY if isinstance(sink, KafkaSink):
+                self._delayed += [(sink, committable) for committable in effect.committables]
+            case Hit.HALF | Hit.HALF_POWER:
+                sink.commit_half(effect.committables[0])
+                driver.kill()
+                if hit is Hit.HALF_POWER:
+                    self._lose_power(Hit.POWER_DROP)
+                return
+            case _:
+                pass
+        thread.send([Answer(outcome=Outcome.RETRY, detail="no answer") for _ in effect.committables])
+
+    def _deliver(self) -> None:
+        for sink, committable in self._delayed:
+            sink.end_transaction(committable)
+        self._delayed.clear()
+
+    def _pause(self, driver: Driver) -> None:
+        """The driver stands still, long enough for a successor to start."""
+        driver.paused = True
+        self._start()
+
+    def _record(self, driver: Driver, thread: Thread) -> None:
+        effect = thread.effect
+        changes = not isinstance(effect, READS)
+        hits = [Hit.KILL, Hit.ERROR]
+        if changes:
+            hits += [Hit.LOST, *(POWER_OF[loss] for loss in self.disk.losses())]
+            hits += self._special(effect, driver)
+        if not self.query.local_lease and not any(each.paused for each in self.drivers):
+            hits.append(Hit.PAUSE)
+        at = -1 - self._countdown - 1
+        if self.points is not None:
+            self.points.append(Point(at, tuple(hits), changes))
+
+    def _special(self, effect: Effect | Do, driver: Driver) -> list[Hit]:
+        hits: list[Hit] = []
+        if isinstance(effect, asked.CommitSink):
+            hits += [Hit.RETRY, Hit.MUTE]
+            sink = self.sink(effect.sink)
+            if isinstance(sink, KafkaSink):
+                hits.append(Hit.DELAY)
+            if len(effect.committables) > 1 and effect.sink[0] != "s":
+                hits += [Hit.HALF, Hit.HALF_POWER]
+        if isinstance(effect, Do):
+            hits.append(Hit.JVM)
+            if effect.point.startswith("task."):
+                hits.append(Hit.TASK)
+        if any(sink.pending() for sink in self.sinks):
+            hits.append(Hit.TIMEOUT)
+        return hits
+
+    # --- what an onlooker sees -----------------------------------------------------------------------------
+
+    def _show(self, sink: str, epoch: int, rows: Rows) -> None:
+        if str(epoch) not in self.disk.names(DECIDED):
+            self._premature.append(f"{sink}: {len(rows)} rows of epoch {epoch} shown before it was decided")
+
+    def observe(self) -> History:
+        """What stands there now."""
+        logged: dict[int, tuple[int, int]] = {}
+        for name in self.disk.names(OFFSETS):
+            if name.isdigit():
+                lines = (self.disk.read_bytes(f"{OFFSETS}/{name}") or b"").decode().split("\n")
+                logged[int(name)] = (position_end(lines[2]), int(lines[1].split(":")[1].split(",")[0]))
+        return History(
+            wanted=frozenset(range(self.configuration.records)) - self.configuration.filtered,
+            visible={sink.identity.sink: sink.visible() for sink in self.sinks},
+            surviving=self._surviving(),
+            logged=logged,
+            finished=max((int(name) for name in self.disk.names(DONE)), default=-1),
+            kept=self.configuration.retain + 1,
+            evidence={sink.identity.sink: _epoch_of(sink) for sink in self.sinks},
+            leftovers=[each for sink in self.sinks for each in sink.leftovers()],
+            premature=self._premature,
+            troubles=self._troubles,
+        )
+
+    def _surviving(self) -> tuple[int, ...]:
+        """The state that Spark would go on from: by the ids in the newest commits entry."""
+        numbers = [int(name) for name in self.disk.names(COMMITS) if name.isdigit()]
+        if self.configuration.work is Work.STATELESS or not numbers:
+            return ()
+        _, ids = read_commits(self.disk.read_bytes(f"{COMMITS}/{max(numbers)}") or b"")
+        try:
+            return tuple(load_state(self.disk, max(numbers) + 1, task, ids).accumulator for task in range(TASKS))
+        except SparkStopped as error:
+            self._troubles.append(str(error))
+            return ()
+
+    def _say(self, text: str) -> None:
+        if self._trace is not None:
+            self._trace.append(text)
+
+
+_HARMLESS: Final = frozenset({Hit.RETRY, Hit.MUTE, Hit.DELAY, Hit.DELIVER, Hit.TASK, Hit.RUSH, Hit.TURNS})
+_STRUCK: Final = TidegateError(
+    Code.STORAGE_UNUSABLE, expected="an answer", found="an error", where="the world", next_step="start again"
+)
+_SPARK_STRUCK: Final = SparkStopped(Reason.STRUCK, "the world")
+
+
+def _epoch_of(sink: SimSink) -> int | None:
+    position = sink.position()
+    return None if position is None else position.epoch
+
+
+def _words(effect: Effect | Do) -> str:
+    """An effect in one line of a trace."""
+    if isinstance(effect, Do):
+        return effect.point
+    fields = (f"{name}={getattr(effect, name)!r}"[:60] for name in effect.__dataclass_fields__ if name != "data")
+    return f"{type(effect).__name__} {' '.join(fields)}"

@@ -6,7 +6,8 @@
 
 The model is the strictest disk that POSIX allows: content stays only when the file was synced after its last write,
 a name only when its folder was synced after the name was given, and that holds for every folder above it.
-It sees what goes through `os`: open, write, fsync, link, rename, replace, unlink, mkdir.
+It sees what goes through `os`: open, write, fsync, link, rename, replace, unlink, mkdir; not `open()`, and under
+Python 3.10 not the methods of `Path`.
 """
 
 from __future__ import annotations

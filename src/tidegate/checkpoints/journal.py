@@ -212,9 +212,10 @@ def _delete(folder: Path, concerns: Callable[[int], bool]) -> None:
                 os.rename(folder / str(epoch), trash / f"{epoch}-{secrets.token_hex(4)}")
         for each in _entries(trash):
             for file in _entries(each):
-                file.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(file)
             with suppress(FileNotFoundError):
-                each.rmdir()
+                os.rmdir(each)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -49,7 +49,6 @@ class Code(Enum):
     SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "a state store other than rocksdb with checkpoint format 2")
-    SESSION_SETTING = ("TG-SESSION-SETTING", Remedy.PROGRAM, "a Spark setting under which no exact epoch is possible")
 
     # The surroundings.
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
@@ -63,7 +62,6 @@ class Code(Enum):
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
-    EPOCH_CANCELLED = ("TG-EPOCH-CANCELLED", Remedy.RESTART, "an epoch was cut off by the end of its run")
     EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
     QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
 

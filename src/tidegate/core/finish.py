@@ -52,6 +52,7 @@ from tidegate.core.records import (
     Committable,
     Decided,
     Done,
+    Evidence,
     FinishedThrough,
     Prepared,
     Run,
@@ -252,13 +253,17 @@ def _verdict(committable: Committable, state: TransactionState, detail: str) -> 
     offsets = parse_offsets(None if decided is None else decided.offsets)
     positions = () if offsets is None else offsets.positions
     lost = state is TransactionState.LOST
+    evidence = yield from look_for_evidence(attempt.sink.sink, committable)
     return TidegateError(
-        Code.TRANSACTION_LOST if lost else Code.TRANSACTION_UNKNOWN,
+        Code.TRANSACTION_LOST if lost else _UNDECIDABLE_BECAUSE.get(evidence, Code.TRANSACTION_UNKNOWN),
         expected=f"task {attempt.task} of epoch {attempt.epoch} ({committable.rows} rows) to be committed",
         found=detail or ("the sink has lost it and its rows are gone" if lost else "the sink cannot tell"),
         where=f"sink {attempt.sink.sink} of query {attempt.sink.query}, source positions {list(positions)}",
         next_step="look into the sink for these rows; put its stage or journal files back from a copy, and start again",
     )
+
+
+_UNDECIDABLE_BECAUSE = {Evidence.OTHER: Code.SECOND_TIMELINE}
 
 
 # --- afterwards --------------------------------------------------------------------------------------------

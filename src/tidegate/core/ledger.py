@@ -17,6 +17,7 @@ from tidegate.core.records import (
 )
 from tidegate.core.spark_log import parse_commits
 
+LEDGER = "ledger"
 START = "ledger/start"
 FINISHED_THROUGH = "ledger/finished_through"
 RUNS = "ledger/runs"

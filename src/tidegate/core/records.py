@@ -12,6 +12,7 @@ format version above this release's is refused without reading on.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from enum import Enum
 from typing import TypeVar
@@ -215,7 +216,7 @@ def decode(kind: type[RecordT], data: bytes, where: str) -> RecordT:
     """The record in `data`. Torn, altered, unknown or newer bytes raise; `where` names the file in the error."""
     header, newline, body = data.partition(b"\n")
     words = header.decode("utf-8", "replace").split(" ")
-    if len(words) != 4 or words[0] != "tidegate" or not words[2].isdigit() or not newline:
+    if len(words) != 4 or words[0] != "tidegate" or not _VERSION.fullmatch(words[2]) or not newline:
         raise _corrupt(f"a header `tidegate {KINDS[kind]} {FORMAT} sha256:...`", repr(header[:80]), where)
     if int(words[2]) > FORMAT:
         raise TidegateError(
@@ -248,6 +249,9 @@ def committable_digest(attempt: Attempt, checksum: str) -> str:
 def epoch_digest(committables: Iterable[Committable]) -> str:
     """The evidence of all transactions of one sink in one epoch, whatever their order."""
     return _sha256("\n".join(sorted(committable.digest for committable in committables)).encode())
+
+
+_VERSION = re.compile("[1-9][0-9]{0,8}")
 
 
 def _sha256(data: bytes) -> str:

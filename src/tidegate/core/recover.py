@@ -57,17 +57,14 @@ def open_run(query: Query) -> Steps[Run]:
     """
     run = yield from _claim_run()
     yield from _begin_generation(query)
-    states = yield from _survey()
-    unfinished = [epoch for epoch, state in states.items() if AT_RECOVERY[state] in FINISHING]
-    for epoch in unfinished:
-        yield from decide(query, epoch)
-    newest = max(states) - 1
-    yield from _check_sinks(query, newest)
+    newest, unfinished = yield from _settle_decisions(query)
+    yield from _check_sinks(query, run, newest)
     for epoch in unfinished:
         yield from finish_epoch(query, run, epoch)
+    yield from stop_if_superseded(query, run)
     yield from _give_up_undecided(query, newest)
     yield from clean_up(query)
-    yield from _mend_log(query, newest)
+    yield from _mend_log(query, run)
     return run
 
 
@@ -100,11 +97,9 @@ def plan_recovery(found: Found) -> list[Step]:
     if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1]):
         beyond.add(found.newest + 1)
     plan.extend(
-        PutAside(entry(OFFSETS, epoch), torn=parse_offsets(offsets[epoch]) is None)
-        for epoch in sorted(beyond, reverse=True)
-    )
-    plan.extend(
-        PutAside(entry(COMMITS, epoch), torn=True) for epoch in sorted(commits, reverse=True) if epoch > found.newest
+        PutAside(entry(folder, epoch), found.log[folder][epoch])
+        for folder, undecided in ((OFFSETS, beyond), (COMMITS, {epoch for epoch in commits if epoch > found.newest}))
+        for epoch in sorted(undecided, reverse=True)
     )
     newest = found.decided.get(found.newest)
     if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
@@ -131,10 +126,10 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class PutAside:
-    """Rename an undecided entry. A torn one is looked at again: whoever wrote it may just have finished."""
+    """Rename an undecided entry that held `seen`; whatever else stands there by then is put back."""
 
     name: str
-    torn: bool
+    seen: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +206,15 @@ def _begin_generation(query: Query) -> Steps[None]:
             )
 
 
+def _settle_decisions(query: Query) -> Steps[tuple[int, list[int]]]:
+    """Decide every epoch that is due for it; the newest decided epoch, and those that are not finished yet."""
+    states = yield from _survey()
+    unfinished = [epoch for epoch, state in states.items() if AT_RECOVERY[state] in FINISHING]
+    for epoch in unfinished:
+        yield from decide(query, epoch)
+    return max(states) - 1, unfinished
+
+
 def _survey() -> Steps[dict[int, EpochState]]:
     """The state of every epoch from the newest finished one to the one that Spark runs next, in order."""
     finished = yield from read_finished()
@@ -232,12 +236,16 @@ def _survey() -> Steps[dict[int, EpochState]]:
     }
 
 
-def _check_sinks(query: Query, newest: int) -> Steps[None]:
-    """Each sink's evidence must fit the ledger before anything is committed into it."""
+def _check_sinks(query: Query, run: Run, newest: int) -> Steps[None]:
+    """Each sink's evidence must fit the ledger before anything is committed into it.
+
+    A superseded run raises no verdict: the evidence may be its successor's.
+    """
     finished = yield from read_finished_through()
     for sink in (each for each in query.sinks if each not in query.forgetful):
         error = judge_position(query, sink, (yield from read_position(sink)), finished, newest)
         if error is not None:
+            yield from stop_if_superseded(query, run)
             raise error
 
 
@@ -262,47 +270,51 @@ def _give_up_undecided(query: Query, newest: int) -> Steps[None]:
         yield Tell(TransactionsAborted(given_up))
 
 
-def _mend_log(query: Query, newest: int) -> Steps[None]:
-    found = yield from _look_at_log(newest)
+def _mend_log(query: Query, run: Run) -> Steps[None]:
+    found = yield from _look_at_log(query)
     for step in plan_recovery(found):
+        yield from stop_if_superseded(query, run)
         match step:
             case Restore(name, data):
-                yield from _write_entry(name, data)
+                yield Delete(_checksum_of(name), "heal.checksum")
+                yield Replace(name, data, "heal.entry")
                 yield Tell(LogRestored(name))
-            case PutAside(name, torn):
-                yield from _put_aside(name, torn)
+            case PutAside(name, seen):
+                yield from _put_aside(name, seen)
             case AddDueEpoch(epoch, data, watermark_ms):
-                yield from _write_entry(entry(OFFSETS, epoch), data)
-                yield Tell(DueEpochAdded(epoch, watermark_ms))
+                name = entry(OFFSETS, epoch)
+                yield Delete(_checksum_of(name), "heal.checksum")
+                if (yield from put_if_absent(name, data, "heal.entry")):
+                    yield Tell(DueEpochAdded(epoch, watermark_ms))
 
 
-def _look_at_log(newest: int) -> Steps[Found]:
-    decided: dict[int, Decided] = {}
-    for number in (yield from numbers(DECIDED)):
-        record = yield from read_decided(number)
-        if record is not None:
-            decided[number] = record
+def _look_at_log(query: Query) -> Steps[Found]:
+    """Spark's log first, then the decisions: what an older run, still alive, added in between is decided then."""
     log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}
     for folder, entries in log.items():
         for number in (yield from numbers(folder)):
             data = yield from get(entry(folder, number))
             entries[number] = b"" if data is None else data
+    newest, _ = yield from _settle_decisions(query)
+    decided: dict[int, Decided] = {}
+    for number in (yield from numbers(DECIDED)):
+        record = yield from read_decided(number)
+        if record is not None:
+            decided[number] = record
     return Found(newest=newest, decided=decided, log=log)
 
 
-def _write_entry(name: str, data: bytes) -> Steps[None]:
+def _checksum_of(name: str) -> str:
     folder, _, number = name.rpartition("/")
-    yield Delete(f"{folder}/.{number}.crc", "heal.checksum")
-    yield Replace(name, data, "heal.entry")
+    return f"{folder}/.{number}.crc"
 
 
-def _put_aside(name: str, torn: bool) -> Steps[None]:
+def _put_aside(name: str, seen: bytes) -> Steps[None]:
     kept_as = yield from set_aside(name, "heal.aside")
     if kept_as is None:
         return
     data = yield from get(kept_as)
-    whole = parse_commits(data) if name.startswith(COMMITS) else parse_offsets(data)
-    if torn and data is not None and whole is not None:
+    if data is not None and data != seen:
         yield from put_if_absent(name, data, "heal.put_back")
     else:
         yield Tell(LogSetAside(name, kept_as))

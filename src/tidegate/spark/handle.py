@@ -67,11 +67,10 @@ class JobHandle:
         self._error: BaseException | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
 
-    def start(self, at_end: Callable[[], None]) -> None:
-        """Recover every query, then start every query. `at_end` releases what the job holds."""
+    def start(self) -> None:
+        """Recover every query, then start every query."""
         for run in self.runs:
             run.open()
-        self._at_end = at_end
         try:
             for run in self.runs:
                 run.start(self._trigger)
@@ -81,6 +80,10 @@ class JobHandle:
             for run in self.runs:
                 run.close()
             raise
+
+    def watch(self, at_end: Callable[[], None]) -> None:
+        """Watch over the started queries; `at_end` releases what the job holds."""
+        self._at_end = at_end
         self._watcher.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:

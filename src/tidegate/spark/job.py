@@ -136,7 +136,8 @@ class Job:
                 bounded=until == "caught-up",
             )
             self._check(handle)
-            handle.start(at_end=stack.pop_all().close)
+            handle.start()
+            handle.watch(at_end=stack.pop_all().close)
             return handle
 
     def _record(self, folder: Path) -> JobRecord:

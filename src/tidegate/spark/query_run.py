@@ -25,7 +25,7 @@ from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import finish_as_they_come
-from tidegate.core.ledger import COMMITS, Query, entry, read_finished
+from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPARED, RUNS, Query, entry, read_finished
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.sinks.base import TwoPhaseSink
@@ -67,7 +67,7 @@ class Figures:
     commit_delay_ms: list[float] = field(default_factory=list[float])
 
     def medians(self) -> tuple[float | None, float | None]:
-        """Median time of an epoch, and from `commits/N` appearing to *done*, in milliseconds."""
+        """Median time from `offsets/N`, and from `commits/N`, appearing to *done*, in milliseconds."""
         return _median(self.epoch_ms), _median(self.commit_delay_ms)
 
 
@@ -108,7 +108,9 @@ class QueryRun:
     # --- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Recover: everything decided is finished, Spark's log is in order."""
+        """Recover: everything decided is finished, Spark's log is in order. Only with the job's locks held."""
+        for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
+            self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
         self._finished = self.figures.finished = self.runner.run(read_finished())
 
@@ -190,7 +192,6 @@ class QueryRun:
     def _on_epoch(self, rows: DataFrame, epoch: int) -> None:
         """What Spark calls for each epoch. Returns only when the epoch is prepared."""
         self._stream_known.wait()
-        begun = time.monotonic()
         self._enter(epoch)
         self._epoch_rows = rows
         try:
@@ -203,7 +204,6 @@ class QueryRun:
             raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
         finally:
             self._epoch_rows = None
-        _keep(self.figures.epoch_ms, (time.monotonic() - begun) * 1000)
 
     def _enter(self, epoch: int) -> None:
         with self._changed:
@@ -320,9 +320,9 @@ class QueryRun:
             self._current = None
         self.figures.epochs += 1
         self.figures.rows += rows
-        appeared = _modified(self._storage.path(entry(COMMITS, epoch)))
-        if appeared is not None and self._stream is not None:
-            _keep(self.figures.commit_delay_ms, (time.time() - appeared) * 1000)
+        if self._stream is not None:
+            _keep_age(self.figures.epoch_ms, self._storage.path(entry(OFFSETS, epoch)))
+            _keep_age(self.figures.commit_delay_ms, self._storage.path(entry(COMMITS, epoch)))
 
     def _opened(self) -> Run:
         if self._run is None:
@@ -344,17 +344,15 @@ def cause_of(error: BaseException) -> str:
 _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
 
 
-def _keep(figures: list[float], figure: float) -> None:
-    figures.append(figure)
+def _keep_age(figures: list[float], file: Path) -> None:
+    """Add the age of `file` in milliseconds, if it is there."""
+    try:
+        written = file.stat().st_mtime
+    except FileNotFoundError:
+        return
+    figures.append((time.time() - written) * 1000)
     del figures[:-_FIGURES_KEPT]
 
 
 def _median(values: list[float]) -> float | None:
     return round(median(values), 1) if values else None
-
-
-def _modified(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return None

@@ -91,11 +91,11 @@ class SinkContract(ABC):
     def test_the_target_has_transactions_or_simulates_them(self) -> None:
         """Several transactions of several tasks are open side by side, and all of an epoch's rows arrive."""
         sink = self.opened()
-        transactions = [_begun(sink, _attempt(task=task)) for task in range(3)]
+        transactions = [_begun(sink, attempt_of(task=task)) for task in range(3)]
         for turn in range(2):
             for task, transaction in enumerate(transactions):
-                transaction.write(_rows(task * 10 + turn, 1))
-        kept = [[_rows(task * 10, 1), _rows(task * 10 + 1, 1)] for task in range(3)]
+                transaction.write(rows_from(task * 10 + turn, 1))
+        kept = [[rows_from(task * 10, 1), rows_from(task * 10 + 1, 1)] for task in range(3)]
         committables = [self._reported(each, rows) for each, rows in zip(transactions, kept, strict=True)]
         self.all_answer(sink.commit(committables), Outcome.COMMITTED)
         self.target_has(*(batch for rows in kept for batch in rows))
@@ -103,64 +103,64 @@ class SinkContract(ABC):
     def test_a_transaction_is_open_and_writable_for_the_whole_interval(self) -> None:
         """While an older epoch is committed a newer one takes rows, before it and after it."""
         sink = self.opened()
-        older = self.prepared(sink, _attempt(epoch=1), _rows(0, 2))
-        newer = _begun(sink, _attempt(epoch=2))
-        newer.write(_rows(10, 2))
+        older = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
+        newer = _begun(sink, attempt_of(epoch=2))
+        newer.write(rows_from(10, 2))
         self.all_answer(sink.commit([older]), Outcome.COMMITTED)
-        newer.write(_rows(20, 2))
-        committable = self._reported(newer, [_rows(10, 2), _rows(20, 2)])
+        newer.write(rows_from(20, 2))
+        committable = self._reported(newer, [rows_from(10, 2), rows_from(20, 2)])
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2), _rows(10, 2), _rows(20, 2))
+        self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_nothing_is_visible_before_commit(self) -> None:
         sink = self.opened()
-        transaction = _begun(sink, _attempt())
-        transaction.write(_rows(0, 3))
+        transaction = _begun(sink, attempt_of())
+        transaction.write(rows_from(0, 3))
         self.target_has()
-        committable = self._reported(transaction, [_rows(0, 3)])
+        committable = self._reported(transaction, [rows_from(0, 3)])
         self.target_has()
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 3))
+        self.target_has(rows_from(0, 3))
 
     def test_a_prepared_transaction_outlives_the_process_that_prepared_it(self) -> None:
         """It is prepared in a process that is killed with SIGKILL, and committed from this one."""
         sink = self.opened()
-        committable = self.prepared_by_a_killed_process(_attempt(), _rows(0, 3))
+        committable = self.prepared_by_a_killed_process(attempt_of(), rows_from(0, 3))
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 3))
+        self.target_has(rows_from(0, 3))
 
     def test_commit_is_idempotent(self) -> None:
         """The second commit comes from another sink object, as after a crash."""
         first = self.opened()
-        committables = [self.prepared(first, _attempt(task=task), _rows(task * 10, 2)) for task in range(2)]
+        committables = [self.prepared(first, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         self.all_answer(first.commit(committables), Outcome.COMMITTED)
         self.all_answer(self.opened().commit(committables), Outcome.ALREADY)
-        self.target_has(_rows(0, 2), _rows(10, 2))
+        self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     # --- what recovery relies on -----------------------------------------------------------------------------
 
     def test_commit_takes_the_tasks_in_any_order(self) -> None:
         sink = self.opened()
-        tasks = [self.prepared(sink, _attempt(task=task), _rows(task * 10, 2)) for task in range(3)]
+        tasks = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(3)]
         self.all_answer(sink.commit([tasks[2], tasks[0], tasks[1]]), Outcome.COMMITTED)
         self.all_answer(sink.commit([tasks[1], tasks[2], tasks[0]]), Outcome.ALREADY)
-        self.target_has(_rows(0, 2), _rows(10, 2), _rows(20, 2))
+        self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_two_finishers_at_once_commit_once(self) -> None:
         """Two processes commit the same epoch at the same moment; RETRY is tried again."""
         self._skip_in_one_process()
         sink = self.opened()
-        committables = [self.prepared(sink, _attempt(task=task), _rows(task * 10, 50)) for task in range(2)]
+        committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 50)) for task in range(2)]
         answers = self._committed_by_two_processes(committables)
         _demand(
             {answer.outcome for answer in answers} <= {Outcome.COMMITTED, Outcome.ALREADY},
             f"both finishers end with COMMITTED or ALREADY, not {answers}",
         )
-        self.target_has(_rows(0, 50), _rows(10, 50))
+        self.target_has(rows_from(0, 50), rows_from(10, 50))
 
     def test_evidence_is_absent_before_commit_and_present_after_it(self) -> None:
         sink = self.opened()
-        committables = [self.prepared(sink, _attempt(task=task), _rows(task * 10, 2)) for task in range(2)]
+        committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         for committable in committables:
             _demand(sink.evidence(committable) is Evidence.ABSENT, "evidence is ABSENT before commit")
         sink.commit(committables)
@@ -172,39 +172,39 @@ class SinkContract(ABC):
         if not self.notices_second_timeline:
             pytest.skip("this target has a key of its own for every attempt")
         sink = self.opened()
-        ours = self.prepared(sink, _attempt(run=1), _rows(0, 2))
-        theirs = self.prepared(sink, _attempt(run=2), _rows(10, 2))
+        ours = self.prepared(sink, attempt_of(run=1), rows_from(0, 2))
+        theirs = self.prepared(sink, attempt_of(run=2), rows_from(10, 2))
         self.all_answer(sink.commit([ours]), Outcome.COMMITTED)
         self.all_answer(sink.commit([theirs]), Outcome.UNKNOWN)
         _demand(sink.evidence(theirs) is Evidence.OTHER, "evidence for the second timeline is OTHER")
         _demand(sink.evidence(ours) is Evidence.PRESENT, "evidence for the first timeline stays PRESENT")
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_an_aborted_transaction_leaves_nothing_visible(self) -> None:
         """Aborted half-written; the next attempt of the same task is not hindered by it."""
         sink = self.opened()
-        failed = _begun(sink, _attempt(task_attempt=0))
-        failed.write(_rows(10, 2))
+        failed = _begun(sink, attempt_of(task_attempt=0))
+        failed.write(rows_from(10, 2))
         failed.abort()
         self.target_has()
-        again = self.prepared(sink, _attempt(task_attempt=1), _rows(0, 2))
+        again = self.prepared(sink, attempt_of(task_attempt=1), rows_from(0, 2))
         self.all_answer(sink.commit([again]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_clean_up_comes_twice_and_spares_what_is_not_finished(self) -> None:
         sink = self.opened()
-        finished = self.prepared(sink, _attempt(epoch=1), _rows(0, 2))
-        prepared = self.prepared(sink, _attempt(epoch=2), _rows(10, 2))
+        finished = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
+        prepared = self.prepared(sink, attempt_of(epoch=2), rows_from(10, 2))
         sink.commit([finished])
         sink.clean(IDENTITY, 1)
         sink.clean(IDENTITY, 1)
         self.all_answer(sink.commit([prepared]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2), _rows(10, 2))
+        self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_a_commit_after_clean_up_repeats_nothing(self) -> None:
         """A finisher that was stalled asks again: ALREADY, or UNKNOWN where the proof has gone."""
         sink = self.opened()
-        committable = self.prepared(sink, _attempt(epoch=1), _rows(0, 2))
+        committable = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([committable])
         sink.clean(IDENTITY, 1)
         answers = sink.commit([committable])
@@ -212,38 +212,38 @@ class SinkContract(ABC):
             {answer.outcome for answer in answers} <= {Outcome.ALREADY, Outcome.UNKNOWN},
             f"a commit after clean-up is ALREADY or UNKNOWN, not {answers}",
         )
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_discarding_undecided_epochs_spares_the_decided(self) -> None:
         sink = self.opened()
-        decided = self.prepared(sink, _attempt(epoch=1), _rows(0, 2))
-        self.prepared(sink, _attempt(epoch=2), _rows(10, 2))
+        decided = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
+        self.prepared(sink, attempt_of(epoch=2), rows_from(10, 2))
         sink.discard(IDENTITY, 2)
         sink.discard(IDENTITY, 2)
         self.all_answer(sink.commit([decided]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_a_transaction_without_rows_is_none(self) -> None:
         sink = self.opened()
-        _demand(_begun(sink, _attempt()).pre_commit() is None, "pre_commit without rows returns None")
+        _demand(_begun(sink, attempt_of()).pre_commit() is None, "pre_commit without rows returns None")
         _demand(not list(sink.commit([])), "a commit of nothing answers nothing")
         self.target_has()
 
     def test_a_retried_task_does_not_see_its_predecessor(self) -> None:
         """The first attempt prepared and was killed; it holds nothing up and none of its rows arrive."""
         sink = self.opened()
-        self.prepared_by_a_killed_process(_attempt(task_attempt=0), _rows(10, 2))
-        retried = self.prepared(sink, _attempt(task_attempt=1), _rows(0, 2))
+        self.prepared_by_a_killed_process(attempt_of(task_attempt=0), rows_from(10, 2))
+        retried = self.prepared(sink, attempt_of(task_attempt=1), rows_from(0, 2))
         self.all_answer(sink.commit([retried]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_an_older_generation_does_not_count_for_a_newer_one(self) -> None:
         sink = self.opened()
-        sink.commit([self.prepared(sink, _attempt(generation=1), _rows(0, 2))])
-        newer = self.prepared(sink, _attempt(generation=2), _rows(10, 2))
+        sink.commit([self.prepared(sink, attempt_of(generation=1), rows_from(0, 2))])
+        newer = self.prepared(sink, attempt_of(generation=2), rows_from(10, 2))
         _demand(sink.evidence(newer) is Evidence.ABSENT, "the epoch of a newer generation is ABSENT")
         self.all_answer(sink.commit([newer]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2), _rows(10, 2))
+        self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_the_position_is_the_newest_evidence(self) -> None:
         sink = self.opened()
@@ -252,7 +252,7 @@ class SinkContract(ABC):
         _demand(sink.position(IDENTITY) is None, "there is no position before the first commit")
         committables: list[Committable] = []
         for epoch in range(9, 12):
-            committables = [self.prepared(sink, _attempt(epoch=epoch), _rows(epoch * 10, 2))]
+            committables = [self.prepared(sink, attempt_of(epoch=epoch), rows_from(epoch * 10, 2))]
             sink.commit(committables)
         newest = Position(job_id=IDENTITY.job_id, generation=1, epoch=11, digest=epoch_digest(committables))
         found = self.opened().position(IDENTITY)
@@ -262,18 +262,18 @@ class SinkContract(ABC):
 
     def test_opening_again_changes_nothing(self) -> None:
         sink = self.opened()
-        sink.commit([self.prepared(sink, _attempt(), _rows(0, 2))])
+        sink.commit([self.prepared(sink, attempt_of(), rows_from(0, 2))])
         again = self.opened()
         _demand(not list(again.check(self.plan())), "a target that the sink opened itself passes its check")
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     def test_settings_travel_to_the_tasks_and_expressions_do_not(self) -> None:
         sink = self.opened()
         sink.select = [lambda: "a Column does not pickle"]
         travelled = pickle.loads(pickle.dumps(sink))
-        committable = self.prepared(travelled, _attempt(), _rows(0, 2))
+        committable = self.prepared(travelled, attempt_of(), rows_from(0, 2))
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(_rows(0, 2))
+        self.target_has(rows_from(0, 2))
 
     # --- for the tests above, and for more of your own -------------------------------------------------------
 
@@ -366,7 +366,8 @@ IDENTITY = SinkIdentity(job="orders", job_id="5f0c", generation=1, query="by-day
 """Whose transactions the suite's are."""
 
 
-def _attempt(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int = 0, task_attempt: int = 0) -> Attempt:
+def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int = 0, task_attempt: int = 0) -> Attempt:
+    """The name of a transaction of `IDENTITY`."""
     return Attempt(
         sink=msgspec.structs.replace(IDENTITY, generation=generation),
         run=run,
@@ -377,7 +378,8 @@ def _attempt(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int = 0
     )
 
 
-def _rows(first: int, count: int) -> pa.RecordBatch:
+def rows_from(first: int, count: int) -> pa.RecordBatch:
+    """Rows of `SCHEMA` with ids from `first` * 1000 on."""
     ids = range(first * 1000, first * 1000 + count)
     return pa.RecordBatch.from_pylist([{"id": each, "word": f"word {each}"} for each in ids], schema=SCHEMA)
 

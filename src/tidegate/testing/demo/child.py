@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ class Child:
         self._run = int(environment[RUN])
         self._hold, _, epoch = environment.get(HOLD, "").partition("@")
         self._hold_epoch = int(epoch or 0)
+        self._holding = count(1)
         threading.Thread(target=self._await_end, daemon=True).start()
 
     def report(self, figures: Mapping[str, int]) -> None:
@@ -42,7 +44,7 @@ class Child:
     def pass_point(self, point: str, epoch: int) -> None:
         """Stand still for ever where `DEMO_HOLD` says so, and say that the place was reached."""
         if point == self._hold and epoch >= self._hold_epoch:
-            self.places.held(self._run).write_text(f"{point} {os.getpid()}", encoding="utf-8")
+            self.places.held(self._run, next(self._holding)).write_text(point, encoding="utf-8")
             threading.Event().wait()
 
     def _await_end(self) -> None:

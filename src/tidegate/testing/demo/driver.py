@@ -135,5 +135,6 @@ def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[s
         return {}
     if not gated:
         return {child.HOLD: f"{kill.phase.name}@{kill.epoch}"}
-    strike = f"{kill.point}@{kill.epoch}=hold:{places.held(run)}"
-    return {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": strike}
+    # A strike holds one thread, so that the second is left for the other query.
+    strikes = [f"{kill.point}@{kill.epoch}=hold:{places.held(run, query)}" for query in (1, 2)]
+    return {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": ",".join(strikes)}

@@ -47,6 +47,6 @@ class Places:
         """What the `run`-th driver counted, as far as it came."""
         return self.root / f"figures-{run}.json"
 
-    def held(self, run: int) -> Path:
-        """Written by the `run`-th driver when it stands still at the place where it is to be killed."""
-        return self.root / f"held-{run}"
+    def held(self, run: int, query: int) -> Path:
+        """Written by the `run`-th driver when its first or second (1, 2) query stands still where it is to be killed."""
+        return self.root / f"held-{run}-{query}"

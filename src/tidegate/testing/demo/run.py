@@ -163,7 +163,9 @@ class _Campaign:
     def __enter__(self) -> _Campaign:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         drivers = [*self._ghosts.drivers, *([] if self._driver is None else [self._driver])]
         for driver in drivers:
             driver.destroy(wait_seconds=5)
@@ -174,9 +176,7 @@ class _Campaign:
         No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
         """
         driver = self._start(kill)
-        held = self.places.held(self._runs)
-        waits_for_commit = not self._options.gated and kill.phase in (Phase.D, Phase.E)
-        self._work(driver, (lambda: bool(self._in_phase(kill))) if waits_for_commit else held.exists, kill.epoch + 1)
+        self._work(driver, lambda: self._is_held(kill), kill.epoch + 1)
         queries = self._in_phase(kill)
         if not queries:
             raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
@@ -220,9 +220,7 @@ class _Campaign:
 
     def _start(self, kill: Kill | None) -> Driver:
         self._runs += 1
-        self._driver = Driver(
-            self.places, self._runs, gated=self._options.gated, settings=self._settings, kill=kill
-        )
+        self._driver = Driver(self.places, self._runs, gated=self._options.gated, settings=self._settings, kill=kill)
         self._tell(Started(self._runs))
         return self._driver
 
@@ -244,6 +242,20 @@ class _Campaign:
 
     def _complete(self) -> int:
         return min([query.complete() for query in self._queries])
+
+    def _is_held(self, kill: Kill) -> bool:
+        """Whether the driver stands still where it is to be killed, with one query or both.
+
+        Workers have strikes of their own, so a held task is always the first. Plain Spark has nothing to hold after
+        `commits/N`, and only one of its queries writes twice: there the files tell, or one query is enough.
+        """
+        if not self._options.gated and kill.phase in (Phase.D, Phase.E):
+            return bool(self._in_phase(kill))
+        first, second = (self.places.held(self._runs, query).exists() for query in (1, 2))
+        if not kill.both or (not self._options.gated and kill.phase is Phase.B):
+            return first
+        in_task = kill.point.startswith("task.")
+        return first and (second or (in_task and len(self._in_phase(kill)) == len(self._queries)))
 
     def _in_phase(self, kill: Kill) -> tuple[str, ...]:
         return tuple(query.uid for query in self._queries if kill.phase in query.phases(kill.epoch))

@@ -29,24 +29,32 @@ POINTS: dict[Phase, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One SIGKILL: in which phase of which epoch, at which failpoint, and whether the JVM is killed too.
+    """One SIGKILL: in which phase of which epoch, and at which failpoint.
 
-    Without `jvm_too` only the driver's Python process is killed: its JVM lives on for a while by itself.
+    `both`: when both queries are there, not as soon as one is. Without `jvm_too` only the driver's Python process is
+    killed: its JVM lives on for a while by itself.
     """
 
     phase: Phase
     point: str
     epoch: int
+    both: bool
     jvm_too: bool
 
 
 def plan_kills(seed: int, crashes: int, batches: int) -> list[Kill]:
     """`crashes` kills in different epochs, in their order. One batch is one epoch; the first and last are spared."""
     chance = random.Random(seed)
-    epochs = _epochs(chance, crashes, batches)
+    phases, epochs = _phases(chance, crashes), _epochs(chance, crashes, batches)
     return [
-        Kill(phase=phase, point=chance.choice(POINTS[phase]), epoch=epoch, jvm_too=chance.random() < 0.5)
-        for phase, epoch in zip(_phases(chance, crashes), epochs, strict=True)
+        Kill(
+            phase=phase,
+            point=chance.choice(POINTS[phase]),
+            epoch=epoch,
+            both=chance.random() < 0.5,
+            jvm_too=chance.random() < 0.5,
+        )
+        for phase, epoch in zip(phases, epochs, strict=True)
     ]
 
 

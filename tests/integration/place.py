@@ -7,8 +7,8 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from tests.support.driver import numbers
 from tidegate import FileSource, Job, JobHandle, JobStatus, TidegateError
 
 Row = dict[str, Any]
+
+NO_DATA_EPOCHS = "spark.sql.streaming.noDataMicroBatches.enabled"
+"""Whether Spark itself runs the epoch without rows that a later watermark makes due."""
 
 _BOUND_SECONDS = 60.0
 _EPOCH = re.compile(r"-e(\d{12})-")
@@ -99,6 +102,20 @@ def run(job: Job) -> JobStatus:
     handle = job.start(until="caught-up")
     handle.wait()
     return handle.status()
+
+
+@contextmanager
+def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """A setting of the session, for a while."""
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
 
 
 def error_of(call: Callable[[], object]) -> TidegateError:

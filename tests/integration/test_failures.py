@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.integration.place import NO_DATA_EPOCHS, Place, error_of, run, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink, StageOnlyShelfSink
-from tidegate import FileSink, Job, JobHandle, SQLiteSink
+from tidegate import FileSink, Job, JobHandle, SQLiteSink, TidegateError
+from tidegate.core.errors import Code
+from tidegate.spark.query_run import QueryRun
+from tidegate.testing.memory import MemorySink
 
 
 def two_queries(place: Place) -> Job:
@@ -203,23 +209,60 @@ def test_a_refused_recovery_leaves_the_locks_free(place: Place):
         assert error_of(lambda: run(shelf_job(place, sink))).code == "TG-TRANSACTION-LOST"
 
 
-def test_a_failing_second_query_at_the_start_stops_the_first(place: Place):
-    """Spark refuses the second query when it is started, after the first one runs."""
+def test_an_outage_of_more_than_a_thousand_tries_is_still_an_outage(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.spark.query_run._RETRY_SECONDS_AT_MOST", 0.0)
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = 1100
+    run(shelf_job(place, sink))
+    assert sink.moods.commits == 1101
+    assert sink.rows() == ["sea"]
+
+
+def test_when_spark_does_not_start_the_second_query_the_first_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write("sea")
 
-    def job(mode: str) -> JobHandle:
-        job = place.job()
-        first = FileSink("first-out", place.folder / "first", format="json")
-        second = FileSink("second-out", place.folder / "second", format="json")
-        job.query("first", place.words(job, "first-words"), sinks=[first])
-        counts = place.words(job, "second-words").groupBy("word").count()
-        job.query("second", counts, mode=mode, sinks=[second])  # pyright: ignore[reportArgumentType]
-        return job.start(until="caught-up")
+    def start_but_not_the_second(self: QueryRun, trigger: Mapping[str, Any]) -> None:
+        if self.plan.query.uid == "fragile":
+            raise TidegateError(Code.QUERY_FAILED, expected="a start", found="none", where="fragile", next_step="mend")
+        started.append(self)
+        start(self, trigger)
 
-    error = error_of(lambda: job("append"))  # no watermark: Spark takes no such aggregation in append mode
-    assert "second" in error.where
-    assert "watermark" in error.found
-    job("update").wait()
-    assert place.words_out("first") == place.words_out("second") == {0: ["sea"]}
+    started: list[QueryRun] = []
+    start = QueryRun.start
+    with monkeypatch.context() as patched:
+        patched.setattr(QueryRun, "start", start_but_not_the_second)
+        assert error_of(lambda: two_queries(place).start(until="caught-up")).where == "fragile"
+    assert [each.has_ended() for each in started] == [True]
+    run(two_queries(place))
+    assert place.words_out("calm") == place.words_out("fragile") == {0: ["sea"]}
 
 
+def test_a_bounded_query_that_cannot_run_its_due_epoch_does_not_leave_the_others_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """The locks may go only when every query has ended."""
+    place.write({"word": "sea", "at": "2024-01-01T00:00:00Z"})
+    place.write({"word": "sand", "at": "2024-01-01T00:01:00Z"})
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.gate = threading.Event()
+    job = place.job()
+    events = place.source(job, "events", "word string, at timestamp").withWatermark("at", "1 second")
+    windows = events.groupBy(F.window("at", "10 seconds")).count().select("count")
+    job.query("windows", windows, sinks=[MemorySink("windows-out")])
+    job.query("query", place.words(job), sinks=[sink])
+
+    def fail(*_: object) -> None:
+        failed.set()
+        raise TidegateError(Code.QUERY_FAILED, expected="it runs", found="it fails", where="again", next_step="mend")
+
+    failed = threading.Event()
+    monkeypatch.setattr(JobHandle, "_run_again", fail)
+    with setting(place.spark, NO_DATA_EPOCHS, "false"):
+        handle = job.start(until="caught-up")
+        assert failed.wait(60)
+        ended = handle.wait(0.3)
+        sink.moods.gate.set()
+        assert error_of(handle.wait).where == "again"
+    assert not ended, "the job said it had ended, while a query of it was still committing"
+    assert place.log("ledger/done") == place.log("spark/commits")

@@ -18,10 +18,10 @@ import pytest
 from tests.support.fs_recorder import FsRecorder
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome, epoch_digest
-from tidegate.sinks import sqlite
+from tidegate.sinks import sqlite, sqlite_ledger
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.sqlite import SQLiteSink
-from tidegate.sinks.sqlite_ledger import KEPT_ROWS, LEDGER
+from tidegate.sinks.sqlite_ledger import LEDGER
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 
@@ -94,7 +94,7 @@ def test_more_columns_than_old_sqlite_takes_values(tmp_path: Path) -> None:
 
 
 def test_every_type_keeps_its_value(tmp_path: Path) -> None:
-    moment = datetime(2026, 1, 31, 23, 59, 59, 1)
+    moment = datetime(2026, 1, 31, 23, 59, 59, 1)  # noqa: DTZ001  a timestamp without zone
     values = {
         "long": (pa.int64(), 2**63 - 1, 2**63 - 1),
         "byte": (pa.int8(), -128, -128),
@@ -115,7 +115,7 @@ def test_every_type_keeps_its_value(tmp_path: Path) -> None:
             moment.replace(tzinfo=timezone.utc),
             "2026-01-31T23:59:59.000001Z",
         ),
-        "ancient": (pa.timestamp("us"), datetime(1, 1, 1), "0001-01-01T00:00:00.000000"),
+        "ancient": (pa.timestamp("us"), moment.replace(year=1), "0001-01-31T23:59:59.000001"),
     }
     schema = pa.schema([pa.field(name, kind) for name, (kind, _, _) in values.items()])
     batch = pa.RecordBatch.from_pylist(
@@ -169,19 +169,23 @@ def test_the_ledger_row_proves_the_epoch_and_each_of_its_transactions(tmp_path: 
     assert query(sink.path, f"SELECT * FROM {LEDGER}") == [row]
 
 
-def test_only_the_newest_rows_of_a_sink_are_kept_and_older_epochs_are_not_committed_again(tmp_path: Path) -> None:
+def test_only_the_newest_rows_of_a_sink_are_kept_and_older_epochs_are_not_committed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_ledger, "KEPT_ROWS", 5)
     sink = opened(tmp_path / "t.db")
-    epochs = [prepared(sink, rows_from(epoch, 1), epoch=epoch) for epoch in range(KEPT_ROWS + 3)]
+    epochs = [prepared(sink, rows_from(epoch, 1), epoch=epoch) for epoch in range(8)]
     for committable in epochs:
         assert outcomes(sink, committable) == [Outcome.COMMITTED]
-    assert query(sink.path, f"SELECT count(*), min(epoch) FROM {LEDGER}") == [(KEPT_ROWS, 3)]
+    assert query(sink.path, f"SELECT count(*), min(epoch) FROM {LEDGER}") == [(5, 3)]
     assert sink.evidence(epochs[2]) is Evidence.UNKNOWN
     assert outcomes(sink, epochs[2]) == [Outcome.UNKNOWN]
     assert outcomes(sink, epochs[3]) == [Outcome.ALREADY]
-    assert query(sink.path, "SELECT count(*) FROM t") == [(KEPT_ROWS + 3,)]
+    assert query(sink.path, "SELECT count(*) FROM t") == [(8,)]
 
 
-def test_trimming_spares_the_other_sinks_of_the_database(tmp_path: Path) -> None:
+def test_trimming_spares_the_other_sinks_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_ledger, "KEPT_ROWS", 1)
     sink = opened(tmp_path / "t.db")
     query_of_other = msgspec.structs.replace(IDENTITY, query="other")
     other = msgspec.structs.replace(attempt_of(), sink=query_of_other)
@@ -190,7 +194,7 @@ def test_trimming_spares_the_other_sinks_of_the_database(tmp_path: Path) -> None
     of_other = transaction.pre_commit()
     assert of_other is not None
     sink.commit([of_other])
-    for epoch in range(KEPT_ROWS + 1):
+    for epoch in range(3):
         sink.commit([prepared(sink, rows_from(epoch, 1), epoch=epoch)])
     assert sink.evidence(of_other) is Evidence.PRESENT
 
@@ -342,9 +346,9 @@ def files_of_at_most(size_bytes: int) -> Iterator[None]:
 def test_a_full_disk_fails_the_task_and_leaves_nothing_of_it(tmp_path: Path) -> None:
     sink = opened(tmp_path / "t.db")
     transaction = sink.begin(attempt_of())
+    rows = rows_from(0, 200_000)  # more than SQLite holds back in memory
     with files_of_at_most(64 * 1024), pytest.raises(sqlite3.OperationalError):
-        transaction.write(rows_from(0, 100_000))
-        transaction.pre_commit()
+        transaction.write(rows)
     transaction.abort()
     assert [file for file in sink._stage.root.rglob("*") if file.is_file()] == []
 
@@ -377,6 +381,7 @@ def test_what_another_finisher_committed_is_synced_before_it_counts(
     committable = prepared(sink, rows_from(0, 1))
     with closing(sqlite3.connect(sink.path)) as reader:  # it keeps the write-ahead log in being
         reader.execute("PRAGMA journal_mode = WAL")
+        reader.execute("SELECT * FROM t").fetchall()
         sink.commit([committable])
         disk = FsRecorder(monkeypatch, below=tmp_path)
         assert outcomes(sink, committable) == [Outcome.ALREADY]

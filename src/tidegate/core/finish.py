@@ -84,7 +84,7 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
     decided = yield from decide(query, epoch)
     if decided is None:
         raise superseded(query, run, f"epoch {epoch} was finished by another run")
-    prepared = yield from _chosen(query, decided)
+    prepared = yield from _chosen(query, run, decided)
     for sink in query.sinks:
         committables = of_sink(prepared, sink)
         if committables:
@@ -184,10 +184,11 @@ def _hole(query: Query, epoch: int, found: str) -> TidegateError:
     )
 
 
-def _chosen(query: Query, decided: Decided) -> Steps[Prepared]:
+def _chosen(query: Query, run: Run, decided: Decided) -> Steps[Prepared]:
     name = prepared_name(decided.epoch, decided.run)
     data = yield from get(name)
     if data is None or digest_of(data) != decided.prepared_digest:
+        yield from _stop_if_finished_by_others(query, run, decided.epoch)
         found = "no such file" if data is None else "another record"
         raise _hole(query, decided.epoch, f"{name} is what was decided on, but there is {found}")
     return decode(Prepared, data, name)
@@ -220,9 +221,7 @@ def _settle(query: Query, run: Run, committable: Committable, answer: Answer) ->
     if state is TransactionState.COMMITTED or state is TransactionState.COMMITTING:
         return state
     # After the fence and the look: another run may have finished this epoch and cleaned up the evidence.
-    yield from stop_if_superseded(query, run)
-    if (yield from read_finished()) >= committable.attempt.epoch:
-        raise superseded(query, run, f"epoch {committable.attempt.epoch} was finished by another run")
+    yield from _stop_if_finished_by_others(query, run, committable.attempt.epoch)
     if state is TransactionState.LOST and committable.journal is not None:
         answer = yield from redo_transaction(committable.attempt.sink.sink, committable)
         state, detail = TRANSACTION.next(state, ANSWERED[answer.outcome]), answer.detail
@@ -230,6 +229,13 @@ def _settle(query: Query, run: Run, committable: Committable, answer: Answer) ->
     if state is TransactionState.UNDECIDABLE or state is TransactionState.LOST:
         raise (yield from _verdict(committable, state, detail))
     return state
+
+
+def _stop_if_finished_by_others(query: Query, run: Run, epoch: int) -> Steps[None]:
+    """A superseded run raises no verdict: what it misses may have been cleaned up by its successor."""
+    yield from stop_if_superseded(query, run)
+    if (yield from read_finished()) >= epoch:
+        raise superseded(query, run, f"epoch {epoch} was finished by another run")
 
 
 def _fence_and_look(committable: Committable, detail: str) -> Steps[tuple[TransactionState, str]]:

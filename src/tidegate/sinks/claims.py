@@ -32,6 +32,10 @@ FORMAT = 1
 _NAME = re.compile(r"g(\d+)-e(\d+)\.claim")
 
 
+class _AnyFormat(msgspec.Struct):
+    format: int
+
+
 class _Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int = FORMAT
     entry: Entry
@@ -99,21 +103,21 @@ def _claimed(folder: Path) -> list[tuple[int, int]]:
 def _read(file: Path) -> Entry:
     data = file.read_bytes()
     try:
+        if msgspec.json.decode(data, type=_AnyFormat).format > FORMAT:
+            raise _unreadable(Code.RECORD_NEWER, file, "a newer format")
         claim = msgspec.json.decode(data, type=_Claim)
     except msgspec.DecodeError as error:
-        raise _corrupt(file, str(error)) from None
-    if claim.format != FORMAT:
-        raise _corrupt(file, f"format {claim.format}")
+        raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
     if hashlib.sha256("\n".join(claim.entry.committables).encode()).hexdigest() != claim.entry.digest:
-        raise _corrupt(file, "a digest that does not fit")
+        raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not fit")
     return claim.entry
 
 
-def _corrupt(file: Path, found: str) -> TidegateError:
+def _unreadable(code: Code, file: Path, found: str) -> TidegateError:
     return TidegateError(
-        Code.RECORD_CORRUPT,
+        code,
         expected=f"a whole claim of format {FORMAT}",
         found=found,
         where=str(file),
-        next_step="put the file back from a copy; do not delete it: which timeline it names cannot be guessed",
+        next_step="use the release that wrote it, or put it back from a copy; deleting it would admit another timeline",
     )

@@ -21,6 +21,9 @@ class RowWriter(Protocol):
     def close(self) -> None:
         """Write what is still held back and the format's end, if it has one. Does not close the file."""
 
+    def abandon(self) -> None:
+        """Give up without an end, also after an error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Format:

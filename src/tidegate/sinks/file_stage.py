@@ -54,7 +54,7 @@ class FileTransaction(Transaction):
             return
         file, writer = self._open
         file.abandon()
-        writer.close()
+        writer.abandon()
         self._stage.file(self._attempt).unlink(missing_ok=True)
 
     def _create(self, schema: pa.Schema) -> tuple[_Measured, RowWriter]:

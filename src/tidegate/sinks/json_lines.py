@@ -39,6 +39,9 @@ class JSONLinesWriter:
     def close(self) -> None:
         pass
 
+    def abandon(self) -> None:
+        pass
+
     def _whole(self, row: tuple[Any, ...]) -> dict[str, Any]:
         return dict(zip(self._names, row, strict=True))
 

@@ -32,6 +32,10 @@ class ParquetRows:
             self._write_row_group()
         self._writer.close()
 
+    def abandon(self) -> None:
+        # After a failed write the writer cannot be closed; and open, it would try so when it is collected.
+        self._writer.is_open = False
+
     def _write_row_group(self) -> None:
         self._writer.write_table(pa.Table.from_batches(self._gathered))
         self._gathered, self._rows, self._bytes = [], 0, 0

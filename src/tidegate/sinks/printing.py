@@ -36,12 +36,14 @@ class PrintSink(WriteAheadSink):
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
         shown = list(islice(_rows(batches), self.limit))
         told = f"{epoch.rows} rows" if len(shown) == epoch.rows else f"{len(shown)} of {epoch.rows} rows"
-        table = Table(title=f"{epoch.identity.query} / {self.uid}, epoch {epoch.number}: {told}", title_justify="left")
+        table = Table()
         for name in shown[0] if shown else ():
             table.add_column(name)
         for row in shown:
             table.add_row(*(_text(value) for value in row.values()))
-        Console(markup=False, highlight=False).print(table)
+        console = Console(markup=False, highlight=False)
+        console.print(f"{epoch.identity.query} / {self.uid}, epoch {epoch.number}: {told}", soft_wrap=True)
+        console.print(table)
 
     def evidence(self, committable: Committable) -> Evidence:
         return Evidence.ABSENT

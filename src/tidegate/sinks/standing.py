@@ -57,8 +57,8 @@ def standing_of_one(committable: Committable, found: Entry | None, newest: Posit
     """How one transaction stands, without knowing the others of its epoch."""
     attempt = committable.attempt
     if found is not None:
-        same = found.job_id == attempt.sink.job_id and committable.digest in found.committables
-        return Standing.SAME if same else Standing.OTHER
+        # The digest covers the whole attempt, the job id included.
+        return Standing.SAME if committable.digest in found.committables else Standing.OTHER
     return _beside(newest, attempt.sink.generation, attempt.epoch)
 
 

@@ -74,12 +74,8 @@ class JobHandle:
         try:
             for run in self.runs:
                 run.start(self._trigger)
-        except BaseException:
-            for run in self.runs:
-                run.stop(self._stop_timeout_seconds)
-            for run in self.runs:
-                run.close()
-            raise
+        except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+            self._end_all(self.runs, [error])
 
     def watch(self, at_end: Callable[[], None]) -> None:
         """Watch over the started queries; `at_end` releases what the job holds."""
@@ -125,20 +121,16 @@ class JobHandle:
 
     def _watch_runs(self) -> None:
         alive = list(self.runs)
-        while alive:
-            self._stop_asked.wait(_LOOK_SECONDS)
-            if self._stop_asked.is_set():
-                self._end_all(alive)
-                return
-            for run in [each for each in alive if each.has_ended()]:
-                alive.remove(run)
-                try:
-                    due = run.close()
-                except BaseException:
-                    self._end_all(alive)
-                    raise
-                if due and self._bounded:
-                    alive.append(self._run_again(run.plan))
+        errors: list[BaseException] = []
+        try:
+            while alive and not self._stop_asked.wait(_LOOK_SECONDS):
+                for run in [each for each in alive if each.has_ended()]:
+                    alive.remove(run)
+                    if run.close() and self._bounded:
+                        alive.append(self._run_again(run.plan))
+        except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+            errors.append(error)
+        self._end_all(alive, errors)
 
     def _run_again(self, plan: QueryPlan) -> QueryRun:
         """A bounded job runs the due no-data epoch before it ends."""
@@ -147,9 +139,8 @@ class JobHandle:
         run.start(self._trigger)
         return run
 
-    def _end_all(self, runs: Sequence[QueryRun]) -> None:
-        """Stop all, then close all; the first error is raised when every run has ended."""
-        errors: list[BaseException] = []
+    def _end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
+        """Stop all, then close all; the first error, of `errors` or from here, is raised when every run has ended."""
         for run in runs:
             run.stop(self._stop_timeout_seconds)
         for run in runs:

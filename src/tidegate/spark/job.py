@@ -13,7 +13,6 @@ from typing import Any, Literal
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.core.config import Settings
@@ -22,6 +21,7 @@ from tidegate.core.ledger import Query
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.spark.handle import JobHandle
+from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
@@ -30,6 +30,7 @@ from tidegate.spark.state_backend import check_state
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MODES = ("append", "update", "complete")
+_JOB_RECORD = "job.json"
 _OLD_JVM_SECONDS = 15.0
 
 
@@ -127,7 +128,8 @@ class Job:
             wait_for_jvm_lock(folder, _OLD_JVM_SECONDS)
             jvm_lock = JvmLock(self.spark, folder)
             stack.callback(jvm_lock.release)
-            record = self._record(folder)
+            storage = LocalStorage(folder)
+            record = self._record(storage)
             handle = JobHandle(
                 name=self.name,
                 session=self.spark,
@@ -135,24 +137,26 @@ class Job:
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
             )
-            self._check(handle)
+            plans = self._check(handle)
+            storage.put_if_absent(_JOB_RECORD, encode(record))
+            for sink, plan in plans:
+                sink.open(plan)
             handle.start()
             handle.watch(at_end=stack.pop_all().close)
             return handle
 
-    def _record(self, folder: Path) -> JobRecord:
-        """*job.json*: made at the first start; a folder of another job is refused."""
-        storage = LocalStorage(folder)
-        fresh = JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
-        storage.put_if_absent("job.json", encode(fresh))
-        data = storage.read("job.json")
-        record = decode(JobRecord, b"" if data is None else data, str(folder / "job.json"))
+    def _record(self, storage: LocalStorage) -> JobRecord:
+        """*job.json*, or what it will be at the first start; a folder of another job is refused."""
+        data, where = storage.read(_JOB_RECORD), str(storage.path(_JOB_RECORD))
+        if data is None:
+            return JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
+        record = decode(JobRecord, data, where)
         if record.name != self.name:
             raise TidegateError(
                 Code.JOB_MISMATCH,
                 expected=f"the checkpoint of job {self.name}",
                 found=f"that of job {record.name}",
-                where=str(folder / "job.json"),
+                where=where,
                 next_step="give this job another name or checkpointing.dir, or put its own checkpoint back",
             )
         return record
@@ -167,22 +171,21 @@ class Job:
             sinks=tuple(sink.uid for sink in declared.sinks),
             forgetful=frozenset(sink.uid for sink in declared.sinks if not sink.remembers),
         )
-        query_folder = folder / "queries" / declared.uid / f"g{record.generation}"
-        ensure_folder(query_folder / "spark")
         return QueryPlan(
             query=query,
             rows=declared.rows,
             mode=declared.mode,
             sinks={sink.uid: sink for sink in declared.sinks},
-            folder=query_folder,
+            folder=folder / "queries" / declared.uid / f"g{record.generation}",
         )
 
-    def _check(self, handle: JobHandle) -> None:
-        """Everything that stands against the start, of all queries and sinks, in one error; then open the sinks."""
+    def _check(self, handle: JobHandle) -> list[tuple[TwoPhaseSink, SinkPlan]]:
+        """Everything that stands against the start, of all queries and sinks, in one error. Writes nothing."""
         plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
         violations: list[TidegateError] = []
         for run in handle.runs:
             plan = run.plan
+            violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
             violations.extend(check_state(plan.folder / "spark", str(plan.query)))
             for sink in plan.sinks.values():
                 try:
@@ -193,8 +196,7 @@ class Job:
                     plans.append((sink, sink_plan))
                     violations.extend(sink.check(sink_plan))
         raise_all(violations, f"job {self.name}")
-        for sink, sink_plan in plans:
-            sink.open(sink_plan)
+        return plans
 
     def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:
         identity: SinkIdentity = plan.query.sink(sink.uid)

@@ -15,9 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import happenings as hp
@@ -29,7 +31,9 @@ from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPAR
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
+from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.runner import Runner
 from tidegate.spark.session import query_settings
 from tidegate.spark.stream import RunningStream
@@ -109,9 +113,11 @@ class QueryRun:
 
     def open(self) -> None:
         """Recover: everything decided is finished, Spark's log is in order. Only with the job's locks held."""
+        ensure_folder(self.plan.folder / "spark")
         for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
+        mend_query_id(LocalStorage(self.plan.folder / "spark"))
         self._finished = self.figures.finished = self.runner.run(read_finished())
 
     def start(self, trigger: Mapping[str, Any]) -> None:
@@ -125,7 +131,10 @@ class QueryRun:
             .trigger(**trigger)
         )
         with query_settings(self._session):
-            query = writer.start()
+            try:
+                query = writer.start()
+            except PySparkException as error:
+                raise refused_by_spark(error, str(self.plan.query)) from error
         self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
         self._stream_known.set()
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
@@ -144,6 +153,7 @@ class QueryRun:
         self._give_up_at = time.monotonic() + timeout_seconds
         with self._changed:
             self._stopping = True
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._current is None or self._errors, timeout_seconds)
         if self._stream is not None:
             self._stream.query.stop()
@@ -284,8 +294,11 @@ class QueryRun:
     def hesitate(self, effect: Hesitate) -> None:
         """Wait before the next try of a sink; give up when a stop has waited long enough."""
         _LOG.warning("sink %s, epoch %d: not ready (%s)", effect.sink, effect.epoch, effect.detail)
-        pause = min(0.05 * 2**effect.attempt, _RETRY_SECONDS_AT_MOST)
-        if self._give_up_at is not None and time.monotonic() + pause > self._give_up_at:
+        end = time.monotonic() + min(0.05 * 2 ** min(effect.attempt, 10), _RETRY_SECONDS_AT_MOST)
+        with self._changed:
+            while (left := self._pause_left(end)) > 0:
+                self._changed.wait(left)
+        if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             raise TidegateError(
                 Code.SINK_UNAVAILABLE,
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
@@ -293,7 +306,10 @@ class QueryRun:
                 where=str(self.plan.query),
                 next_step="mend the sink and start again: the epoch is decided and will be committed then",
             )
-        time.sleep(pause)
+
+    def _pause_left(self, end: float) -> float:
+        """What is left of a pause until `end`, which a stop cuts short."""
+        return (end if self._give_up_at is None else min(end, self._give_up_at)) - time.monotonic()
 
     # --- both ----------------------------------------------------------------------------------------------
 

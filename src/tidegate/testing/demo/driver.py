@@ -47,6 +47,7 @@ class Driver:
             self._process = subprocess.Popen(
                 [sys.executable, str(program)],
                 env=environment,
+                cwd=places.root,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -112,7 +113,8 @@ def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]
     """The surroundings of a driver: its settings, and temporary files where they go with the demo's folder."""
     temporary = places.root / "temporary"
     temporary.mkdir(exist_ok=True)
-    conf = {**_ON_A_SMALL_MACHINE, "spark.local.dir": str(temporary)}
+    # Below the working folder: the value is a list, and a path may have its separator in it.
+    conf = {**_ON_A_SMALL_MACHINE, "spark.local.dir": temporary.name}
     arguments = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     java = f"-Djava.io.tmpdir={shlex.quote(str(temporary))} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
@@ -135,6 +137,7 @@ def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[s
         return {}
     if not gated:
         return {child.HOLD: f"{kill.phase.name}@{kill.epoch}"}
-    # A strike holds one thread, so that the second is left for the other query.
-    strikes = [f"{kill.point}@{kill.epoch}=hold:{places.held(run, query)}" for query in (1, 2)]
+    # A strike holds one thread, so that the second is left for the other query. The names are below the driver's
+    # working folder: a path may have characters that end a strike.
+    strikes = [f"{kill.point}@{kill.epoch}=hold:{places.held(run, query).name}" for query in (1, 2)]
     return {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": ",".join(strikes)}

@@ -48,5 +48,5 @@ class Places:
         return self.root / f"figures-{run}.json"
 
     def held(self, run: int, query: int) -> Path:
-        """Written by the `run`-th driver when its first or second (1, 2) query stands still where it is to be killed."""
+        """Written by the `run`-th driver when its first (1) or second (2) query stands still to be killed."""
         return self.root / f"held-{run}-{query}"

@@ -33,7 +33,10 @@ _LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user chose. `folder` must exist and be empty; `gated` is False for plain PySpark."""
+    """What the user chose. `folder` must exist and be empty; `gated` is False for plain PySpark.
+
+    `settings` are the job's, with `checkpointing.dir` where `Places` says.
+    """
 
     folder: Path
     crashes: int
@@ -41,7 +44,7 @@ class Options:
     gated: bool
     lines: int
     text_folder: Path | None
-    overrides: Sequence[str] = ()
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +153,6 @@ class _Campaign:
         self._options = options
         self._batches = batches
         self._tell = tell
-        code = {"checkpointing_dir": self.places.checkpoints, "checkpointing_interval": 0}
-        self._settings = Settings.load(code, {}, options.overrides)
         self._feeder = Feeder(self.places.input, batches)
         self._queries = list(footprints(self.places, options.gated))
         self._runs = 0
@@ -220,7 +221,9 @@ class _Campaign:
 
     def _start(self, kill: Kill | None) -> Driver:
         self._runs += 1
-        self._driver = Driver(self.places, self._runs, gated=self._options.gated, settings=self._settings, kill=kill)
+        self._driver = Driver(
+            self.places, self._runs, gated=self._options.gated, settings=self._options.settings, kill=kill
+        )
         self._tell(Started(self._runs))
         return self._driver
 
@@ -246,13 +249,13 @@ class _Campaign:
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.
 
-        Workers have strikes of their own, so a held task is always the first. Plain Spark has nothing to hold after
-        `commits/N`, and only one of its queries writes twice: there the files tell, or one query is enough.
+        Workers have strikes of their own, so a held task is always the first. Of the plain queries both stand still
+        only in C, and neither in D and E, where nothing of the program runs: there the files tell.
         """
         if not self._options.gated and kill.phase in (Phase.D, Phase.E):
             return bool(self._in_phase(kill))
         first, second = (self.places.held(self._runs, query).exists() for query in (1, 2))
-        if not kill.both or (not self._options.gated and kill.phase is Phase.B):
+        if not kill.both or (not self._options.gated and kill.phase is not Phase.C):
             return first
         in_task = kill.point.startswith("task.")
         return first and (second or (in_task and len(self._in_phase(kill)) == len(self._queries)))

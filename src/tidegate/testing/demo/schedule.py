@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 
 class Phase(Enum):
@@ -68,4 +69,4 @@ def _phases(chance: random.Random, crashes: int) -> list[Phase]:
 def _epochs(chance: random.Random, crashes: int, batches: int) -> list[int]:
     """One epoch out of each of `crashes` equal stretches."""
     edges = [1 + (batches - 2) * part // max(crashes, 1) for part in range(crashes + 1)]
-    return [chance.randrange(start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    return [chance.randrange(start, end) for start, end in pairwise(edges)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
@@ -41,7 +41,7 @@ def cut(texts: Sequence[str], batches: int) -> list[list[Line]]:
     """The lines, numbered from 1, in `batches` parts of nearly equal size."""
     lines = [Line(number, text) for number, text in enumerate(texts, start=1)]
     edges = [len(lines) * part // batches for part in range(batches + 1)]
-    return [lines[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [lines[start:end] for start, end in pairwise(edges)]
 
 
 def _lines_of(file: Path) -> Iterator[str]:

@@ -84,6 +84,17 @@ CONFIGURATIONS: Final = {
             schedule=Schedule.FINISHER_FIRST,
             positions=("kafka",),
         ),
+        Configuration(name="short-sk", work=Work.STATEFUL, sinks="sk", records=4),
+        Configuration(name="short-stateful-remote", work=Work.STATEFUL, sinks="sk", records=4, local_lease=False),
+        Configuration(
+            name="short-stateless-remote",
+            work=Work.STATELESS,
+            sinks="kf",
+            records=4,
+            filtered=frozenset({0, 1, 2}),
+            local_lease=False,
+            schedule=Schedule.STREAM_FIRST,
+        ),
         Configuration(name="stateful-sk-remote", work=Work.STATEFUL, sinks="sk", local_lease=False),
         Configuration(
             name="stateless-sk-remote",

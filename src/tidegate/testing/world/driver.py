@@ -13,7 +13,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import DONE, Query
 from tidegate.core.records import Answer, Run
-from tidegate.core.recover import open_run
+from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
 from tidegate.testing.world.configurations import Configuration, Schedule
 from tidegate.testing.world.disk import COMMITS
@@ -60,9 +60,6 @@ class Thread:
         except Exception as raised:  # noqa: BLE001
             self._fail(raised)
 
-    def kill(self) -> None:
-        self.life = Life.FAILED
-
     def _fail(self, error: Exception) -> None:
         self.life = Life.FAILED
         self.error = error
@@ -74,7 +71,6 @@ class Driver:
     def __init__(self, world: World, number: int) -> None:
         self.number = number
         self.paused = False
-        self.python_gone = False
         self.fences: Fences = {}
         self.run: Run | None = None
         self.world = world
@@ -82,67 +78,74 @@ class Driver:
         self._query: Query = world.query
         self.stream = Thread("stream", self._stream())
         self.finisher: Thread | None = None
-        self._last = self.stream
-
-    @property
-    def threads(self) -> list[Thread]:
-        return [self.stream] if self.finisher is None else [self.stream, self.finisher]
-
-    @property
-    def alive(self) -> bool:
-        return any(thread.life is Life.ALIVE for thread in self.threads)
+        self._closing: Thread | None = None
+        self._is_epoch_due = False
+        self._python_gone = False
+        self._in_turns = world.configuration.schedule is Schedule.TURNS
+        self._alive = [self.stream]
 
     @property
     def completed(self) -> bool:
-        """Whether the run has come to its own end, everything that it saw committed finished."""
-        return self.finisher is not None and all(thread.life is Life.ENDED for thread in self.threads)
+        """Whether the run has come to its own end: everything finished, nothing due."""
+        return self._closing is not None and self._closing.life is Life.ENDED and not self._is_epoch_due
 
     @property
     def errors(self) -> list[Exception]:
-        return [thread.error for thread in self.threads if thread.error is not None]
+        return [thread.error for thread in self._threads() if thread.error is not None]
 
     def kill(self) -> None:
-        for thread in self.threads:
-            if thread.life is Life.ALIVE:
-                thread.kill()
+        for thread in self._alive:
+            thread.life = Life.FAILED
+        self._look_who_lives()
 
     def kill_python(self) -> None:
         """The JVM lives on until it needs the Python part."""
-        self.python_gone = True
-        if self.finisher is not None and self.finisher.life is Life.ALIVE:
-            self.finisher.kill()
+        self._python_gone = True
+        for thread in self._alive:
+            if thread is not self.stream:
+                thread.life = Life.FAILED
+        self._look_who_lives()
 
     def pick(self) -> Thread | None:
         """The thread whose turn it is, None when all wait for another driver or have ended."""
-        if self.finisher is None:
-            return self.stream if self.stream.life is Life.ALIVE else None
-        match self._configuration.schedule:
-            case Schedule.TURNS:
-                order = (self.finisher, self.stream) if self._last is self.stream else (self.stream, self.finisher)
-            case Schedule.STREAM_FIRST:
-                order = (self.stream, self.finisher)
-            case Schedule.FINISHER_FIRST:
-                order = (self.finisher, self.stream)
-        for thread in order:
-            if thread.life is Life.ALIVE and self._is_ready(thread.effect):
-                self._last = thread
+        for index, thread in enumerate(self._alive):
+            if self._is_ready(thread.effect):
+                if self._in_turns and len(self._alive) > 1:
+                    self._alive.append(self._alive.pop(index))
                 return thread
         return None
 
     def perform(self, thread: Thread) -> None:
         """Do the effect that the thread stands before."""
         effect = thread.effect
-        if self.python_gone and not isinstance(effect, Do):
+        if self._python_gone and not isinstance(effect, Do):
             self.kill()
             return
         try:
-            result = self.do(effect)
+            result = _DO[type(effect)](self, effect)
         except (TidegateError, SparkStopped) as error:
-            thread.throw(error)
+            self.throw(thread, error)
         else:
-            thread.send(result)
+            self.send(thread, result)
+
+    def send(self, thread: Thread, result: object) -> None:
+        """Let the effect give `result`."""
+        thread.send(result)
+        if thread.life is not Life.ALIVE:
+            self._look_who_lives()
+
+    def throw(self, thread: Thread, error: Exception) -> None:
+        """Let the effect raise."""
+        thread.throw(error)
+        if thread.life is not Life.ALIVE:
+            self._look_who_lives()
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._alive)
 
     def do(self, effect: Effect | Do) -> Any:
+        """Do an effect outside of its thread."""
         return _DO[type(effect)](self, effect)
 
     # --- the threads ---------------------------------------------------------------------------------------
@@ -151,6 +154,7 @@ class Driver:
         run = yield from open_run(self._query)
         self.run = run
         self.finisher = Thread("finisher", finish_as_they_come(self._query, run))
+        self._look_who_lives()
         engine = Engine(
             self._configuration,
             self.world.disk,
@@ -161,20 +165,39 @@ class Driver:
         )
         yield from engine.run()
 
+    def _threads(self) -> list[Thread]:
+        return [thread for thread in (self.stream, self.finisher, self._closing) if thread is not None]
+
+    def _look_who_lives(self) -> None:
+        """A run whose threads have come to their ends is closed; one that failed, or was killed, is not."""
+        threads = self._threads()
+        if self._closing is None and self.finisher is not None and {each.life for each in threads} == {Life.ENDED}:
+            self._closing = Thread("closing", self._close())
+            threads.append(self._closing)
+        if self._configuration.schedule is Schedule.FINISHER_FIRST:
+            threads.reverse()
+        self._alive = [thread for thread in threads if thread.life is Life.ALIVE]
+
+    def _close(self) -> Generator[Effect, Any, None]:
+        if self.run is not None:
+            self._is_epoch_due = yield from close_run(self._query, self.run)
+
     def _is_ready(self, effect: Effect | Do) -> bool:
-        if isinstance(effect, asked.AwaitCommits):
-            return self.stream.life is not Life.ALIVE or self._newest_committed() > effect.epoch
-        if isinstance(effect, asked.AwaitFinished):
-            finisher = self.finisher
-            failed = finisher is not None and finisher.life is not Life.ALIVE
-            return failed or str(effect.epoch) in self.world.disk.names(DONE)
+        kind = type(effect)
+        if kind is asked.AwaitCommits:
+            return self.stream.life is not Life.ALIVE or self._sees_commits_above(effect.epoch)
+        if kind is asked.AwaitFinished:
+            return self._finisher_failed() or str(effect.epoch) in self.world.disk.names(DONE)
         return True
 
-    def _newest_committed(self) -> int:
+    def _finisher_failed(self) -> bool:
+        return self.finisher is not None and self.finisher.life is not Life.ALIVE
+
+    def _sees_commits_above(self, epoch: int) -> bool:
+        """Whether there is a whole commits entry of a later epoch."""
         disk = self.world.disk
-        numbers = [int(name) for name in disk.names(COMMITS) if name.isdigit()]
-        whole = (n for n in sorted(numbers, reverse=True) if parse_commits(disk.read_bytes(f"{COMMITS}/{n}")))
-        return next(whole, -1)
+        later = [name for name in disk.names(COMMITS) if name.isdigit() and int(name) > epoch]
+        return any(parse_commits(disk.read_bytes(f"{COMMITS}/{name}")) is not None for name in later)
 
     def sink(self, uid: str) -> SimSink:
         return self.world.sink(uid)
@@ -192,7 +215,7 @@ class Driver:
         return f"token{self.number}", "host", self.number, "now"
 
     def _await_commits(self, effect: asked.AwaitCommits) -> bool:
-        return self._newest_committed() > effect.epoch
+        return self._sees_commits_above(effect.epoch)
 
     def _clean(self, effect: asked.CleanThrough) -> None:
         for sink in self.world.sinks:

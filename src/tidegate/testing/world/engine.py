@@ -108,12 +108,12 @@ class Engine:
         if not offsets:
             return None
         latest = max(offsets)
-        end, watermark = self._offsets(latest)
+        end, watermark = read_offsets(self._disk, latest)
         start = 0
         if latest > 0:
             if latest - 1 not in offsets:
                 raise SparkStopped(Reason.LOG_HOLE, f"batch {latest - 1} doesn't exist")
-            start, _ = self._offsets(latest - 1)
+            start, _ = read_offsets(self._disk, latest - 1)
         committed = max(self._numbers(COMMITS), default=-1)
         if committed >= 0:
             next_watermark, self._ids = self._commits(committed)
@@ -152,13 +152,6 @@ class Engine:
 
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._disk.names(folder) if name.isdigit()]
-
-    def _offsets(self, number: int) -> tuple[int, int]:
-        data = self._disk.read_bytes(f"{OFFSETS}/{number}") or b""
-        lines = data.decode().split("\n")
-        if len(lines) < 3:
-            raise SparkStopped(Reason.LOG_TORN, f"{OFFSETS}/{number}")
-        return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
 
     def _commits(self, number: int) -> tuple[int, list[str] | None]:
         """A file cut after its version line is taken for an entry without watermark and ids."""
@@ -250,6 +243,14 @@ class Engine:
         if epoch == 0 or self._configuration.work is Work.STATELESS:
             return EMPTY
         return load_state(self._disk, epoch, task, self._ids)
+
+
+def read_offsets(disk: Disk, number: int) -> tuple[int, int]:
+    """End and watermark of an offsets entry; Spark stops at a torn one."""
+    lines = (disk.read_bytes(f"{OFFSETS}/{number}") or b"").decode().split("\n")
+    if len(lines) < 3:
+        raise SparkStopped(Reason.LOG_TORN, f"{OFFSETS}/{number}")
+    return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
 
 
 def load_state(disk: Disk, version: int, task: int, ids: list[str] | None) -> State:

@@ -12,17 +12,22 @@ from enum import Enum
 from typing import Final
 
 from tidegate.testing.world.cases import POWER, Case, Hit
-from tidegate.testing.world.configurations import CONFIGURATIONS
 from tidegate.testing.world.world import Point, points_of
 
 
 class Family(Enum):
-    """The kinds of enumeration."""
+    """The kinds of enumeration.
+
+    SINGLE: one strike. KILLS: two, each kill -9 or a power loss. PAIR: two of any kind. STALL: a driver stands still
+    beside its successor, and goes on. LATE: a commit arrives later. REDO: STALL while lost transactions are redone.
+    """
 
     SINGLE = "single"
+    KILLS = "kills"
     PAIR = "pair"
     STALL = "stall"
     LATE = "late"
+    REDO = "redo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,9 @@ def stems(family: Family, configuration: str, stride: int = 1) -> list[Stem]:
     root = Case(configuration)
     if family is Family.SINGLE:
         return [Stem(family, root, stride)]
+    if family is Family.REDO:
+        chosen = _redos(root)
+        return [Stem(family, case, stride, index % stride) for index, case in enumerate(chosen)]
     points = points_of(root)
     chosen = [root.then(hit, point.at) for point in points for hit in _first(family, point)]
     return [Stem(family, case, stride, index % stride) for index, case in enumerate(chosen)]
@@ -57,11 +65,12 @@ def _all(stem: Stem) -> Iterator[Case]:
         case Family.SINGLE:
             for point in points_of(stem.case):
                 yield from (stem.case.then(hit, point.at) for hit in point.hits if hit not in (Hit.PAUSE, Hit.DELAY))
-        case Family.PAIR:
+        case Family.PAIR | Family.KILLS:
             for point in points_of(stem.case):
                 if point.changes:
-                    yield from (stem.case.then(hit, point.at) for hit in point.hits if hit in _IN_PAIRS)
-        case Family.STALL:
+                    wanted = _WANTED[stem.family]
+                    yield from (stem.case.then(hit, point.at) for hit in point.hits if hit in wanted)
+        case Family.STALL | Family.REDO:
             for point in points_of(stem.case):
                 if point.changes:
                     yield stem.case.then(Hit.RUSH, point.at)
@@ -70,15 +79,30 @@ def _all(stem: Stem) -> Iterator[Case]:
             yield from (stem.case.then(Hit.DELIVER, point.at) for point in points_of(stem.case) if point.changes)
 
 
+def _redos(root: Case) -> list[Case]:
+    """A driver whose transactions time out at a commit stands still while it writes them again."""
+    lost = [root.then(Hit.TIMEOUT, point.at) for point in points_of(root) if Hit.DELAY in point.hits]
+    return [
+        case.then(Hit.PAUSE, point.at)
+        for case in lost
+        for point in points_of(case)[:REDO_STEPS]
+        if Hit.PAUSE in point.hits
+    ]
+
+
+REDO_STEPS: Final = 24
+"""So many steps after the loss the redo of two transactions is over."""
+
+
 def _first(family: Family, point: Point) -> Iterator[Hit]:
     """The first strike: standing still between two reads matters, dying there does not."""
-    wanted = {Family.PAIR: _IN_PAIRS, Family.STALL: _STALLS, Family.LATE: _LATE}[family]
+    wanted = _WANTED[family]
     return (hit for hit in point.hits if hit in wanted and (point.changes or hit is Hit.PAUSE))
 
 
-_IN_PAIRS: Final = frozenset(Hit) - {Hit.PAUSE, Hit.DELAY, Hit.DELIVER, Hit.RUSH, Hit.TURNS}
-_STALLS: Final = frozenset({Hit.PAUSE, Hit.JVM})
-_LATE: Final = frozenset({Hit.DELAY})
-LOCAL: Final = tuple(name for name, each in CONFIGURATIONS.items() if each.local_lease)
-REMOTE: Final = tuple(name for name, each in CONFIGURATIONS.items() if not each.local_lease)
-POWER_HITS: Final = frozenset(POWER)
+_WANTED: Final = {
+    Family.KILLS: frozenset({Hit.KILL, Hit.POWER_DROP}),
+    Family.PAIR: frozenset({Hit.KILL, Hit.ERROR, Hit.LOST, Hit.TIMEOUT, Hit.HALF, *POWER}),
+    Family.STALL: frozenset({Hit.PAUSE, Hit.JVM}),
+    Family.LATE: frozenset({Hit.DELAY}),
+}

@@ -8,14 +8,14 @@ from typing import Final
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
 from tidegate.core.errors import Code, Remedy, TidegateError
-from tidegate.core.ledger import DECIDED, DONE
+from tidegate.core.ledger import DECIDED, DONE, START
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.testing.world.cases import POWER, POWER_OF, Case, Hit, Strike
 from tidegate.testing.world.checker import History, check
 from tidegate.testing.world.configurations import CONFIGURATIONS, TASKS, Configuration, Work
 from tidegate.testing.world.disk import COMMITS, OFFSETS, Disk
 from tidegate.testing.world.driver import READS, Driver, Thread
-from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, load_state, position_end, read_commits
+from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, load_state, read_commits, read_offsets
 from tidegate.testing.world.sinks import KafkaSink, Rows, SimSink, open_sinks
 
 MOST_STEPS: Final = 6000
@@ -184,11 +184,11 @@ class World:
                 if not self.query.local_lease:
                     self._pause(driver)
             case Hit.ERROR:
-                thread.throw(_STRUCK if not isinstance(thread.effect, Do) else _SPARK_STRUCK)
+                driver.throw(thread, _STRUCK if not isinstance(thread.effect, Do) else _SPARK_STRUCK)
             case Hit.LOST:
                 self._lose_answer(driver, thread)
             case Hit.TASK:
-                thread.throw(TaskFailed())
+                driver.throw(thread, TaskFailed())
             case Hit.TIMEOUT:
                 for sink in self.sinks:
                     sink.time_out()
@@ -215,9 +215,9 @@ class World:
         try:
             driver.do(effect)
         except (TidegateError, SparkStopped) as error:
-            thread.throw(error)
+            driver.throw(thread, error)
         else:
-            thread.throw(_STRUCK if not isinstance(effect, Do) else _SPARK_STRUCK)
+            driver.throw(thread, _STRUCK if not isinstance(effect, Do) else _SPARK_STRUCK)
 
     def _strike_commit(self, hit: Hit, driver: Driver, thread: Thread) -> None:
         effect = thread.effect
@@ -237,7 +237,7 @@ class World:
                 return
             case _:
                 pass
-        thread.send([Answer(outcome=Outcome.RETRY, detail="no answer") for _ in effect.committables])
+        driver.send(thread, [Answer(outcome=Outcome.RETRY, detail="no answer") for _ in effect.committables])
 
     def _deliver(self) -> None:
         for sink, committable in self._delayed:
@@ -251,6 +251,8 @@ class World:
 
     def _record(self, driver: Driver, thread: Thread) -> None:
         effect = thread.effect
+        if isinstance(effect, asked.Tell) or (isinstance(effect, asked.Get) and effect.name == START):
+            return  # nothing to lose, nothing that could have changed
         changes = not isinstance(effect, READS)
         hits = [Hit.KILL, Hit.ERROR]
         if changes:
@@ -290,8 +292,10 @@ class World:
         logged: dict[int, tuple[int, int]] = {}
         for name in self.disk.names(OFFSETS):
             if name.isdigit():
-                lines = (self.disk.read_bytes(f"{OFFSETS}/{name}") or b"").decode().split("\n")
-                logged[int(name)] = (position_end(lines[2]), int(lines[1].split(":")[1].split(",")[0]))
+                try:
+                    logged[int(name)] = read_offsets(self.disk, int(name))
+                except SparkStopped as error:
+                    self._troubles.append(str(error))
         return History(
             wanted=frozenset(range(self.configuration.records)) - self.configuration.filtered,
             visible={sink.identity.sink: sink.visible() for sink in self.sinks},

@@ -1,0 +1,39 @@
+"""What Spark would refuse in a query's plan, asked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from tidegate.core.errors import Code, TidegateError
+
+_ENABLED = "spark.sql.streaming.unsupportedOperationCheck"
+
+
+def check_plan(rows: DataFrame, mode: str, where: str) -> Sequence[TidegateError]:
+    """Spark's own check of the operators and the output mode; Spark makes it only when the query is started."""
+    if rows.sparkSession.conf.get(_ENABLED) == "false":
+        return []
+    jvm: Any = rows.sparkSession.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    plan = cast("Any", rows._jdf).queryExecution().analyzed()  # pyright: ignore[reportPrivateUsage]
+    output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, output_mode)
+    except PySparkException as error:
+        return [refused_by_spark(error, where)]
+    return []
+
+
+def refused_by_spark(error: PySparkException, where: str) -> TidegateError:
+    """Spark does not start this query."""
+    about_mode = (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE")
+    return TidegateError(
+        Code.OUTPUT_MODE if about_mode else Code.QUERY_FAILED,
+        expected="a query that Spark can run as a stream",
+        found=str(error).split("\n")[0],
+        where=where,
+        next_step="change the query or its `mode`",
+    )

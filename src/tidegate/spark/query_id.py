@@ -1,0 +1,30 @@
+"""Spark's `metadata` file: one random query id. Nothing of tidegate depends on it, and Spark does not start without."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import msgspec
+
+from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, checksum_of, entry_numbers
+from tidegate.checkpoints.storage import LocalStorage
+
+
+def mend_query_id(checkpoint: LocalStorage) -> None:
+    """Write a new id where the file is torn, or gone from a checkpoint that has entries. Before Spark starts."""
+    data = checkpoint.read(METADATA)
+    if _is_whole(data) or (data is None and not _has_entries(checkpoint)):
+        return
+    checkpoint.delete(checksum_of(METADATA))
+    checkpoint.replace(METADATA, msgspec.json.encode({"id": str(uuid4())}))
+
+
+def _is_whole(data: bytes | None) -> bool:
+    try:
+        return data is not None and bool(msgspec.json.decode(data, type=dict[str, str]).get("id"))
+    except msgspec.DecodeError:
+        return False
+
+
+def _has_entries(checkpoint: LocalStorage) -> bool:
+    return any(entry_numbers(checkpoint.list(log)) for log in (OFFSETS, COMMITS))

@@ -1,0 +1,186 @@
+"""A started job in the hands of its program: wait, look, stop, interrupt; and the session it was given."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.integration.shelf import ShelfSink
+from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
+
+
+def words_job(place: Place) -> Job:
+    job = place.job()
+    counts = place.words(job).groupBy("word").count()
+    job.query("query", counts, mode="update", sinks=[FileSink("files", place.folder / "out", format="json")])
+    return job
+
+
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """What was set in the session by hand, defaults left out."""
+    return dict(session._jsparkSession.sessionState().conf().settings())  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_session_has_its_settings_back_afterwards(place: Place):
+    session = place.spark.newSession()
+    mine = {
+        "spark.sql.streaming.minBatchesToRetain": "7",
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    for key, value in mine.items():
+        session.conf.set(key, value)
+    before = settings_of(session)
+    place.spark = session
+    place.write("sea")
+    run(words_job(place))
+    assert settings_of(session) == before
+    assert before.items() >= mine.items()
+    assert [row["count"] for row in place.files()[0]] == [1]
+
+    job = place.job("refused")
+    job.query("query", place.words(job), sinks=[SQLiteSink("table", place.folder / "out.db", table="t", key="nothing")])
+    error_of(job.start)
+    assert settings_of(session) == before
+
+
+def test_a_job_in_the_users_session_has_its_own_state_store_and_leaves_the_users_alone(place: Place):
+    """A plain streaming query of the user's in the same session, before and after, has Spark's default store."""
+    place.write("sea")
+    run(words_job(place))
+    frame = place.spark.readStream.schema("word string").json(str(place.input)).groupBy("word").count()
+    checkpoint = place.folder / "plain"
+    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    writer.foreachBatch(lambda rows, epoch: rows.collect()).start().awaitTermination(60)
+    assert "HDFSBackedStateStoreProvider" in (checkpoint / "offsets" / "0").read_text()
+    assert "RocksDBStateStoreProvider" in (place.query() / "spark" / "offsets" / "0").read_text()
+
+
+def test_an_idle_job_says_how_it_is_and_stops(place: Place):
+    place.write("sea", "sand")
+    job = words_job(place)
+    handle = job.start()
+    wait_until_finished(handle, 0)
+    assert handle.wait(timeout_seconds=0.05) is False
+    status = handle.status()
+    query = status.queries[0]
+    assert (status.name, status.running, query.uid) == ("job", True, "query")
+    assert (query.epoch, query.finished, query.epochs, query.rows, query.aborted, query.redone) == (0, 0, 1, 2, 0, 0)
+    assert query.epoch_ms is not None
+    assert query.commit_delay_ms is not None
+    assert 0 <= query.commit_delay_ms <= query.epoch_ms
+
+    handle.stop()
+    assert handle.wait(timeout_seconds=0) is True
+    assert handle.status().running is False
+    handle.stop()  # a second stop is no error
+    place.write("sea")
+    assert run(job).queries[0].finished == 1
+    assert [row["count"] for rows in place.files().values() for row in rows if row["word"] == "sea"] == [1, 2]
+
+
+def test_a_stop_ends_with_the_epoch_under_way_done(place: Place):
+    """The stop comes while the epoch is being committed."""
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.gate = threading.Event()
+    job = place.job()
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: sink.moods.commits, "the commit under way")
+    assert handle.status().queries[0].finished == -1
+    stopper = threading.Thread(target=handle.stop)
+    stopper.start()
+    assert not handle.wait(0.3)
+    sink.moods.gate.set()
+    stopper.join(60)
+    assert handle.wait(0)
+    assert (sink.rows(), place.log("ledger/done"), place.log("spark/commits")) == (["sea"], [0], [0])
+
+
+def numbers_job(place: Place) -> Job:
+    """Numbers as they come, each once, in a table; the sum beside it has state."""
+    job = place.job()
+    rate = job.source("rate", RateSource(rows_per_second=40, numPartitions=2))
+    job.query("query", rate.select("value"), sinks=[SQLiteSink("table", place.folder / "out.db", table="numbers")])
+    return job
+
+
+def test_a_busy_job_is_stopped_and_goes_on_without_a_gap(place: Place):
+    for epoch in (2, 5):
+        handle = numbers_job(place).start()
+        wait_until_finished(handle, epoch)
+        handle.stop()
+        done = place.log("ledger/done")
+        assert done[-1] == max(place.log("spark/commits")) == handle.status().queries[0].finished
+    values = [value for (value,) in place.table("numbers")]
+    assert values == list(range(len(values)))
+    assert len(values) > 0
+
+
+def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C while the tasks of an epoch run: the epoch is finished, `run` returns, nothing has failed."""
+    begun, go = place.folder / "begun", place.folder / "go"
+
+    def slow(word: str) -> str:
+        from tests.integration.place import wait_until
+
+        begun.touch()
+        wait_until(go.exists, "the permission to go on")
+        return word
+
+    def stop(handle: JobHandle) -> None:
+        go.touch()
+        original(handle)
+
+    original = JobHandle.stop
+    monkeypatch.setattr(JobHandle, "stop", stop)
+    place.write("sea")
+    job = place.job()
+    rows = place.words(job).select(F.udf(slow, "string")("word").alias("word"))
+    job.query("query", rows, sinks=[FileSink("files", place.folder / "out", format="json")])
+
+    def interrupt() -> None:
+        wait_until(begun.exists, "a task under way")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    job.run()
+    interrupter.join()
+    assert signal.getsignal(signal.SIGINT) is before
+    assert (place.words_out(), place.log("ledger/done")) == ({0: ["sea"]}, [0])
+
+
+def test_a_print_sink_shows_each_row_once(place: Place, capsys: pytest.CaptureFixture[str]):
+    def job() -> Job:
+        job = place.job()
+        job.query("query", place.words(job), sinks=[PrintSink("console"), PrintSink("loud", select=[F.upper("word")])])
+        return job
+
+    place.write("sea", "sand")
+    run(job())
+    first = capsys.readouterr().out
+    place.write("wind")
+    run(job())
+    second = capsys.readouterr().out
+    assert [first.count(word) for word in ("sea", "sand", "wind", "SEA", "SAND")] == [1, 1, 0, 1, 1]
+    assert [second.count(word) for word in ("sea", "sand", "wind", "SEA", "WIND")] == [0, 0, 1, 0, 1]
+    assert "epoch 0: 2 rows" in first
+    assert "epoch 1: 1 rows" in second
+
+
+def test_what_happens_is_told_to_the_log(place: Place, caplog: pytest.LogCaptureFixture):
+    place.write("sea")
+    with caplog.at_level(logging.INFO, "tidegate"):
+        run(words_job(place))
+    told = [record.getMessage().partition("(")[0] for record in caplog.records if record.name == "tidegate"]
+    assert told == ["EpochPrepared", "EpochDecided", "EpochDone"]

@@ -1,0 +1,149 @@
+"""Sinks without transactions: rows from the journal, handed over once the epoch is decided."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from tidegate.core.records import Committable, Evidence, JournalRef, Outcome
+from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.printing import PrintSink
+from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
+from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
+from tidegate.testing.memory import MemorySink
+
+
+class Kept(WriteAheadSink):
+    """Keeps what was published, and says what the test tells it to."""
+
+    def __init__(self) -> None:
+        super().__init__("numbers")
+        self.published: list[tuple[int, list[int]]] = []
+        self.shown: dict[int, Evidence] = {}
+        self.error: Exception | None = None
+
+    def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
+        if self.error is not None:
+            raise self.error
+        ids = [row["id"] for batch in batches for row in batch.to_pylist()]
+        self.published.append((epoch.number, ids))
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return self.shown.get(committable.attempt.task, Evidence.ABSENT)
+
+
+def opened(sink: WriteAheadSink, journal: dict[str, pa.RecordBatch]) -> WriteAheadSink:
+    def read(reference: JournalRef) -> list[pa.RecordBatch]:
+        return [journal[reference.name]]
+
+    sink.open(SinkPlan(identity=IDENTITY, schema=SCHEMA, mode="append", local_master=False, read_journal=read))
+    return sink
+
+
+def prepared(sink: WriteAheadSink, journal: dict[str, pa.RecordBatch], task: int, rows: int = 1) -> Committable:
+    transaction = sink.begin(attempt_of(epoch=3, task=task))
+    batch = rows_from(task, rows)
+    transaction.write(batch)
+    committable = transaction.pre_commit()
+    assert committable is not None
+    journal[f"t{task}"] = batch
+    reference = JournalRef(name=f"t{task}", rows=rows, size_bytes=1, checksum="")
+    return msgspec.structs.replace(committable, journal=reference)
+
+
+@pytest.fixture
+def journal() -> dict[str, pa.RecordBatch]:
+    return {}
+
+
+def test_rows_are_published_in_the_order_of_tasks(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in (2, 0, 1)]
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.COMMITTED] * 3
+    assert sink.published == [(3, [0, 1000, 2000])]
+
+
+def test_what_the_target_has_is_not_published_again(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in range(2)]
+    sink.shown = {0: Evidence.PRESENT, 1: Evidence.PRESENT}
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.ALREADY] * 2
+    assert sink.published == []
+
+
+@pytest.mark.parametrize("evidence", [Evidence.UNKNOWN, Evidence.OTHER])
+def test_unclear_evidence_publishes_nothing(journal: dict[str, pa.RecordBatch], evidence: Evidence) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in range(2)]
+    sink.shown = {1: evidence}
+    assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.RETRY, Outcome.UNKNOWN]
+    assert sink.published == []
+
+
+def test_a_target_that_is_down_is_tried_again(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    committable = prepared(sink, journal, 0)
+    sink.error = ConnectionRefusedError("port 80")
+    (answer,) = sink.commit([committable])
+    assert (answer.outcome, answer.detail) == (Outcome.RETRY, "port 80")
+
+
+def test_a_fault_of_the_users_code_is_not_swallowed(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = Kept()
+    opened(sink, journal)
+    committable = prepared(sink, journal, 0)
+    sink.error = KeyError("price")
+    with pytest.raises(KeyError):
+        sink.commit([committable])
+
+
+def test_neither_the_journal_nor_the_rows_go_to_the_tasks(journal: dict[str, pa.RecordBatch]) -> None:
+    sink = MemorySink("numbers")
+    opened(sink, journal)
+    sink.commit([prepared(sink, journal, 0)])
+    assert len(sink.rows) == 1
+    assert pickle.loads(pickle.dumps(sink)).rows == []
+
+
+def test_a_journal_that_breaks_off_leaves_no_rows_and_no_evidence() -> None:
+    sink = MemorySink("numbers")
+    journal: dict[str, pa.RecordBatch] = {}
+    opened(sink, journal)
+    tasks = [prepared(sink, journal, task) for task in range(2)]
+    del journal["t1"]
+    with pytest.raises(KeyError):
+        sink.commit(tasks)
+    assert sink.rows == []
+    assert sink.evidence(tasks[0]) is Evidence.ABSENT
+
+
+def test_an_epoch_is_printed_once_with_its_first_rows(
+    journal: dict[str, pa.RecordBatch], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = PrintSink("numbers", limit=3)
+    opened(sink, journal)
+    sink.commit([prepared(sink, journal, 0, rows=2), prepared(sink, journal, 1, rows=2)])
+    printed = capsys.readouterr().out
+    assert "by-day / numbers, epoch 3: 3 of 4 rows" in printed
+    assert "word 1000" in printed
+    assert "word 1001" not in printed
+
+
+def test_printing_takes_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    sink = PrintSink("numbers")
+    batch = pa.RecordBatch.from_pydict({"[red]name[/]": ["[bold]x", None]})
+    opened(sink, {"t0": batch})
+    reference = JournalRef(name="t0", rows=2, size_bytes=1, checksum="")
+    committable = Committable(attempt=attempt_of(), rows=2, digest="d", journal=reference)
+    sink.commit([committable])
+    printed = capsys.readouterr().out
+    assert "[red]name[/]" in printed
+    assert "[bold]x" in printed

@@ -104,6 +104,11 @@ def run(job: Job) -> JobStatus:
     return handle.status()
 
 
+def evaluate(rows: DataFrame, _: int) -> None:
+    """What a plain streaming query of the user's does with an epoch."""
+    rows.collect()
+
+
 @contextmanager
 def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
     """A setting of the session, for a while."""

@@ -6,12 +6,13 @@ import logging
 import os
 import signal
 import threading
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.integration.place import Place, error_of, evaluate, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 
@@ -25,7 +26,7 @@ def words_job(place: Place) -> Job:
 
 def settings_of(session: SparkSession) -> dict[str, str]:
     """What was set in the session by hand, defaults left out."""
-    return dict(session._jsparkSession.sessionState().conf().settings())  # pyright: ignore[reportAttributeAccessIssue]
+    return dict(cast("Any", session._jsparkSession).sessionState().conf().settings())
 
 
 def test_the_session_has_its_settings_back_afterwards(place: Place):
@@ -57,8 +58,10 @@ def test_a_job_in_the_users_session_has_its_own_state_store_and_leaves_the_users
     run(words_job(place))
     frame = place.spark.readStream.schema("word string").json(str(place.input)).groupBy("word").count()
     checkpoint = place.folder / "plain"
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    writer.foreachBatch(lambda rows, epoch: rows.collect()).start().awaitTermination(60)
+    writer = (
+        frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    )
+    writer.foreachBatch(evaluate).start().awaitTermination(60)
     assert "HDFSBackedStateStoreProvider" in (checkpoint / "offsets" / "0").read_text()
     assert "RocksDBStateStoreProvider" in (place.query() / "spark" / "offsets" / "0").read_text()
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import NO_DATA_EPOCHS, Place, run, setting, wait_until_finished
 from tidegate import FileSink, Job
 
+
 def windows_job(place: Place) -> Job:
     """Rows (start, words) once a window of ten seconds has closed; a row may be five seconds late."""
     job = place.job()

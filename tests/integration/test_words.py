@@ -69,7 +69,9 @@ def test_each_sink_gets_its_own_rows_from_one_evaluation(place: Place, determini
     job = place.job()
     rows = witnessed(place.words(job), evaluations, deterministic=deterministic)
     everything, again = MemorySink("everything"), MemorySink("again")
-    s_words = SQLiteSink("s-words", place.folder / "out.db", table="s_words", select=["seen"], where=F.col("seen") > "S")
+    s_words = SQLiteSink(
+        "s-words", place.folder / "out.db", table="s_words", select=["seen"], where=F.col("seen") > "S"
+    )
     lengths = FileSink(
         "lengths",
         place.folder / "out",
@@ -101,7 +103,11 @@ def test_a_row_after_an_aggregation_is_evaluated_once_for_all_sinks(place: Place
     place.write("sea")
     job = place.job()
     counts = witnessed(place.words(job).groupBy("word").count(), evaluations, deterministic=False)
-    sinks = [MemorySink("one"), MemorySink("two", select=["seen", "count"]), MemorySink("three", where=F.col("count") > 1)]
+    sinks = [
+        MemorySink("one"),
+        MemorySink("two", select=["seen", "count"]),
+        MemorySink("three", where=F.col("count") > 1),
+    ]
     job.query("query", counts, mode="update", sinks=sinks)
     run(job)
     assert Counter(evaluations.read_text().split()) == {"sea": 2, "sand": 1}

@@ -40,16 +40,6 @@ PLANTED = (
         stride=7,
     ),
     PlantedBug(
-        name="decided may be overwritten",
-        rule="step 5: put-if-absent; everybody obeys the record that won",
-        file="finish.py",
-        old='    created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")\n',
-        new='    created = True\n    yield Replace(entry(DECIDED, epoch), encode(record), "decision")\n',
-        family="stall",
-        configuration="stateless-sk-remote",
-        stride=5,
-    ),
-    PlantedBug(
         name="Spark's log is not restored",
         rule="2: offsets/N and commits/N are made equal to decided/N",
         file="recover.py",
@@ -90,9 +80,8 @@ PLANTED = (
             "    yield FenceTransaction(sink, committable)\n"
             "    fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)\n"
         ),
-        family="stall",
+        family="redo",
         configuration="short-stateful-remote",
-        stride=7,
     ),
     PlantedBug(
         name="finished is not read again before a redo",
@@ -101,18 +90,8 @@ PLANTED = (
         old="    yield from _stop_if_finished_by_others(query, run, committable.attempt.epoch)\n",
         new="    yield from ()\n",
         family="stall",
-        configuration="purged-sk-remote",
-        stride=3,
-    ),
-    PlantedBug(
-        name="a late decision stands",
-        rule="step 5: at or below finished_through the put came too late, the record is removed",
-        file="finish.py",
-        old="    if (yield from read_finished()) >= epoch:\n        if created:\n",
-        new="    if False:\n        if created:\n",
-        family="stall",
-        configuration="purged-sk-remote",
-        stride=3,
+        configuration="stateful-sf-remote",
+        stride=7,
     ),
     PlantedBug(
         name="what Spark wrote is not synced",
@@ -151,9 +130,8 @@ PLANTED = (
         file="ledger.py",
         old="    if newest > run.run:\n",
         new="    if newest > run.run + 1000:\n",
-        family="stall",
+        family="redo",
         configuration="short-stateful-remote",
-        stride=7,
     ),
     PlantedBug(
         name="an epoch does not wait for the finisher",
@@ -162,7 +140,7 @@ PLANTED = (
         old="        yield AwaitFinished(epoch - query.max_concurrent)\n",
         new="        yield from ()\n",
         family="single",
-        configuration="stateful-sk",
+        configuration="stateless-kf",
     ),
     PlantedBug(
         name="epochs below are not decided at the start of an epoch",
@@ -172,15 +150,6 @@ PLANTED = (
         new="        yield from ()\n",
         family="single",
         configuration="stateless-sf",
-    ),
-    PlantedBug(
-        name="journals of an undecided epoch go before it is finished",
-        rule="5: aborting never deletes a journal",
-        file="recover.py",
-        old="        yield DiscardFrom(newest + 1)\n",
-        new="        yield DiscardFrom(newest)\n",
-        family="single",
-        configuration="stateful-sk",
     ),
     PlantedBug(
         name="undecided journals go without the lease",
@@ -208,17 +177,7 @@ PLANTED = (
         old="    return max([start.first_epoch - 1, *done, *([] if record is None else [record.epoch])])\n",
         new="    return max([start.first_epoch - 1, *([] if record is None else [record.epoch])])\n",
         family="stall",
-        configuration="purged-sk-remote",
-        stride=3,
-    ),
-    PlantedBug(
-        name="Spark may run a finished epoch again",
-        rule="step 7: an epoch at or below finished is never computed again",
-        file="epoch.py",
-        old="    if epoch <= finished:\n",
-        new="    if epoch < finished - 1000:\n",
-        family="stall",
-        configuration="short-stateful-remote",
+        configuration="stateful-sf-remote",
         stride=7,
     ),
     PlantedBug(
@@ -231,28 +190,38 @@ PLANTED = (
         configuration="stateful-sk",
     ),
     PlantedBug(
-        name="what another run wrote meanwhile stays aside",
-        rule="2: it is looked at again, and put back by create-if-absent",
+        name="what is undecided is given up before the decided epochs are finished",
+        rule="recovery: every decided epoch is finished, then what is undecided is given up",
         file="recover.py",
-        old="    if data is not None and data != seen:\n",
-        new="    if False:\n",
-        family="stall",
-        configuration="stateful-sk-remote",
+        old="    yield from _check_sinks(query, run, newest)\n",
+        new=(
+            "    yield from _check_sinks(query, run, newest)\n"
+            "    yield from _give_up_undecided(query, (yield from read_finished()))\n"
+        ),
+        family="single",
+        configuration="stateful-sk",
     ),
     PlantedBug(
-        name="a run repairs the log by decisions it took before",
-        rule="2, with a run that still lives: the log is read first, then the decisions",
+        name="the log is mended by decisions that are older than the look at it",
+        rule="2, beside a run that still lives: the log is read first, then the decisions",
         file="recover.py",
         old=(
+            "    log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}\n"
+            "    for folder, entries in log.items():\n"
+            "        for number in (yield from numbers(folder)):\n"
+            "            data = yield from get(entry(folder, number))\n"
             '            entries[number] = b"" if data is None else data\n'
             "    newest, _ = yield from _settle_decisions(query)\n"
         ),
         new=(
+            "    log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}\n"
+            "    newest, _ = yield from _settle_decisions(query)\n"
+            "    for folder, entries in log.items():\n"
+            "        for number in (yield from numbers(folder)):\n"
+            "            data = yield from get(entry(folder, number))\n"
             '            entries[number] = b"" if data is None else data\n'
-            "    newest, _ = (yield from read_finished()), None\n"
         ),
         family="stall",
         configuration="short-stateful-remote",
-        stride=7,
     ),
 )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 HOLD_SECONDS = 120.0
@@ -38,7 +39,6 @@ class Driver:
                     f"the driver ended ({self.process.returncode}) before the failpoint:\n{self.tail()}"
                 )
             if time.monotonic() > end:
-                self.kill()
                 raise AssertionError(f"the failpoint was not reached:\n{self.tail()}")
             time.sleep(0.02)
         return hold.read_text()
@@ -46,20 +46,28 @@ class Driver:
     def kill(self, *others: int) -> None:
         """SIGKILL to the driver's Python, and to `others`; its JVM is left to die by itself."""
         for process in (self.process.pid, *others):
-            _kill(process)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.process.wait()
 
     def kill_all(self) -> None:
-        """SIGKILL to the driver's whole process group, its JVM and Python workers included."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """SIGKILL to the driver's whole process group, its JVM and Python workers included; idempotent."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whatever became of the test, nothing of this driver stays behind."""
+        self.kill_all()
 
     def wait(self, timeout_seconds: float = 180.0) -> int:
         """Wait until the driver has ended; its exit code."""
         try:
             return self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            self.kill_all()
             raise AssertionError(f"the driver did not end in {timeout_seconds} s:\n{self.tail()}") from None
 
     def tail(self, characters: int = 4000) -> str:
@@ -71,13 +79,6 @@ def numbers(folder: Path) -> list[int]:
     """The numbered files of a folder: `7` and `7.2` both count as 7."""
     names = os.listdir(folder) if folder.is_dir() else []
     return sorted({int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdigit()})
-
-
-def _kill(process: int) -> None:
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def json_rows(files: Sequence[Path]) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -100,7 +101,7 @@ def test_what_a_reader_sees(tmp_path: Path) -> None:
     places = Places(tmp_path)
     places.lines.mkdir(parents=True)
     places.changes.mkdir()
-    (places.lines / "part-0.json").write_text('{"number":1,"text":"a"}\n{"numb', encoding="utf-8")
+    (places.lines / "part-0.json").write_text('{"number":1,"text":"a\u2028"}\n{"numb', encoding="utf-8")
     (places.lines / "_half.json").write_text("no", encoding="utf-8")
     (places.lines / ".tidegate").mkdir()
     (places.changes / "x.json").write_text('{"word":"a","count":1}\n', encoding="utf-8")
@@ -108,7 +109,7 @@ def test_what_a_reader_sees(tmp_path: Path) -> None:
         table.execute("CREATE TABLE counts(word TEXT, count INTEGER)")
         table.execute("INSERT INTO counts VALUES ('a', 1)")
     sinks = read_sinks(places)
-    assert sinks.lines == [Line(1, "a"), Line(-1, '{"numb')]
+    assert sinks.lines == [Line(1, "a\u2028"), Line(-1, '{"numb')]
     assert sinks.changes == [Change("a", 1)]
     assert sinks.table == {"a": 1}
 
@@ -142,6 +143,17 @@ def test_the_phase_of_an_epoch_by_its_files(tmp_path: Path) -> None:
         assert query.phases(4) == phases, name
     assert query.complete() == 5
     assert query.epoch_ms.keys() == {4}
+
+
+def test_an_epoch_that_a_kill_has_cut_has_no_time(tmp_path: Path) -> None:
+    query = Footprint("counts", tmp_path, None, tmp_path)
+    for name, seconds in (("offsets/0", 100), ("commits/0", 101), ("offsets/1", 102), ("commits/1", 109)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    query.since = 101.5
+    assert query.complete() == 2
+    assert query.epoch_ms == {1: 7000.0}
 
 
 def test_the_phase_of_an_epoch_of_plain_spark(tmp_path: Path) -> None:

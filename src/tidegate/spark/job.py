@@ -24,7 +24,7 @@ from tidegate.spark.handle import JobHandle
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
-from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
+from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.sources import Source, SourceRegistry, vouch_for
 from tidegate.spark.state_backend import check_state
 
@@ -104,10 +104,11 @@ class Job:
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
         """
         handle = self.start(until=until)
-        try:
-            handle.wait()
-        except KeyboardInterrupt:
-            handle.stop()
+        with interrupts_cancel_nothing():
+            try:
+                handle.wait()
+            except KeyboardInterrupt:
+                handle.stop()
 
     def start(self, *, until: Literal["caught-up"] | None = None) -> JobHandle:
         """Start the job and give a handle to wait for it, stop it, or ask how it is.

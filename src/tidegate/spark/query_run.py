@@ -352,7 +352,7 @@ class EpochRefused(Exception):
 
 def cause_of(error: BaseException) -> str:
     """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
     return (inner[-1] if inner else f"{type(error).__name__}: {lines[0] if lines else ''}")[:500]
 

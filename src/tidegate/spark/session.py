@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,6 +107,20 @@ def query_settings(session: SparkSession) -> Generator[None, None, None]:
                 session.conf.set(key, value)
 
 
+@contextmanager
+def interrupts_cancel_nothing() -> Generator[None, None, None]:
+    """Ctrl-C only raises KeyboardInterrupt: pyspark's own handler cancels all jobs, the epoch under way with them."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not _is_of_pyspark(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class JvmLock:
     """`locks/jvm.lock`, held by the driver's JVM: only when it is free can the old run write nothing any more."""
 
@@ -129,6 +145,10 @@ class JvmLock:
     def release(self) -> None:
         """Close the channel, and with it the lock."""
         self._channel.close()
+
+
+def _is_of_pyspark(handler: object) -> bool:
+    return str(getattr(handler, "__module__", "")).startswith("pyspark.")
 
 
 def _runtime_settings(session: SparkSession) -> dict[str, str]:

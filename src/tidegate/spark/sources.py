@@ -118,7 +118,7 @@ class SourceRegistry:
 def vouch_for(rows: DataFrame, where: str) -> None:
     """Refuse a stream of the user's own whose format is not known to give the same rows again."""
     names = [str(leaf.sourceName()).lower() for leaf in _stream_leaves(rows)]
-    known = [any(name.startswith(each) for each in (*REPLAYABLE_FORMATS, "filesource")) for name in names]
+    known = [name in REPLAYABLE_FORMATS or name.startswith("filesource[") for name in names]
     if not all(known):
         raise TidegateError(
             Code.SOURCE_NOT_REPLAYABLE,

@@ -14,12 +14,16 @@ from tidegate.testing.demo.schedule import Phase
 
 @dataclass(slots=True)
 class Footprint:
-    """One query, by its folders: Spark's, and the ledger (None for plain Spark). `epoch_ms`: time of each epoch."""
+    """One query, by its folders: Spark's, and the ledger (None for plain Spark).
+
+    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill.
+    """
 
     uid: str
     spark: Path
     ledger: Path | None
     outputs: Path
+    since: float = 0.0
     epoch_ms: dict[int, float] = field(default_factory=dict[int, float])
 
     def complete(self) -> int:
@@ -63,10 +67,11 @@ class Footprint:
 
     def _note_time(self, epoch: int, end: Path) -> None:
         try:
-            seconds = end.stat().st_mtime - (self.spark / OFFSETS / str(epoch)).stat().st_mtime
+            ended, began = end.stat().st_mtime, (self.spark / OFFSETS / str(epoch)).stat().st_mtime
         except FileNotFoundError:
             return
-        self.epoch_ms[epoch] = seconds * 1000
+        if began >= self.since:
+            self.epoch_ms[epoch] = (ended - began) * 1000
 
 
 def footprints(places: Places, gated: bool) -> Iterator[Footprint]:

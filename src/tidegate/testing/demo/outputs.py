@@ -26,7 +26,8 @@ def read_sinks(places: Places) -> Sinks:
 def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """The rows of all visible files; hidden are, as for Spark, names that begin with `.` or `_`."""
     for file in sorted(folder.glob("[!._]*.json")):
-        for text in file.read_text(encoding="utf-8").splitlines():
+        # Not `splitlines`: a JSON text may have other line separators of Unicode in it.
+        for text in filter(None, file.read_text(encoding="utf-8").split("\n")):
             try:
                 yield msgspec.json.decode(text, type=dict[str, Any]), text
             except msgspec.DecodeError:

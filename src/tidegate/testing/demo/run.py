@@ -27,7 +27,7 @@ _LINES_PER_BATCH = 400
 _BATCHES_AT_MOST = 26
 _AHEAD = 4
 """So many batches at most wait in the input folder."""
-_PHASE_SECONDS = 90.0
+_PHASE_SECONDS = 150.0
 _LOOK_SECONDS = 0.01
 
 
@@ -221,6 +221,8 @@ class _Campaign:
 
     def _start(self, kill: Kill | None) -> Driver:
         self._runs += 1
+        for query in self._queries:
+            query.since = time.time()
         self._driver = Driver(
             self.places, self._runs, gated=self._options.gated, settings=self._options.settings, kill=kill
         )

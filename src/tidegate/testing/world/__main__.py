@@ -10,9 +10,11 @@ from tidegate.testing.world.campaign import Part, Result, parts, run_part
 from tidegate.testing.world.cases import parse_case
 from tidegate.testing.world.configurations import CONFIGURATIONS
 from tidegate.testing.world.enumeration import Family
+from tidegate.testing.world.hostile import hostile_cases, run_hostile
 from tidegate.testing.world.world import run_case
 
 SHOWN_KEYS = 10
+HOSTILE = "hostile"
 
 
 def main() -> int:
@@ -27,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tidegate.testing.world", description=__doc__)
     parser.add_argument("--case", metavar="KEY", help="run one case and print what happens in it, step by step")
     parser.add_argument("--all", action="store_true", help="every case of every configuration (hours)")
-    parser.add_argument("--family", choices=[each.value for each in Family], help="only this kind of enumeration")
+    parser.add_argument(
+        "--family", choices=[HOSTILE, *(each.value for each in Family)], help="only this kind of enumeration"
+    )
     parser.add_argument("--configuration", choices=list(CONFIGURATIONS), help="only this configuration")
     parser.add_argument("--stride", type=int, help="of each enumeration only every STRIDE-th case")
     parser.add_argument("--stop", action="store_true", help="stop at the first bad run")
@@ -44,7 +48,7 @@ def _show(key: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
-    runs = bad = 0
+    runs, bad = _run_hostile() if arguments.family in (None, HOSTILE) and not arguments.configuration else (0, 0)
     for part in parts(everything=arguments.all):
         if arguments.family not in (None, part.family.value):
             continue
@@ -58,6 +62,15 @@ def _run(arguments: argparse.Namespace) -> int:
             break
     print(f"{runs} runs, {bad} bad, {time.monotonic() - begun:.0f} s")
     return 1 if bad else 0
+
+
+def _run_hostile() -> tuple[int, int]:
+    cases = hostile_cases()
+    bad = {case.name: complaints for case in cases if (complaints := run_hostile(case))}
+    print(f"{HOSTILE:7} {'':22} {len(cases):7} runs {len(bad):5} bad")
+    for name, complaints in bad.items():
+        print(f"    {name}\n        {complaints[0].splitlines()[0]}")
+    return len(cases), len(bad)
 
 
 def _print_part(part: Part, result: Result) -> None:

@@ -38,6 +38,7 @@ class Hit(Enum):
     POWER_COMMITS = "power.commits"
     POWER_OFFSETS = "power.offsets"
     POWER_STATE = "power.state"
+    POWER_REORDER = "power.reorder"
     POWER_UNDELETE = "power.undelete"
 
 

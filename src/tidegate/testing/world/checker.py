@@ -16,9 +16,9 @@ class History:
 
     `wanted`: the records that must have come out. `visible`: the rows of each sink in the order of its target.
     `surviving`: the accumulator of each task in the state that Spark would go on from; empty without state.
-    `logged`: end and watermark of each epoch in Spark's offset log. `evidence`: the newest epoch that each sink
-    proves. `kept`: so many of the newest epochs Spark keeps in its log. `premature`: epochs shown before they were decided. `troubles`: errors that are no declared ones,
-    drivers that stop without a reason, runs that do not end.
+    `logged`: end and watermark of each epoch in Spark's offset log; `kept`: so many of the newest epochs stay there.
+    `evidence`: the newest epoch that each sink proves. `premature`: epochs shown before they were decided, or computed
+    too early. `troubles`: errors that are no declared ones, drivers that stop without a reason, runs that do not end.
     """
 
     wanted: frozenset[int]

@@ -68,7 +68,13 @@ CONFIGURATIONS: Final = {
     each.name: each
     for each in (
         Configuration(name="stateful-sk", work=Work.STATEFUL, sinks="sk"),
-        Configuration(name="stateless-kf", work=Work.STATELESS, sinks="kf", filtered=_EMPTY_MIDDLE),
+        Configuration(
+            name="stateless-kf",
+            work=Work.STATELESS,
+            sinks="kf",
+            filtered=_EMPTY_MIDDLE,
+            schedule=Schedule.STREAM_FIRST,
+        ),
         Configuration(
             name="stateless-sf",
             work=Work.STATELESS,

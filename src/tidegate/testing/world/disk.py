@@ -30,6 +30,7 @@ class Loss(Enum):
     COMMITS = "commits"  # only `commits/` is dropped
     OFFSETS = "offsets"  # only `offsets/` is dropped
     STATE = "state"  # only state files are dropped
+    REORDER = "reorder"  # of `commits/` only the newest entry was written
     UNDELETE = "undelete"  # everything was written, deleted files are back
 
 
@@ -129,15 +130,20 @@ class Disk:
             found += [Loss.EMPTY, Loss.CUT]
         if len(kinds) > 1 or (kinds and deleted):
             found += [loss for loss, folder in _ONLY.items() if folder in kinds]
+        if len(self._unsynced_commits()) > 1:
+            found.append(Loss.REORDER)
         if deleted and kinds:
             found.append(Loss.UNDELETE)
         return found
 
     def lose_power(self, loss: Loss) -> None:
         """Everything that is left afterwards is durable."""
+        newest = max(self._unsynced_commits(), key=int, default="")
         for (folder, file), before in self._on_platter.items():
             files = self._folders[folder]
             after = _after(loss, self._kind(folder), before, files.get(file, ABSENT))
+            if loss is Loss.REORDER and folder == COMMITS and file != newest:
+                after = before
             if after is ABSENT:
                 files.pop(file, None)
             else:
@@ -151,6 +157,10 @@ class Disk:
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
             self.delete(name)
+
+    def _unsynced_commits(self) -> list[str]:
+        here = self._folders.get(COMMITS, {})
+        return [file for folder, file in self._on_platter if folder == COMMITS and file in here and file.isdigit()]
 
     def _move(self, old: str, new: str) -> None:
         folder, _, file = old.rpartition("/")
@@ -174,5 +184,5 @@ def _after(loss: Loss, kind: str, before: Content, now: Content) -> Content:
             return now.split(b"\n")[0] + b"\n" if isinstance(now, bytes) else b""
         case Loss.COMMITS | Loss.OFFSETS | Loss.STATE:
             return before if kind == _ONLY[loss] else now
-        case Loss.KEEP | Loss.UNDELETE:
+        case Loss.KEEP | Loss.UNDELETE | Loss.REORDER:
             return now

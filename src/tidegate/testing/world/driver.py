@@ -73,6 +73,7 @@ class Driver:
         self.paused = False
         self.fences: Fences = {}
         self.run: Run | None = None
+        self.engine: Engine | None = None
         self.world = world
         self._configuration: Configuration = world.configuration
         self._query: Query = world.query
@@ -155,7 +156,7 @@ class Driver:
         self.run = run
         self.finisher = Thread("finisher", finish_as_they_come(self._query, run))
         self._look_who_lives()
-        engine = Engine(
+        self.engine = Engine(
             self._configuration,
             self.world.disk,
             self.world.sinks,
@@ -163,7 +164,7 @@ class Driver:
             self.world.new_execution,
             lambda epoch: run_epoch(self._query, run, epoch),
         )
-        yield from engine.run()
+        yield from self.engine.run()
 
     def _threads(self) -> list[Thread]:
         return [thread for thread in (self.stream, self.finisher, self._closing) if thread is not None]

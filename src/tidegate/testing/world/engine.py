@@ -78,7 +78,7 @@ class Engine:
         self._configuration = configuration
         self._disk = disk
         self._sinks = sinks
-        self._run = run
+        self.run_record = run
         self._new_execution = execution
         self._run_epoch = run_epoch
         self._end = 0
@@ -125,7 +125,7 @@ class Engine:
 
     def _next_batch(self) -> Batch | None:
         configuration = self._configuration
-        chunk = configuration.chunks[(self._run.run - 1) % len(configuration.chunks)]
+        chunk = configuration.chunks[(self.run_record.run - 1) % len(configuration.chunks)]
         end = min(configuration.records, self._end + chunk)
         due = self._last is not None and self._next_watermark > self._last.watermark
         if end == self._end and not due:
@@ -172,7 +172,7 @@ class Engine:
                     result: Any = yield from self._compute(batch, ids)
                 else:
                     result = yield effect
-            except Exception as error:  # noqa: BLE001 (the protocol sees it, and lets it through)
+            except Exception as error:
                 protocol.throw(error)
                 raise
             try:
@@ -195,7 +195,9 @@ class Engine:
             committables += written
             ids.append(state_id)
         stateless = self._configuration.work is Work.STATELESS
-        starts = tuple(position(form, batch.start) for form in self._configuration.positions)
+        starts = tuple(
+            None if form == "none" else position(form, batch.start) for form in self._configuration.positions
+        )
         return Computed(
             committables=tuple(committables),
             start_positions=starts if batch.epoch else None,
@@ -232,8 +234,8 @@ class Engine:
     def _attempt(self, sink: SimSink, epoch: int, task: int, attempt: int) -> Attempt:
         return Attempt(
             sink=sink.identity,
-            run=self._run.run,
-            run_token=self._run.token,
+            run=self.run_record.run,
+            run_token=self.run_record.token,
             epoch=epoch,
             task=task,
             task_attempt=attempt,
@@ -297,6 +299,7 @@ _FORMS: Final[dict[str, Callable[[int], str]]] = {
     "list": lambda end: f"[{end}]",
     "flag": lambda end: "true",
     "named": lambda end: f'{{"at":{{"place":{end}}}}}',
+    "none": lambda end: "-",
     "pair": lambda end: f'{{"a":{end},"b":{end}}}',
 }
 

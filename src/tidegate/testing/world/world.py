@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tidegate.core import effects as asked
@@ -73,6 +73,7 @@ class World:
         self._premature: list[str] = []
         self._troubles: list[str] = []
         self._disturbed: set[int] = set()
+        self.stops: list[Exception] = []
 
     def run(self) -> History:
         """The strikes, then the heal: one fresh driver, which must come to rest with everything done."""
@@ -87,6 +88,11 @@ class World:
         return self.sinks[self.query.sinks.index(uid)]
 
     def new_execution(self) -> int:
+        """A number for one computing of an epoch: not while too many decided ones are unfinished."""
+        done = max((int(name) for name in self.disk.names(DONE)), default=-1)
+        unfinished = [name for name in self.disk.names(DECIDED) if int(name) > done]
+        if len(unfinished) > self.configuration.max_concurrent:
+            self._premature.append(f"an epoch is computed while {len(unfinished)} decided ones are unfinished")
         self._executions += 1
         return self._executions
 
@@ -124,6 +130,7 @@ class World:
     def _bury(self) -> None:
         """Look at how the drivers have ended: with declared errors, and never without a reason."""
         for driver in self.drivers:
+            self.stops += driver.errors
             for error in driver.errors:
                 self._say(f"driver {driver.number} stopped: {str(error).splitlines()[0]}")
                 if not self._is_declared(error):
@@ -176,6 +183,16 @@ class World:
     def _strike(self, hit: Hit, driver: Driver, thread: Thread) -> None:
         if hit not in _HARMLESS:
             self._disturbed.add(driver.number)
+        if hit in _AT_A_COMMIT:
+            self._strike_commit(hit, driver, thread)
+        elif hit in POWER:
+            self._lose_power(hit)
+        elif hit in (Hit.ERROR, Hit.LOST, Hit.TASK):
+            self._strike_step(hit, driver, thread)
+        else:
+            self._strike_driver(hit, driver)
+
+    def _strike_driver(self, hit: Hit, driver: Driver) -> None:
         match hit:
             case Hit.KILL:
                 driver.kill()
@@ -183,41 +200,34 @@ class World:
                 driver.kill_python()
                 if not self.query.local_lease:
                     self._pause(driver)
-            case Hit.ERROR:
-                driver.throw(thread, _STRUCK if not isinstance(thread.effect, Do) else _SPARK_STRUCK)
-            case Hit.LOST:
-                self._lose_answer(driver, thread)
-            case Hit.TASK:
-                driver.throw(thread, TaskFailed())
-            case Hit.TIMEOUT:
-                for sink in self.sinks:
-                    sink.time_out()
-            case Hit.RETRY | Hit.MUTE | Hit.DELAY | Hit.HALF | Hit.HALF_POWER:
-                self._strike_commit(hit, driver, thread)
-            case Hit.DELIVER:
-                self._deliver()
             case Hit.PAUSE:
                 self._pause(driver)
             case Hit.RUSH | Hit.TURNS:
                 self._in_turns = hit is Hit.TURNS
                 self._resume()
+            case Hit.TIMEOUT:
+                for sink in self.sinks:
+                    sink.time_out()
             case _:
-                self._lose_power(hit)
+                self._deliver()
+
+    def _strike_step(self, hit: Hit, driver: Driver, thread: Thread) -> None:
+        """The step raises; with LOST it is done nevertheless."""
+        effect = thread.effect
+        try:
+            if hit is Hit.LOST:
+                driver.do(effect)
+        except (TidegateError, SparkStopped) as error:
+            driver.throw(thread, error)
+        else:
+            error = _SPARK_STRUCK if isinstance(effect, Do) else _STRUCK
+            driver.throw(thread, TaskFailed() if hit is Hit.TASK else error)
 
     def _lose_power(self, hit: Hit) -> None:
         for driver in self.drivers:
             self._disturbed.add(driver.number)
             driver.kill()
         self.disk.lose_power(POWER[hit])
-
-    def _lose_answer(self, driver: Driver, thread: Thread) -> None:
-        effect = thread.effect
-        try:
-            driver.do(effect)
-        except (TidegateError, SparkStopped) as error:
-            driver.throw(thread, error)
-        else:
-            driver.throw(thread, _STRUCK if not isinstance(effect, Do) else _SPARK_STRUCK)
 
     def _strike_commit(self, hit: Hit, driver: Driver, thread: Thread) -> None:
         effect = thread.effect
@@ -327,6 +337,7 @@ class World:
 
 
 _HARMLESS: Final = frozenset({Hit.RETRY, Hit.MUTE, Hit.DELAY, Hit.DELIVER, Hit.TASK, Hit.RUSH, Hit.TURNS})
+_AT_A_COMMIT: Final = frozenset({Hit.RETRY, Hit.MUTE, Hit.DELAY, Hit.HALF, Hit.HALF_POWER})
 _STRUCK: Final = TidegateError(
     Code.STORAGE_UNUSABLE, expected="an answer", found="an error", where="the world", next_step="start again"
 )

@@ -69,7 +69,6 @@ KILLS = [
     Kill("A", "compute.before", _before_prepared),
     Kill("A", "task.write", _before_prepared, with_its_jvm=True),
     Kill("B", "task.prepared", _before_prepared, with_its_jvm=True),
-    Kill("B", "sync.before", _before_prepared),
     Kill("B", "prepared.before", _before_prepared, with_its_jvm=True),
     Kill("C", "prepared.after", _prepared_only, with_its_jvm=True),
     Kill("C", "prepared.after", _prepared_only),
@@ -79,9 +78,7 @@ KILLS = [
     Kill("R", "recover.position.after", _decided_only, with_its_jvm=True),
     Kill("E", "commit.after", _decided_only, with_its_jvm=True),
     Kill("R", "commit.before", _decided_only),
-    Kill("E", "done.before", _decided_only),
     Kill("E", "finished.before", _anything, with_its_jvm=True),
-    Kill("E", "gc.clean.before", _anything),
 ]
 FILES = 2 * len(KILLS) + 8
 

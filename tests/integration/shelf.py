@@ -127,10 +127,10 @@ class _ShelfTransaction(Transaction):
         self._rows.extend(batch.to_pylist())
 
     def pre_commit(self) -> Committable | None:
-        if self._sink.refuses is not None and self._sink.refuses.exists():
-            raise ValueError("the shelf refuses")
         text = "".join(json.dumps(row) + "\n" for row in self._rows)
         self._sink.staged(self._attempt).write_text(text)
+        if self._sink.refuses is not None and self._sink.refuses.exists():
+            raise ValueError("the shelf refuses")
         digest = committable_digest(self._attempt, text)
         return Committable(attempt=self._attempt, rows=len(self._rows), digest=digest)
 

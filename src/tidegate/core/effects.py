@@ -197,7 +197,10 @@ class CleanThrough:
 
 @dataclass(frozen=True, slots=True)
 class DiscardFrom:
-    """Remove the journals and stages that dead runs left for undecided epochs from `epoch` on."""
+    """Remove the journals and stages that dead runs left for undecided epochs from `epoch` on.
+
+    Result: how many staged attempts went.
+    """
 
     epoch: int
     point: str = "recover.discarded"
@@ -287,6 +290,10 @@ def redo_transaction(sink: str, committable: Committable) -> Steps[Answer]:
 
 def list_open(sink: str) -> Steps[Sequence[Attempt]]:
     return (yield ListOpen(sink))
+
+
+def discard_from(epoch: int) -> Steps[int]:
+    return (yield DiscardFrom(epoch))
 
 
 def read_position(sink: str) -> Steps[Position | None]:

@@ -38,6 +38,8 @@ class Code(Enum):
         Remedy.PROGRAM,
         "exactly-once needs a source that gives the same rows again",
     )
+    SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
+    QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     SOURCES_CHANGED = (
         "TG-SOURCES-CHANGED",
         Remedy.PROGRAM,

@@ -13,10 +13,10 @@ from typing import TypeAlias
 from tidegate.core.effects import (
     AbortOpen,
     Delete,
-    DiscardFrom,
     Replace,
     Steps,
     Tell,
+    discard_from,
     get,
     introduce,
     list_open,
@@ -74,7 +74,7 @@ def close_run(query: Query, run: Run) -> Steps[bool]:
     Returns whether a no-data epoch is due: the next start runs it before any new row, a bounded job right away.
     """
     yield from stop_if_superseded(query, run)
-    newest = yield from read_finished()
+    newest, _ = yield from _settle_decisions(query)
     yield from _give_up_undecided(query, newest)
     decided = yield from read_decided(newest)
     return decided is not None and bool(_due_epoch(decided))
@@ -264,8 +264,7 @@ def _give_up_undecided(query: Query, newest: int) -> Steps[None]:
         for epoch, run in (yield from prepared_entries()):
             if epoch > newest:
                 yield Delete(prepared_name(epoch, run), "recover.dropped")
-                given_up += 1
-        yield DiscardFrom(newest + 1)
+        given_up += yield from discard_from(newest + 1)
     if given_up:
         yield Tell(TransactionsAborted(given_up))
 

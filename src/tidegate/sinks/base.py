@@ -186,12 +186,13 @@ class TwoPhaseSink(ABC):
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         """Remove what is staged for epochs at or below `finished_through`. Idempotent."""
 
-    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
-        """Remove what dead runs staged for the undecided epochs from `from_epoch` on. Idempotent.
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        """Remove what dead runs staged for the undecided epochs from `from_epoch` on; how many attempts. Idempotent.
 
         Called only while a lease proves that no other run is alive, and only after the prepared records of those
         epochs are gone.
         """
+        return 0
 
 
 def _already(detail: str) -> Answer:

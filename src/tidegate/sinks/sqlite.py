@@ -127,8 +127,8 @@ class SQLiteSink(TwoPhaseSink):
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         self._stage.clean(identity, finished_through)
 
-    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
-        self._stage.discard(identity, from_epoch)
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        return self._stage.discard(identity, from_epoch)
 
     # --- the one transaction -------------------------------------------------------------------------------
 

@@ -54,9 +54,18 @@ class Stage:
         """Remove the epochs of `identity` up to `finished_through`, and what an earlier clean-up left half done."""
         self._remove(identity, lambda epoch: epoch <= finished_through)
 
-    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
-        """Remove the epochs of `identity` from `from_epoch` on."""
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        """Remove the epochs of `identity` from `from_epoch` on; how many staged files they had."""
+        epochs = [int(found[1]) for name in _names(self._folder(identity)) if (found := _EPOCH_FOLDER.fullmatch(name))]
+        staged = [
+            name
+            for epoch in epochs
+            if epoch >= from_epoch
+            for name in _names(self.epoch(identity, epoch))
+            if name.endswith(self.suffix)
+        ]
         self._remove(identity, lambda epoch: epoch >= from_epoch)
+        return len(staged)
 
     def _folder(self, identity: SinkIdentity) -> Path:
         owner = f"{file_name(identity.query)}.{file_name(identity.sink)}"

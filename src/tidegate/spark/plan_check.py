@@ -31,7 +31,7 @@ def refused_by_spark(error: PySparkException, where: str) -> TidegateError:
     """Spark does not start this query."""
     about_mode = (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE")
     return TidegateError(
-        Code.OUTPUT_MODE if about_mode else Code.QUERY_FAILED,
+        Code.OUTPUT_MODE if about_mode else Code.QUERY_REFUSED,
         expected="a query that Spark can run as a stream",
         found=str(error).split("\n")[0],
         where=where,

@@ -42,6 +42,7 @@ from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_commi
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.004
 _COMMIT_POLL_SECONDS_AT_MOST = 0.1
+_LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 _FIGURES_KEPT = 1000
 
@@ -154,7 +155,8 @@ class QueryRun:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._current is None or self._errors, timeout_seconds)
+            while self._is_under_way() and time.monotonic() < self._give_up_at:
+                self._changed.wait(_LOOK_SECONDS)
         if self._stream is not None:
             self._stream.query.stop()
 
@@ -171,6 +173,12 @@ class QueryRun:
             self._finisher.join()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _is_under_way(self) -> bool:
+        """Whether an epoch is: begun, not done, and its stream lives."""
+        if self._current is None or self._errors or self._stream is None:
+            return False
+        return not self._stream.has_ended()
 
     def _await_stream(self) -> None:
         if self._stream is None:
@@ -278,18 +286,17 @@ class QueryRun:
         """Wait for `commits/N` of the next epoch. The storage is asked only while a prepared epoch waits for it."""
         awaited = self._storage.path(entry(COMMITS, epoch + 1))
         pause = _COMMIT_POLL_SECONDS
-        while True:
-            if awaited.exists():
-                return True
-            with self._changed:
-                if self._stream_ended:
-                    return awaited.exists()
+        with self._changed:
+            while not self._stream_ended:
                 if self._prepared <= epoch:
                     self._changed.wait()
                     pause = _COMMIT_POLL_SECONDS
+                elif awaited.exists():
+                    return True
                 else:
                     self._changed.wait(pause)
                     pause = min(pause * 1.2, _COMMIT_POLL_SECONDS_AT_MOST)
+        return False  # the finisher looks once more; a torn entry would be there for ever
 
     def hesitate(self, effect: Hesitate) -> None:
         """Wait before the next try of a sink; give up when a stop has waited long enough."""

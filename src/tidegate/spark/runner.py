@@ -112,10 +112,10 @@ class Runner:
             sink.clean(self._query.sink(uid), effect.epoch)
         journal.delete_through(self._journal_folder, effect.epoch)
 
-    def _discard(self, effect: fx.DiscardFrom) -> None:
-        for uid, sink in self._sinks.items():
-            sink.discard(self._query.sink(uid), effect.epoch)
+    def _discard(self, effect: fx.DiscardFrom) -> int:
+        discarded = [sink.discard(self._query.sink(uid), effect.epoch) for uid, sink in self._sinks.items()]
         journal.delete_from(self._journal_folder, effect.epoch)
+        return sum(discarded)
 
 
 def introduce() -> tuple[str, str, int, str]:

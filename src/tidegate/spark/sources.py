@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -52,7 +53,16 @@ class SparkSource:
                 " again for the same offsets",
             )
         reader = session.readStream.format(self.format).options(**self.options)
-        return (reader if self.schema is None else reader.schema(self.schema)).load()
+        try:
+            return (reader if self.schema is None else reader.schema(self.schema)).load()
+        except PySparkException as error:
+            raise TidegateError(
+                Code.SOURCE_REFUSED,
+                expected=f"what Spark's format {self.format} needs",
+                found=str(error).split("\n")[0],
+                where=where,
+                next_step="mend the source's path, schema= or options",
+            ) from None
 
 
 class FileSource(SparkSource):

@@ -15,15 +15,23 @@ class Strikes:
     """The failpoints of this process. Without TIDEGATE_TESTING=1 there are none and `reach` does nothing."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        self._lock = threading.Lock()
         testing = environment.get("TIDEGATE_TESTING") == "1"
         self._strikes = parse_strikes(environment.get("TIDEGATE_FAILPOINTS", "")) if testing else []
 
     def reach(self, point: str, epoch: int | None) -> None:
         """Say that `point` was reached in `epoch` (None where no epoch is known); strikes when one waits there."""
-        for strike in list(self._strikes):
-            if strike.point == point and (strike.epoch is None or (epoch is not None and epoch >= strike.epoch)):
-                self._strikes.remove(strike)
-                _act(strike)
+        if self._strikes and (strike := self._taken(point, epoch)) is not None:
+            _act(strike)
+
+    def _taken(self, point: str, epoch: int | None) -> Strike | None:
+        """The strike that waits here, if any; each is taken by one thread only."""
+        with self._lock:
+            for strike in self._strikes:
+                if strike.point == point and (strike.epoch is None or (epoch is not None and epoch >= strike.epoch)):
+                    self._strikes.remove(strike)
+                    return strike
+        return None
 
 
 def _act(strike: Strike) -> None:

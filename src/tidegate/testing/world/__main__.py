@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "--family", choices=[HOSTILE, *(each.value for each in Family)], help="only this kind of enumeration"
     )
     parser.add_argument("--configuration", choices=list(CONFIGURATIONS), help="only this configuration")
-    parser.add_argument("--stride", type=int, help="of each enumeration only every STRIDE-th case")
+    parser.add_argument("--stride", type=int, help="only about one case in STRIDE")
     parser.add_argument("--stop", action="store_true", help="stop at the first bad run")
     parser.add_argument("--processes", type=int, default=2)
     return parser
@@ -74,7 +74,7 @@ def _run_hostile() -> tuple[int, int]:
 
 
 def _print_part(part: Part, result: Result) -> None:
-    stride = "" if part.stride == 1 else f" (each {part.stride}th)"
+    stride = "" if part.stride == 1 else f" (1 in {part.stride})"
     print(f"{part.family.value:7} {part.configuration:22} {result.runs:7} runs {len(result.bad):5} bad{stride}")
     for key, complaint in result.bad[:SHOWN_KEYS]:
         print(f"    {key}\n        {complaint}")

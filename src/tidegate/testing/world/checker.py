@@ -84,8 +84,8 @@ def _check_ranges(history: History, rows: list[Row]) -> Iterator[str]:
 def _check_state(history: History, task: int, rows: list[Row]) -> Iterator[str]:
     """The published values are those of the one chain of states that survived."""
     for row in rows:
-        if row.count != row.record // TASKS + 1:
-            yield f"record {row.record} counted as number {row.count}"
+        if row.counted != row.record // TASKS + 1:
+            yield f"record {row.record} counted as number {row.counted}"
     around = sorted({(row.epoch, row.before, row.after) for row in rows})
     for (epoch, _, after), (later, before, _) in pairwise(around):
         if later == epoch + 1 and before != after:

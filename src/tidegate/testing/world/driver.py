@@ -12,7 +12,7 @@ from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import DONE, Query
-from tidegate.core.records import Answer, Run
+from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
 from tidegate.testing.world.configurations import Configuration, Schedule
@@ -184,17 +184,16 @@ class Driver:
             self._is_epoch_due = yield from close_run(self._query, self.run)
 
     def _is_ready(self, effect: Effect | Do) -> bool:
-        kind = type(effect)
-        if kind is asked.AwaitCommits:
-            return self.stream.life is not Life.ALIVE or self._sees_commits_above(effect.epoch)
-        if kind is asked.AwaitFinished:
+        if isinstance(effect, asked.AwaitCommits):
+            return self.stream.life is not Life.ALIVE or self.sees_commits_above(effect.epoch)
+        if isinstance(effect, asked.AwaitFinished):
             return self._finisher_failed() or str(effect.epoch) in self.world.disk.names(DONE)
         return True
 
     def _finisher_failed(self) -> bool:
         return self.finisher is not None and self.finisher.life is not Life.ALIVE
 
-    def _sees_commits_above(self, epoch: int) -> bool:
+    def sees_commits_above(self, epoch: int) -> bool:
         """Whether there is a whole commits entry of a later epoch."""
         disk = self.world.disk
         later = [name for name in disk.names(COMMITS) if name.isdigit() and int(name) > epoch]
@@ -203,31 +202,30 @@ class Driver:
     def sink(self, uid: str) -> SimSink:
         return self.world.sink(uid)
 
-    # --- the effects ---------------------------------------------------------------------------------------
 
-    def _await_finished(self, effect: asked.AwaitFinished) -> None:
-        finisher = self.finisher
-        if str(effect.epoch) in self.world.disk.names(DONE):
-            return
-        if finisher is not None and finisher.error is not None:
-            raise finisher.error
+# --- the effects -------------------------------------------------------------------------------------------
 
-    def _introduce(self, effect: asked.Introduce) -> tuple[str, str, int, str]:
-        return f"token{self.number}", "host", self.number, "now"
 
-    def _await_commits(self, effect: asked.AwaitCommits) -> bool:
-        return self._sees_commits_above(effect.epoch)
+def _await_finished(driver: Driver, effect: asked.AwaitFinished) -> None:
+    finisher = driver.finisher
+    is_done = str(effect.epoch) in driver.world.disk.names(DONE)
+    if not is_done and finisher is not None and finisher.error is not None:
+        raise finisher.error
 
-    def _clean(self, effect: asked.CleanThrough) -> None:
-        for sink in self.world.sinks:
-            sink.clean(effect.epoch)
 
-    def _discard(self, effect: asked.DiscardFrom) -> None:
-        for sink in self.world.sinks:
-            sink.discard(effect.epoch)
+def _introduce(driver: Driver, effect: asked.Introduce) -> tuple[str, str, int, str]:
+    return f"token{driver.number}", "host", driver.number, "now"
 
-    def _commit(self, effect: asked.CommitSink) -> list[Answer]:
-        return self.sink(effect.sink).commit(effect.committables)
+
+def _clean(driver: Driver, effect: asked.CleanThrough) -> None:
+    for sink in driver.world.sinks:
+        sink.clean(effect.epoch)
+
+
+def _discard(driver: Driver, effect: asked.DiscardFrom) -> int:
+    for sink in driver.world.sinks:
+        sink.discard(effect.epoch)
+    return 0
 
 
 _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
@@ -239,19 +237,19 @@ _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
     asked.Delete: lambda driver, effect: driver.world.disk.delete(effect.name),
     asked.SetAside: lambda driver, effect: driver.world.disk.set_aside(effect.name),
     asked.SyncCheckpoint: lambda driver, effect: driver.world.disk.sync_checkpoint(),
-    asked.AwaitFinished: Driver._await_finished,
-    asked.AwaitCommits: Driver._await_commits,
-    asked.Introduce: Driver._introduce,
+    asked.AwaitFinished: _await_finished,
+    asked.AwaitCommits: lambda driver, effect: driver.sees_commits_above(effect.epoch),
+    asked.Introduce: _introduce,
     asked.Hesitate: lambda driver, effect: None,
-    asked.CommitSink: Driver._commit,
+    asked.CommitSink: lambda driver, effect: driver.sink(effect.sink).commit(effect.committables),
     asked.LookForEvidence: lambda driver, effect: driver.sink(effect.sink).evidence(effect.committable),
     asked.FenceTransaction: lambda driver, effect: driver.sink(effect.sink).fence(effect.committable, driver.fences),
     asked.RedoTransaction: lambda driver, effect: driver.sink(effect.sink).redo(effect.committable, driver.fences),
     asked.ListOpen: lambda driver, effect: driver.sink(effect.sink).pending(),
     asked.AbortOpen: lambda driver, effect: driver.sink(effect.sink).abort(effect.attempts),
     asked.ReadPosition: lambda driver, effect: driver.sink(effect.sink).position(),
-    asked.CleanThrough: Driver._clean,
-    asked.DiscardFrom: Driver._discard,
+    asked.CleanThrough: _clean,
+    asked.DiscardFrom: _discard,
     asked.Tell: lambda driver, effect: None,
 }
 READS = (asked.Get, asked.List, asked.LookForEvidence, asked.ListOpen, asked.ReadPosition, asked.Tell)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from tidegate.core.effects import Compute, Computed, Effect, Steps
 from tidegate.core.records import Attempt, Committable, Prepared, Run
@@ -81,6 +81,7 @@ class Engine:
         self.run_record = run
         self._new_execution = execution
         self._run_epoch = run_epoch
+        self.odd_start: str | None = None
         self._end = 0
         self._epoch = 0
         self._ids: list[str] | None = None
@@ -196,7 +197,8 @@ class Engine:
             ids.append(state_id)
         stateless = self._configuration.work is Work.STATELESS
         starts = tuple(
-            None if form == "none" else position(form, batch.start) for form in self._configuration.positions
+            self.odd_start or (None if form == "none" else position(form, batch.start))
+            for form in self._configuration.positions
         )
         return Computed(
             committables=tuple(committables),
@@ -311,10 +313,10 @@ def position(form: str, end: int) -> str:
 
 def position_end(line: str) -> int:
     """The number in a position of the forms `number`, `files` and `kafka`."""
-    value = json.loads(line)
+    value: Any = json.loads(line)
     while isinstance(value, dict):
-        value = next(iter(value.values()))
-    return value
+        value = next(iter(cast("dict[str, Any]", value).values()))
+    return int(value)
 
 
 def _ids_by_operator(ids: list[str]) -> dict[str, list[list[str]]]:

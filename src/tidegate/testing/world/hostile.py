@@ -298,6 +298,13 @@ def _logs() -> list[Hostile]:
             for d in cut
         ),
         Hostile(
+            "a torn entry goes while it is put aside",
+            "stateful-sk",
+            _at("task.open", count=3),
+            _torn_until_it_goes,
+            None,
+        ),
+        Hostile(
             "an entry is completed while it is put aside",
             "stateful-sk",
             _at("task.open", count=3),
@@ -320,6 +327,7 @@ def _epochs() -> list[Hostile]:
     return [
         Hostile("a source goes back", "stateful-sk", *back, Code.OFFSETS_BACKWARDS),
         Hostile("one position more", "stateful-sk", *more, Code.EPOCH_TORN),
+        Hostile("an odd start", "stateful-sk", _at("done"), _odd_start, Code.OFFSETS_BACKWARDS),
         Hostile("prepared already", "stateful-sk", *there, Code.EPOCH_TORN),
         Hostile("no offsets entry", "stateful-sk", *missing, Code.EPOCH_TORN),
         Hostile("committables of another run", "stateful-sk", _at("task.open"), _strangers, Code.EPOCH_TORN),
@@ -330,16 +338,31 @@ def _epochs() -> list[Hostile]:
 def _torn_until_it_is_put_aside(world: World, driver: Driver) -> None:
     """Whoever wrote the torn entry completes it between recovery's look and its rename."""
     whole = world.disk.read_bytes(_OFFSETS) or b""
+    _before_the_rename(world, driver, lambda: world.disk.put(_OFFSETS, whole))
+
+
+def _torn_until_it_goes(world: World, driver: Driver) -> None:
+    """Somebody else puts the torn entry aside between recovery's look and its rename."""
+    _before_the_rename(world, driver, lambda: world.disk.delete(_OFFSETS))
+
+
+def _before_the_rename(world: World, driver: Driver, act: Callable[[], None]) -> None:
     world.disk.put(_OFFSETS, b"v1")
     driver.kill()
     rename = world.disk.set_aside
 
-    def complete_and_rename(name: str) -> str | None:
-        world.disk.put(name, whole)
+    def act_and_rename(name: str) -> str | None:
+        act()
         world.disk.set_aside = rename
         return rename(name)
 
-    world.disk.set_aside = complete_and_rename
+    world.disk.set_aside = act_and_rename
+
+
+def _odd_start(world: World, driver: Driver) -> None:
+    """Spark holds another position than the one where the last epoch ended, and none that is JSON."""
+    if driver.engine is not None:
+        driver.engine.odd_start = "nowhere"
 
 
 def _finished_already(world: World, driver: Driver) -> None:

@@ -10,7 +10,7 @@ from tidegate.testing.world.configurations import TASKS, Configuration, Work
 class Row(NamedTuple):
     """One output row. `execution` tells one computing of an epoch from all others.
 
-    `before` and `after` are the random accumulator of the task's state around the epoch, `count` the records that
+    `before` and `after` are the random accumulator of the task's state around the epoch, `counted` the records that
     the task has counted up to this one.
     """
 
@@ -18,7 +18,7 @@ class Row(NamedTuple):
     epoch: int
     execution: int
     task: int
-    count: int
+    counted: int
     before: int
     after: int
 
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 class State(NamedTuple):
     """The state of one task: records counted, random accumulator, records that wait for the watermark."""
 
-    count: int
+    counted: int
     accumulator: int
     waiting: tuple[int, ...]
 
@@ -53,7 +53,7 @@ def compute(
         counted = 0
     else:
         mine = [record for record in records if record % TASKS == task]
-        counted = state.count
+        counted = state.counted
     emitted, waiting = mine, state.waiting
     if configuration.work is Work.WINDOWED:
         pending = (*state.waiting, *mine)
@@ -64,7 +64,7 @@ def compute(
         for index, record in enumerate(emitted)
         if record not in configuration.filtered
     )
-    return rows, State(state.count + len(emitted), after, waiting)
+    return rows, State(state.counted + len(emitted), after, waiting)
 
 
 def event_time(record: int) -> int:

@@ -1,0 +1,80 @@
+"""The world alone executes every line of the protocol."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidegate
+
+CORE = Path(tidegate.__file__).parent / "core"
+EXECUTED = (
+    *("effects", "epoch", "errors", "finish", "happenings", "ledger"),
+    *("records", "recover", "spark_log", "states"),
+)
+ELSEWHERE = {"raise_all", "markdown_table", "markdown", "_row"}
+"""Functions of the start and of the documents; the refusals of the tables are in `tests/unit/test_states.py`."""
+PARTS = (
+    ("--family", "hostile"),
+    ("--family", "single", "--configuration", "windowed-sk", "--stride", "41"),
+    ("--family", "single", "--configuration", "purged-sk-remote", "--stride", "101"),
+    ("--family", "stall", "--configuration", "stateful-sf-remote", "--stride", "151"),
+    ("--family", "redo", "--configuration", "short-stateful-remote", "--stride", "61"),
+)
+
+
+@pytest.fixture(scope="module")
+def missing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
+    """The lines of each file of `core` that the world did not reach."""
+    folder = tmp_path_factory.mktemp("coverage")
+    (folder / "rc").write_text("[run]\nparallel = true\n")
+    for part in PARTS:
+        coverage(folder, "run", f"--source={CORE}", "-m", "tidegate.testing.world", "--processes", "1", *part)
+    coverage(folder, "combine", "--quiet")
+    coverage(folder, "json", "--quiet", "-o", "report.json")
+    report = json.loads((folder / "report.json").read_text())
+    return {Path(name).stem: file["missing_lines"] for name, file in report["files"].items()}
+
+
+@pytest.mark.parametrize("module", EXECUTED)
+def test_every_line_is_executed(module: str, missing: dict[str, list[int]]) -> None:
+    allowed = lines_elsewhere(CORE / f"{module}.py")
+    assert [line for line in missing[module] if line not in allowed] == []
+
+
+def coverage(folder: Path, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "coverage", arguments[0], "--rcfile=rc", *arguments[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def lines_elsewhere(file: Path) -> set[int]:
+    """The lines of the functions that are not the protocol's, and of the faults of its own tables."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and is_elsewhere(node):
+            found |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return found
+
+
+def is_elsewhere(node: ast.stmt) -> bool:
+    match node:
+        case ast.FunctionDef(name=name):
+            return name in ELSEWHERE
+        case ast.For(iter=over):
+            return ast.unparse(over) == "self.violations"
+        case ast.Raise():
+            return "IllegalTransition" in ast.unparse(node)
+        case _:
+            return False

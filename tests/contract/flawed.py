@@ -231,8 +231,8 @@ class CleansTheEvidenceFirst(FlawedTable):
 class DiscardsEverything(FlawedTable):
     names = "test_discarding_undecided_epochs_spares_the_decided"
 
-    def discard(self, identity: SinkIdentity, from_epoch: int) -> None:
-        super().discard(identity, 0)
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        return super().discard(identity, 0)
 
 
 class SortsEpochsAsText(FlawedTable):

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, error_of, run, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink, StageOnlyShelfSink
@@ -157,6 +159,37 @@ def test_an_outage_that_lasted_long_does_not_make_the_stop_longer(place: Place):
     sink.moods.busy = 0
 
 
+def test_a_stop_reaches_a_query_that_has_ended_while_its_sink_is_down(place: Place):
+    """The bounded query has nothing more to compute; only its last epoch waits for the sink."""
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    handle = shelf_job(place, sink).start(until="caught-up")
+    wait_until(handle.runs[0].has_ended, "the end of the query")
+    assert error_of(lambda: handle.stop(timeout_seconds=0.2)).code == "TG-SINK-UNAVAILABLE"
+    sink.moods.busy = 0
+    run(shelf_job(place, sink))
+    assert sink.rows() == ["sea"]
+
+
+def test_a_stop_that_spark_answers_with_an_error_still_waits_for_the_stream(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink).start()
+    wait_until(lambda: sink.rows() == ["sea"], "the first epoch")
+    stop = StreamingQuery.stop
+
+    def stop_and_complain(self: StreamingQuery) -> None:
+        stop(self)
+        raise Py4JError("no answer")
+
+    monkeypatch.setattr(StreamingQuery, "stop", stop_and_complain)
+    assert error_of(lambda: handle.stop(timeout_seconds=5)).code == "TG-QUERY-FAILED"
+    assert not any(thread.name == "tidegate-finisher" for thread in threading.enumerate())
+
+
 def test_a_lost_transaction_is_written_again_from_the_journal(place: Place):
     place.write("sea", "sand")
     sink = ShelfSink("shelf", place.folder)
@@ -264,7 +297,7 @@ def test_a_bounded_query_that_cannot_run_its_due_epoch_does_not_leave_the_others
         raise TidegateError(Code.QUERY_FAILED, expected="it runs", found="it fails", where="again", next_step="mend")
 
     failed = threading.Event()
-    monkeypatch.setattr(JobHandle, "_run_again", fail)
+    monkeypatch.setattr(JobHandle, "_another_run_of", fail)
     with setting(place.spark, NO_DATA_EPOCHS, "false"):
         handle = job.start(until="caught-up")
         assert failed.wait(60)

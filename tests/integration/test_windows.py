@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
+import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, run, setting, wait_until_finished
-from tidegate import FileSink, Job
+from tidegate import FileSink, Job, SQLiteSink
 
 
 def windows_job(place: Place) -> Job:
@@ -62,3 +65,22 @@ def test_what_was_due_at_the_stop_comes_first_at_the_restart(place: Place):
     run(windows_job(place))
     assert closed_windows(place) == {1: [("00:00:00", 1)], 3: [("00:00:10", 2)]}, "00:00:02 came too late"
     assert watermarks(place, 1) == (following, following)
+
+
+def test_timestamps_reach_the_sinks_as_they_are(place: Place):
+    job = place.job()
+    events = place.source(job, "events", "at timestamp, word string")
+    job.query(
+        "query",
+        events,
+        sinks=[
+            SQLiteSink("table", place.folder / "out.db", table="events"),
+            FileSink("files", place.folder / "out", format="parquet"),
+        ],
+    )
+    write_events(place, "00:00:01.25")
+    run(job)
+    rows = ds.dataset(place.folder / "out", format="parquet").to_table().to_pylist()
+    assert [row["at"].timestamp() for row in rows] == [1704067201.25]
+    with closing(sqlite3.connect(place.folder / "out.db")) as database:
+        assert database.execute("SELECT at FROM events").fetchall() == [("2024-01-01T00:00:01.250000Z",)]

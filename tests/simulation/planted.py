@@ -201,27 +201,4 @@ PLANTED = (
         family="single",
         configuration="stateful-sk",
     ),
-    PlantedBug(
-        name="the log is mended by decisions that are older than the look at it",
-        rule="2, beside a run that still lives: the log is read first, then the decisions",
-        file="recover.py",
-        old=(
-            "    log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}\n"
-            "    for folder, entries in log.items():\n"
-            "        for number in (yield from numbers(folder)):\n"
-            "            data = yield from get(entry(folder, number))\n"
-            '            entries[number] = b"" if data is None else data\n'
-            "    newest, _ = yield from _settle_decisions(query)\n"
-        ),
-        new=(
-            "    log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}\n"
-            "    newest, _ = yield from _settle_decisions(query)\n"
-            "    for folder, entries in log.items():\n"
-            "        for number in (yield from numbers(folder)):\n"
-            "            data = yield from get(entry(folder, number))\n"
-            '            entries[number] = b"" if data is None else data\n'
-        ),
-        family="stall",
-        configuration="short-stateful-remote",
-    ),
 )

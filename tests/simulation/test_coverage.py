@@ -25,6 +25,8 @@ PARTS = (
     ("--family", "single", "--configuration", "purged-sk-remote", "--stride", "101"),
     ("--family", "stall", "--configuration", "stateful-sf-remote", "--stride", "151"),
     ("--family", "redo", "--configuration", "short-stateful-remote", "--stride", "61"),
+    # A driver that stands still at the put of decided/0 until its successor has finished and cleaned up that epoch.
+    ("--case", "purged-sk-remote:pause@83+rush@279"),
 )
 
 

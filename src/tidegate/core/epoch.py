@@ -38,6 +38,7 @@ def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
     finished = yield from _let_in(query, run, epoch)
     computed = yield from compute(Compute(epoch, run.run, run.token, finished))
     yield SyncCheckpoint()
+    yield from stop_if_superseded(query, run)
     record = yield from _record(query, run, epoch, computed)
     created = yield from put_if_absent(prepared_name(epoch, run.run), encode(record), "prepared")
     if not created:

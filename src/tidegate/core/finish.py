@@ -121,13 +121,19 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
         return None
     record = choose(query, epoch, offsets, commits, candidates)
     created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")
-    if (yield from read_finished()) >= epoch:
-        if created:
-            yield Delete(entry(DECIDED, epoch), "decision.withdrawn")
+    if created and (yield from read_finished()) >= epoch and not (yield from _done_with(epoch, record)):
+        yield Delete(entry(DECIDED, epoch), "decision.withdrawn")
         return None
     if created:
         yield Tell(EpochDecided(epoch=epoch, run=record.run))
     return (yield from read_decided(epoch))
+
+
+def _done_with(epoch: int, record: Decided) -> Steps[bool]:
+    """Whether the epoch was finished by this very decision: the finisher of the same run may have been quicker."""
+    name = entry(DONE, epoch)
+    data = yield from get(name)
+    return data is not None and decode(Done, data, name).prepared_digest == record.prepared_digest
 
 
 def choose(
@@ -273,6 +279,15 @@ _UNDECIDABLE_BECAUSE = {Evidence.OTHER: Code.SECOND_TIMELINE}
 
 
 # --- afterwards --------------------------------------------------------------------------------------------
+
+
+def catch_up(query: Query, run: Run) -> Steps[None]:
+    """Advance *finished_through* over epochs whose *done* was written just before their run died."""
+    standing = yield from read_finished_through()
+    for epoch in (yield from numbers(DONE)):
+        decided = yield from read_decided(epoch)
+        if decided is not None and (standing is None or epoch > standing.epoch):
+            yield from _advance(epoch, (yield from _chosen(query, run, decided)))
 
 
 def _advance(epoch: int, prepared: Prepared) -> Steps[None]:

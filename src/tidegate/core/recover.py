@@ -25,7 +25,7 @@ from tidegate.core.effects import (
     set_aside,
 )
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.finish import clean_up, decide, finish_epoch
+from tidegate.core.finish import catch_up, clean_up, decide, finish_epoch
 from tidegate.core.happenings import DueEpochAdded, LogRestored, LogSetAside, TransactionsAborted
 from tidegate.core.ledger import (
     COMMITS,
@@ -58,6 +58,7 @@ def open_run(query: Query) -> Steps[Run]:
     run = yield from _claim_run()
     yield from _begin_generation(query)
     newest, unfinished = yield from _settle_decisions(query)
+    yield from catch_up(query, run)
     yield from _check_sinks(query, run, newest)
     for epoch in unfinished:
         yield from finish_epoch(query, run, epoch)

@@ -46,7 +46,7 @@ class FileTransaction(Transaction):
             attempt=self._attempt,
             rows=self._rows,
             digest=committable_digest(self._attempt, seal.checksum),
-            handle=seal.as_handle(),
+            handle={**seal.as_handle(), "suffix": self._format.suffix},
         )
 
     def abort(self) -> None:

@@ -154,7 +154,7 @@ class FileSink(TwoPhaseSink):
         if flaw and staged.exists():
             return Answer(outcome=Outcome.LOST, detail=flaw)
         try:
-            staged.rename(self._final(committable.attempt))
+            staged.rename(self._final(committable))
         except FileNotFoundError:
             return _ALREADY if self._renamed(committable) else _unknown("neither its stage nor its file is there")
         return Answer(outcome=Outcome.COMMITTED)
@@ -164,7 +164,7 @@ class FileSink(TwoPhaseSink):
         nothing else can have taken it; without it only the file itself proves it, if the user has left it."""
         if self._epoch_folder(committable.attempt).exists():
             return True
-        final = self._final(committable.attempt)
+        final = self._final(committable)
         return Seal.carried_by(committable).flaw_of(final, checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES) is None
 
     def _claim(self, committables: Sequence[Committable]) -> Standing:
@@ -184,7 +184,7 @@ class FileSink(TwoPhaseSink):
         return [_unknown(f"{self.path}: {told}") for _ in committables]
 
     def _is_visible(self, committable: Committable) -> bool:
-        return self._final(committable.attempt).exists() and not self._stage.file(committable.attempt).exists()
+        return self._final(committable).exists() and not self._stage.file(committable.attempt).exists()
 
     def _flaw(self, committable: Committable) -> str | None:
         staged = self._stage.file(committable.attempt)
@@ -199,8 +199,9 @@ class FileSink(TwoPhaseSink):
     def _epoch_folder(self, attempt: Attempt) -> Path:
         return self._stage.epoch(attempt.sink, attempt.epoch)
 
-    def _final(self, attempt: Attempt) -> Path:
-        return self.path / final_name(attempt, FORMATS[self.format].suffix)
+    def _final(self, committable: Committable) -> Path:
+        # The format it was staged in: the program may have another one by now.
+        return self.path / final_name(committable.attempt, committable.handle["suffix"])
 
     # --- what stands against a start -----------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -98,6 +99,8 @@ class JobHandle:
         """
         self._stop_timeout_seconds = timeout_seconds
         self._stop_asked.set()
+        for run in list(self.runs):
+            run.limit_waiting(timeout_seconds)
         self.wait()
 
     def status(self) -> JobStatus:
@@ -127,25 +130,24 @@ class JobHandle:
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
                     if run.close() and self._bounded:
-                        alive.append(self._run_again(run.plan))
+                        alive.append(self._another_run_of(run.plan))
+                        alive[-1].open()
+                        alive[-1].start(self._trigger)
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
         self._end_all(alive, errors)
 
-    def _run_again(self, plan: QueryPlan) -> QueryRun:
-        """A bounded job runs the due no-data epoch before it ends."""
+    def _another_run_of(self, plan: QueryPlan) -> QueryRun:
+        """For the due no-data epoch, which a bounded job runs before it ends."""
         run = self._run_of(plan)
-        run.open()
-        run.start(self._trigger)
+        self.runs.append(run)
         return run
 
     def _end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
         """Stop all, then close all; the first error, of `errors` or from here, is raised when every run has ended."""
-        for run in runs:
-            run.stop(self._stop_timeout_seconds)
-        for run in runs:
+        for end in [*(partial(run.stop, self._stop_timeout_seconds) for run in runs), *(run.close for run in runs)]:
             try:
-                run.close()
+                end()
             except BaseException as error:  # noqa: BLE001 (the first is raised below)
                 errors.append(error)
         if errors:

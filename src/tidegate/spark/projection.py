@@ -44,7 +44,7 @@ def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
         selected = rows.select(*_columns(rows, sink))
         if sink.where is not None:
             rows.where(cast("Column", sink.where))
-        return to_arrow_schema(selected.schema)
+        return to_arrow_schema(selected.schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
     except (PySparkException, TypeError) as error:
         raise TidegateError(
             Code.SCHEMA_MISMATCH,

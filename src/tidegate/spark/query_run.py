@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -124,41 +125,51 @@ class QueryRun:
     def start(self, trigger: Mapping[str, Any]) -> None:
         """Start Spark's query and the finisher behind it."""
         run = self._opened()
+        name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
         writer: DataStreamWriter = (
             self.plan.rows.writeStream.outputMode(self.plan.mode)
             .option("checkpointLocation", str(self.plan.folder / "spark"))
-            .queryName(f"{self.plan.query.job}.{self.plan.query.uid}")
+            .queryName(name)
             .foreachBatch(self._on_epoch)
             .trigger(**trigger)
         )
-        with query_settings(self._session):
-            try:
-                query = writer.start()
-            except PySparkException as error:
-                raise refused_by_spark(error, str(self.plan.query)) from error
-        self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
-        self._stream_known.set()
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
         self._finisher.start()
+        try:
+            with query_settings(self._session):
+                query = writer.start()
+            self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
+        except PySparkException as error:
+            raise refused_by_spark(error, str(self.plan.query)) from error
+        finally:
+            if self._stream is None:
+                self._abandon(name)
+            self._stream_known.set()
 
     def has_ended(self) -> bool:
         """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
         if self._stream is None:
             return True
         if self._errors and not self._stream.has_ended():
-            self._stream.query.stop()
+            self._stop_stream()
         return self._stream.has_ended()
+
+    def limit_waiting(self, timeout_seconds: float) -> None:
+        """From now on wait no longer than this for a sink that is not ready."""
+        with self._changed:
+            self._give_up_at = self._give_up_at or time.monotonic() + timeout_seconds
+            self._changed.notify_all()
 
     def stop(self, timeout_seconds: float) -> None:
         """End after the epoch that is under way; what is decided is finished, for at most `timeout_seconds`."""
-        self._give_up_at = time.monotonic() + timeout_seconds
+        self.limit_waiting(timeout_seconds)
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            while self._is_under_way() and time.monotonic() < self._give_up_at:
+            while self._is_under_way() and not self._has_waited_enough():
                 self._changed.wait(_LOOK_SECONDS)
         if self._stream is not None:
-            self._stream.query.stop()
+            self._stop_stream()
 
     def close(self) -> bool:
         """Wait for both threads, finish what is decided, give up the rest. Raises what ended the run badly.
@@ -173,6 +184,25 @@ class QueryRun:
             self._finisher.join()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _stop_stream(self) -> None:
+        """Ask Spark to stop the query. Whatever it answers, only the end of the stream thread ends the run."""
+        try:
+            if self._stream is not None:
+                self._stream.query.stop()
+        except (PySparkException, Py4JError) as error:
+            self._leave(error)
+
+    def _abandon(self, name: str) -> None:
+        """Spark may have started the query although its start did not come back: refuse its epochs, and stop it."""
+        self._stopping = True
+        self._stream_known.set()
+        for query in self._session.streams.active:
+            if query.name == name:
+                query.stop()
+
+    def _has_waited_enough(self) -> bool:
+        return self._give_up_at is not None and time.monotonic() >= self._give_up_at
 
     def _is_under_way(self) -> bool:
         """Whether an epoch is: begun, not done, and its stream lives."""
@@ -218,6 +248,9 @@ class QueryRun:
             self._leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
+            if self._stopping and self._has_waited_enough():
+                self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
+                raise EpochRefused("the run is ending") from None
             self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
             raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
         finally:

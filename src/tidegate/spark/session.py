@@ -94,17 +94,22 @@ def is_local(session: SparkSession) -> bool:
 @contextmanager
 def query_settings(session: SparkSession) -> Generator[None, None, None]:
     """Spark's settings for queries of tidegate, put back afterwards: the session may be the user's."""
-    before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
-    try:
-        for key, value in QUERY_SETTINGS.items():
-            session.conf.set(key, value)
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                session.conf.unset(key)
-            else:
+    with _settings_lock:
+        before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
+        try:
+            for key, value in QUERY_SETTINGS.items():
                 session.conf.set(key, value)
+            yield
+        finally:
+            for key, value in before.items():
+                if value is None:
+                    session.conf.unset(key)
+                else:
+                    session.conf.set(key, value)
+
+
+_settings_lock = threading.Lock()
+"""Two jobs may start queries in one session at once."""
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, cast
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.core.spark_log import canonical_state_ids
@@ -43,7 +44,10 @@ class RunningStream:
 
     def has_ended(self) -> bool:
         """Whether the stream thread has ended: until then it can still write `commits/N`."""
-        return not self._execution.queryExecutionThread().isAlive()
+        try:
+            return not self._execution.queryExecutionThread().isAlive()
+        except Py4JNetworkError:
+            return True  # the JVM is gone, and its threads with it
 
     def await_end(self, timeout_seconds: float) -> bool:
         """Wait until the stream thread has ended; False at the timeout."""

@@ -1,0 +1,91 @@
+"""Two threads of one run at the decision, and a kill between *done* and *finished_through*."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.test_finish_choose import OFFSETS, QUERY, STATELESS, prepared
+from tidegate.core import effects as fx
+from tidegate.core.finish import catch_up, decide
+from tidegate.core.ledger import START, read_finished_through
+from tidegate.core.records import Decided, Done, Run, Start, decode, digest_of, encode
+
+RUN = Run(run=1, token="t", host="h", process=1, since="now")
+
+
+class Files(dict[str, bytes]):
+    """The files of a query, and what happens to them right after a put of another thread."""
+
+    def after_put(self) -> None:
+        """Nothing happens."""
+
+    def run(self, steps: fx.Steps[Any]) -> Any:
+        result: Any = None
+        while True:
+            try:
+                effect = steps.send(result)
+            except StopIteration as stop:
+                return stop.value
+            result = self._perform(effect)
+
+    def _perform(self, effect: fx.Effect) -> Any:
+        match effect:
+            case fx.Get(name):
+                return self.get(name)
+            case fx.List(folder):
+                return [name.rpartition("/")[2] for name in self if name.rpartition("/")[0] == folder]
+            case fx.PutIfAbsent(name, data):
+                created = self.setdefault(name, data) is data
+                self.after_put()
+                return created
+            case fx.Replace(name, data):
+                self[name] = data
+            case fx.Delete(name):
+                self.pop(name, None)
+            case _:
+                pass
+        return None
+
+
+def opened() -> Files:
+    start = Start(job_id="j0", generation=0, first_epoch=3, sources=("source",), sinks=("a", "b"))
+    record, _ = prepared(1)
+    return Files(
+        {
+            START: encode(start),
+            "spark/offsets/3": OFFSETS,
+            "spark/commits/3": STATELESS,
+            "ledger/prepared/3.1": record,
+            "ledger/runs/1": encode(RUN),
+        }
+    )
+
+
+def finished_by(digest: str) -> type[Files]:
+    class FinishedMeanwhile(Files):
+        def after_put(self) -> None:
+            self["ledger/done/3"] = encode(Done(epoch=3, run=1, prepared_digest=digest))
+
+    return FinishedMeanwhile
+
+
+def test_the_finisher_may_be_quicker_than_the_thread_that_decided() -> None:
+    files = finished_by(digest_of(prepared(1)[0]))(opened())
+    assert files.run(decide(QUERY, 3)) == decode(Decided, files["ledger/decided/3"], "decided/3")
+
+
+def test_a_decision_that_came_after_the_epoch_was_finished_otherwise_is_withdrawn() -> None:
+    files = finished_by("another")(opened())
+    assert files.run(decide(QUERY, 3)) is None
+    assert "ledger/decided/3" not in files
+
+
+def test_a_kill_between_done_and_finished_through_forgets_nothing() -> None:
+    files = opened()
+    files.run(decide(QUERY, 3))
+    digest = digest_of(files["ledger/prepared/3.1"])
+    files["ledger/done/3"] = encode(Done(epoch=3, run=1, prepared_digest=digest))
+    files.run(catch_up(QUERY, RUN))
+    record = files.run(read_finished_through())
+    assert record is not None
+    assert record.epoch == 3

@@ -28,7 +28,7 @@ OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 
 KEPT_AT_LEAST = 3
-"""*decided* and *done* of so many newest epochs are always kept (DESIGN of the protocol, step 7)."""
+"""*decided* and *done* of so many newest epochs are always kept."""
 RUNS_KEPT = 10
 """Records of so many newest runs are kept, so that a restart loop stays bounded."""
 

@@ -223,7 +223,7 @@ def _settle(query: Query, run: Run, committable: Committable, answer: Answer) ->
     detail = answer.detail
     state = TRANSACTION.next(TransactionState.COMMITTING, ANSWERED[answer.outcome])
     if state is TransactionState.SUSPECT:
-        state, detail = yield from _fence_and_look(committable, detail)
+        state = yield from _fence_and_look(committable)
     if state is TransactionState.COMMITTED or state is TransactionState.COMMITTING:
         return state
     # After the fence and the look: another run may have finished this epoch and cleaned up the evidence.
@@ -244,13 +244,13 @@ def _stop_if_finished_by_others(query: Query, run: Run, epoch: int) -> Steps[Non
         raise superseded(query, run, f"epoch {epoch} was finished by another run")
 
 
-def _fence_and_look(committable: Committable, detail: str) -> Steps[tuple[TransactionState, str]]:
+def _fence_and_look(committable: Committable) -> Steps[TransactionState]:
     """Fence, then look: evidence that is absent before the fence may still come."""
     sink = committable.attempt.sink.sink
     yield FenceTransaction(sink, committable)
     fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)
     evidence = yield from look_for_evidence(sink, committable)
-    return TRANSACTION.next(fenced, SHOWN[evidence]), detail
+    return TRANSACTION.next(fenced, SHOWN[evidence])
 
 
 def _tell_redone(committable: Committable, state: TransactionState) -> Steps[None]:

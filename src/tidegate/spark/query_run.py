@@ -142,9 +142,10 @@ class QueryRun:
         except PySparkException as error:
             raise refused_by_spark(error, str(self.plan.query)) from error
         finally:
-            if self._stream is None:
-                self._abandon(name)
+            self._stopping = self._stopping or self._stream is None
             self._stream_known.set()
+            if self._stream is None:
+                self._stop_by_name(name)
 
     def has_ended(self) -> bool:
         """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
@@ -193,10 +194,8 @@ class QueryRun:
         except (PySparkException, Py4JError) as error:
             self._leave(error)
 
-    def _abandon(self, name: str) -> None:
-        """Spark may have started the query although its start did not come back: refuse its epochs, and stop it."""
-        self._stopping = True
-        self._stream_known.set()
+    def _stop_by_name(self, name: str) -> None:
+        """Spark may have started the query although its start did not come back; its epochs are refused."""
         for query in self._session.streams.active:
             if query.name == name:
                 query.stop()

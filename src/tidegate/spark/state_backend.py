@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import parse_commits, parse_offsets
@@ -42,7 +43,7 @@ def _has_commit_without_ids(storage: LocalStorage) -> bool:
 
 
 def _newest_first(storage: LocalStorage, folder: str) -> list[int]:
-    return sorted((int(name) for name in storage.list(folder) if name.isdigit()), reverse=True)
+    return entry_numbers(storage.list(folder))[::-1]
 
 
 def _refused(found: str | None, where: str) -> TidegateError:

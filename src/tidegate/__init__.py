@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.sqlite import SQLiteSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
-    from tidegate.spark.sources import FileSource, RateSource, SparkSource
+    from tidegate.spark.sources import FileSource, RateSource, SocketSource, SparkSource
 
 __version__ = version("tidegate")
 
@@ -25,6 +25,7 @@ __all__ = [
     "PrintSink",
     "RateSource",
     "SQLiteSink",
+    "SocketSource",
     "SparkSource",
     "TidegateError",
     "TwoPhaseSink",
@@ -39,6 +40,7 @@ _HOMES = {
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
     "SQLiteSink": "tidegate.sinks.sqlite",
+    "SocketSource": "tidegate.spark.sources",
     "SparkSource": "tidegate.spark.sources",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",

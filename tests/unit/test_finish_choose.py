@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.finish import choose, of_sink
-from tidegate.core.ledger import Query
+from tidegate.core.finish import choose
+from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Attempt, Committable, Prepared, digest_of, encode
 from tidegate.core.spark_log import canonical_state_ids
 
@@ -74,4 +74,4 @@ def test_the_committables_of_a_sink_come_in_the_order_of_their_tasks() -> None:
         offsets=OFFSETS,
         state_ids=None,
     )
-    assert [committable.digest for committable in of_sink(record, "b")] == ["b0", "b1"]
+    assert [committable.digest for committable in of_sink(record.committables, "b")] == ["b0", "b1"]

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.levels import Level, read_level
 
 ValueT = TypeVar("ValueT")
 
@@ -106,6 +107,7 @@ def _path_text(value: object) -> str:
     return text
 
 
+LEVEL = Kind(f"one of {', '.join(level.value for level in Level)}", read_level)
 DURATION = Kind("a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, "milliseconds")
 LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
 
@@ -138,6 +140,13 @@ class Settings:
         "10s",
         "least time between the starts of two epochs; 0: as fast as possible",
         flink=("execution.checkpointing.interval",),
+    )
+    checkpointing_mode: Level = _setting(
+        "checkpointing.mode",
+        LEVEL,
+        "exactly-once",
+        "what every sink gives unless its `delivery` says otherwise: exactly-once, at-least-once or at-most-once",
+        flink=("execution.checkpointing.mode",),
     )
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
     """By name of a setting, who set it; what is not in here has its default."""

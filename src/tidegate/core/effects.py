@@ -136,6 +136,15 @@ class CommitSink:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitStraight:
+    """`TwoPhaseSink.commit_straight`, inside the epoch. Result: one answer per committable."""
+
+    sink: str
+    committables: tuple[Committable, ...]
+    point: str = "straight"
+
+
+@dataclass(frozen=True, slots=True)
 class LookForEvidence:
     """`TwoPhaseSink.evidence`. Result: Evidence."""
 
@@ -232,6 +241,7 @@ Effect: TypeAlias = (
     | Introduce
     | Hesitate
     | CommitSink
+    | CommitStraight
     | LookForEvidence
     | FenceTransaction
     | RedoTransaction

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tidegate.core.effects import (
     AwaitFinished,
     Compute,
@@ -27,6 +29,7 @@ from tidegate.core.ledger import (
 )
 from tidegate.core.records import Prepared, Run, encode
 from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_offsets, same_position
+from tidegate.core.straight import show_straight
 
 
 def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
@@ -40,10 +43,12 @@ def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
     yield SyncCheckpoint()
     yield from stop_if_superseded(query, run)
     record = yield from _record(query, run, epoch, computed)
+    waiting = yield from show_straight(query, epoch, record.committables)
+    record = msgspec.structs.replace(record, committables=waiting)
     created = yield from put_if_absent(prepared_name(epoch, run.run), encode(record), "prepared")
     if not created:
         raise _torn(query, epoch, f"{prepared_name(epoch, run.run)} is there already")
-    yield Tell(EpochPrepared(epoch=epoch, rows=sum(committable.rows for committable in record.committables)))
+    yield Tell(EpochPrepared(epoch=epoch, rows=sum(committable.rows for committable in computed.committables)))
     return record
 
 

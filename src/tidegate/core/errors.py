@@ -38,12 +38,22 @@ class Code(Enum):
         Remedy.PROGRAM,
         "exactly-once needs a source that gives the same rows again",
     )
+    SOURCE_NOT_NEWEST = (
+        "TG-SOURCE-NOT-NEWEST",
+        Remedy.PROGRAM,
+        "at-most-once needs a source that can start at its newest input",
+    )
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     SOURCES_CHANGED = (
         "TG-SOURCES-CHANGED",
         Remedy.PROGRAM,
         "other sources, sinks or another order than the checkpoint's: Spark's offsets go by position",
+    )
+    LEVEL_REFUSED = (
+        "TG-LEVEL-REFUSED",
+        Remedy.PROGRAM,
+        "a delivery level that a sink does not have, or not beside the job's others",
     )
     OUTPUT_MODE = ("TG-OUTPUT-MODE", Remedy.PROGRAM, "an output mode that a sink cannot take")
     KEY_COLUMN = ("TG-KEY-COLUMN", Remedy.PROGRAM, "a key column that the rows or the table do not have")
@@ -71,6 +81,7 @@ class Code(Enum):
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
+    LEVEL_CHANGED = ("TG-LEVEL-CHANGED", Remedy.DECIDE, "the checkpoint was written at another delivery level")
     LEDGER_HOLE = (
         "TG-LEDGER-HOLE",
         Remedy.DECIDE,

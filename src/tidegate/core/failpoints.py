@@ -19,6 +19,7 @@ DRIVER_POINTS: tuple[str, ...] = (
     "compute",
     "sync",
     "prepared",
+    "straight",
     "commits.seen",
     "decision",
     "decision.withdrawn",

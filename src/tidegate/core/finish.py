@@ -38,6 +38,7 @@ from tidegate.core.ledger import (
     entry,
     newest_committed,
     numbers,
+    of_sink,
     prepared_entries,
     prepared_name,
     read_decided,
@@ -86,7 +87,7 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
         raise superseded(query, run, f"epoch {epoch} was finished by another run")
     prepared = yield from _chosen(query, run, decided)
     for sink in query.sinks:
-        committables = of_sink(prepared, sink)
+        committables = of_sink(prepared.committables, sink)
         if committables:
             yield from _commit(query, run, epoch, committables)
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
@@ -94,12 +95,6 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
     yield from _advance(epoch, prepared)
     yield Tell(EpochDone(epoch=epoch, rows=sum(committable.rows for committable in prepared.committables)))
     yield from clean_up(query)
-
-
-def of_sink(prepared: Prepared, sink: str) -> tuple[Committable, ...]:
-    """The committables of one sink, in the order of their tasks."""
-    mine = [committable for committable in prepared.committables if committable.attempt.sink.sink == sink]
-    return tuple(sorted(mine, key=lambda committable: committable.attempt.task))
 
 
 # --- the decision ------------------------------------------------------------------------------------------
@@ -297,7 +292,7 @@ def _advance(epoch: int, prepared: Prepared) -> Steps[None]:
         return
     progress = {} if standing is None else dict(standing.sinks)
     for sink in sorted({committable.attempt.sink.sink for committable in prepared.committables}):
-        progress[sink] = SinkProgress(epoch=epoch, digest=epoch_digest(of_sink(prepared, sink)))
+        progress[sink] = SinkProgress(epoch=epoch, digest=epoch_digest(of_sink(prepared.committables, sink)))
     yield Replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=epoch, sinks=progress)), "finished")
 
 

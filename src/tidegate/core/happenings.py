@@ -32,6 +32,25 @@ class EpochDone(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsShown(Happening):
+    """A sink below exactly-once has made an epoch's rows visible before the epoch counts."""
+
+    epoch: int
+    sink: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsGivenUp(Happening):
+    """An at-most-once sink has lost an epoch's rows, or cannot tell whether it has them: they never come again."""
+
+    epoch: int
+    sink: str
+    rows: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionRedone(Happening):
     """A lost transaction was written again from its journal."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tidegate.core.effects import Steps, get, list_names
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.records import (
+    Committable,
     Decided,
     FinishedThrough,
     Prepared,
@@ -27,6 +30,10 @@ DONE = "ledger/done"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 
+LOGGED_BY_SPARK = "logged by Spark"
+NEWEST = "the newest at the start"
+"""Where the sources of a generation begin: what *start* says."""
+
 KEPT_AT_LEAST = 3
 """*decided* and *done* of so many newest epochs are always kept."""
 RUNS_KEPT = 10
@@ -38,7 +45,7 @@ class Query:
     """What the protocol knows of a query.
 
     `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
-    evidence over a restart (a console).
+    evidence over a restart (a console). `levels`: of the sinks that are not exactly-once.
     """
 
     job: str
@@ -50,10 +57,21 @@ class Query:
     forgetful: frozenset[str] = frozenset()
     max_concurrent: int = 1
     local_lease: bool = True
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
 
-    def sink(self, uid: str) -> SinkIdentity:
-        """The identity that transaction names and evidence of one sink are made of."""
-        return SinkIdentity(job=self.job, job_id=self.job_id, generation=self.generation, query=self.uid, sink=uid)
+    def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
+        """The identity that transaction names and evidence of one sink are made of; of this generation or another."""
+        number = self.generation if generation is None else generation
+        return SinkIdentity(job=self.job, job_id=self.job_id, generation=number, query=self.uid, sink=uid)
+
+    def level(self, sink: str) -> Level:
+        """The delivery level of one sink."""
+        return self.levels.get(sink, Level.EXACTLY_ONCE)
+
+    @property
+    def begins_at(self) -> str:
+        """Where the sources of a new generation begin."""
+        return NEWEST if Level.AT_MOST_ONCE in self.levels.values() else LOGGED_BY_SPARK
 
     def __str__(self) -> str:
         return f"job {self.job}, query {self.uid}, generation {self.generation}"
@@ -67,6 +85,12 @@ def entry(folder: str, number: int) -> str:
 def prepared_name(epoch: int, run: int) -> str:
     """`prepared/N.R`."""
     return f"{PREPARED}/{epoch}.{run}"
+
+
+def of_sink(committables: Iterable[Committable], sink: str) -> tuple[Committable, ...]:
+    """The committables of one sink, in the order of their tasks."""
+    mine = [committable for committable in committables if committable.attempt.sink.sink == sink]
+    return tuple(sorted(mine, key=lambda committable: committable.attempt.task))
 
 
 def numbers(folder: str) -> Steps[list[int]]:

@@ -184,7 +184,7 @@ def _begin_generation(query: Query) -> Steps[None]:
         first_epoch=0,
         sources=query.sources,
         sinks=query.sinks,
-        positions=dict.fromkeys(query.sources, "logged by Spark"),
+        positions=dict.fromkeys(query.sources, query.begins_at),
     )
     yield from put_if_absent(START, encode(mine), "start")
     start = yield from read_start()

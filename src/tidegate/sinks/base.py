@@ -18,6 +18,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level, read_level
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -84,6 +85,8 @@ class TwoPhaseSink(ABC):
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     prepared_rows_have_their_place: ClassVar[bool] = False
     """True where prepared rows already stand in the target's order (Kafka): then max_concurrent is 1."""
+    levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_MOST_ONCE})
+    """The delivery levels it can give. AT_LEAST_ONCE needs `commit_straight`."""
     remembers: ClassVar[bool] = True
     """False where the target keeps no evidence over a restart (a console): `position` is then always None, and
     that says nothing about what was committed."""
@@ -93,20 +96,21 @@ class TwoPhaseSink(ABC):
     ) -> None:
         """`select`: the columns of this sink, as names or Column expressions; `where`: a Column that chooses rows.
 
-        `delivery` overrides the job's mode for this sink; only "exactly-once" exists so far.
+        `delivery` overrides the job's `checkpointing.mode` for this sink: "exactly-once" or "at-least-once".
         """
-        if delivery not in (None, "exactly-once"):
+        try:
+            self.delivery = None if delivery is None else read_level(delivery)
+        except ValueError:
             raise TidegateError(
                 Code.OPTION_UNKNOWN,
-                expected='delivery="exactly-once", or none',
+                expected=f"delivery one of {', '.join(repr(level.value) for level in Level)}, or none",
                 found=f"delivery={delivery!r}",
                 where=f"sink {uid!r}",
-                next_step="leave `delivery` out",
-            )
+                next_step="choose one of these",
+            ) from None
         self.uid = uid
         self.select = select
         self.where = where
-        self.delivery = delivery
 
     def __getstate__(self) -> dict[str, object]:
         """What goes to the tasks: the settings without Spark's expressions."""
@@ -147,6 +151,15 @@ class TwoPhaseSink(ABC):
         loss, also when another process committed it and died. A second timeline (`Evidence.OTHER`) and an epoch
         below one that is already committed answer UNKNOWN, and nothing becomes visible.
         """
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        """Make prepared rows visible inside their epoch, for at-least-once: no evidence is kept or asked for.
+
+        What an older run showed for the same epoch does not matter. RETRY and UNKNOWN are tried again, with the
+        committables that were not taken; LOST fails the epoch. Returns only when what it reports survives a power
+        loss. Called only where `levels` has AT_LEAST_ONCE.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is never at-least-once")
 
     @abstractmethod
     def evidence(self, committable: Committable) -> Evidence:

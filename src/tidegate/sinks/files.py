@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -49,6 +50,7 @@ class FileSink(TwoPhaseSink):
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
 
     def __init__(
         self,
@@ -103,6 +105,14 @@ class FileSink(TwoPhaseSink):
             self._sync_what_is_visible(committables[0])
         except OSError as error:
             # Full, gone, read-only, no rights: somebody can mend all of them.
+            return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
+        return answers
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        try:
+            answers = [self._rename(each, self._flaw(each)) for each in committables]
+            self._sync_what_is_visible(committables[0])
+        except OSError as error:
             return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
         return answers
 

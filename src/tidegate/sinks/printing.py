@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 
@@ -20,6 +21,8 @@ class PrintSink(WriteAheadSink):
     At most `limit` rows an epoch; the title says how many there are. A terminal cannot prove what it has shown: an
     epoch that was being printed when the process died is shown again after the restart.
     """
+
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
 
     def __init__(
         self,

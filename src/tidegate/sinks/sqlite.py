@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -47,6 +48,7 @@ class SQLiteSink(TwoPhaseSink):
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
 
     def __init__(
         self,
@@ -109,6 +111,19 @@ class SQLiteSink(TwoPhaseSink):
             # Locked, full, gone, no rights, a constraint of the user's table: somebody can mend all of them.
             return _same_for(committables, Outcome.RETRY, f"{self.path}: {error}")
 
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
+        try:
+            with self._target() as target:
+                lost = self._lost(in_task_order)
+                if lost:
+                    return lost
+                with self._attached(target, in_task_order) as schemas, _transaction(target):
+                    self._insert(target, schemas)
+        except (sqlite3.Error, OSError) as error:
+            return _same_for(committables, Outcome.RETRY, f"{self.path}: {error}")
+        return _same_for(committables, Outcome.COMMITTED, "")
+
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
         try:
@@ -152,10 +167,13 @@ class SQLiteSink(TwoPhaseSink):
         with self._attached(target, in_task_order) as schemas, _transaction(target):
             standing = self._standing(target, in_task_order)
             if standing is Standing.OPEN:
-                for schema in schemas:
-                    target.execute(self._insert_from(schema, names_in(target, schema)))
+                self._insert(target, schemas)
                 record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
             return standing
+
+    def _insert(self, target: sqlite3.Connection, schemas: Sequence[str]) -> None:
+        for schema in schemas:
+            target.execute(self._insert_from(schema, names_in(target, schema)))
 
     def _insert_from(self, schema: str, names: Sequence[str]) -> str:
         statement = (

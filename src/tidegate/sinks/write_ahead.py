@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate.core.errors import TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -53,6 +54,7 @@ class WriteAheadSink(TwoPhaseSink):
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
+    levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE})
     remembers: ClassVar[bool] = False
 
     _read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]] | None = None
@@ -86,6 +88,10 @@ class WriteAheadSink(TwoPhaseSink):
         missing = [each for each, evidence in zip(committables, found, strict=True) if evidence is Evidence.ABSENT]
         answer = self._hand_over(missing) if missing else None
         return [_PUBLISHED if evidence is Evidence.PRESENT else answer or _PUBLISHED for evidence in found]
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        answer = self._hand_over(committables)
+        return [answer for _ in committables]
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_read_journal": None}

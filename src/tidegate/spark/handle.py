@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
+from tidegate.core.happenings import RowsGivenUp
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
 _LOG = logging.getLogger("tidegate")
@@ -21,13 +22,17 @@ _STOP_TIMEOUT_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs."""
+    """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs.
+
+    `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show.
+    """
 
     uid: str
     epoch: int
     finished: int
     epochs: int
     rows: int
+    given_up: int
     aborted: int
     redone: int
     epoch_ms: float | None
@@ -167,6 +172,7 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
         finished=figures.finished,
         epochs=figures.epochs,
         rows=figures.rows,
+        given_up=figures.given_up,
         aborted=figures.aborted,
         redone=figures.redone,
         epoch_ms=epoch_ms,
@@ -175,7 +181,7 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
 
 
 def _log(happening: Happening) -> None:
-    _LOG.info("%s", happening)
+    _LOG.log(logging.WARNING if isinstance(happening, RowsGivenUp) else logging.INFO, "%s", happening)
 
 
 def _nothing() -> None:

@@ -18,9 +18,12 @@ from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import Query
+from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.spark.generations import generation_of
 from tidegate.spark.handle import JobHandle
+from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
@@ -70,9 +73,10 @@ class Job:
         """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by."""
         where = f"job {self.name}, source {uid}"
         _checked_uid(uid, where, self._uids)
-        rows = source if isinstance(source, DataFrame) else source.load(self.spark, where)
+        level = self.settings.checkpointing_mode
+        rows = source if isinstance(source, DataFrame) else source.load(self.spark, where, level)
         if isinstance(source, DataFrame):
-            vouch_for(source, where)
+            vouch_for(source, where, level)
         self._sources().add(uid, rows, where)
         self._uids.add(uid)
         return rows
@@ -85,7 +89,7 @@ class Job:
         sinks: Sequence[TwoPhaseSink],
         mode: Literal["append", "update", "complete"] = "append",
     ) -> None:
-        """Write `rows` into all `sinks` as one: every epoch is committed to each of them exactly once."""
+        """Write `rows` into all `sinks` as one: by default every epoch is committed to each of them exactly once."""
         where = f"job {self.name}, query {uid}"
         taken = {*self._uids}
         for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
@@ -95,6 +99,7 @@ class Job:
         if not sinks:
             raise _program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
         sources = self._sources().uids_of(rows, where)
+        check_levels(sinks, self.settings.checkpointing_mode, where)
         self._queries.append(Declared(uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks)))
         self._uids = taken
 
@@ -117,6 +122,8 @@ class Job:
         """
         if until not in (None, "caught-up"):
             raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
+        if until == "caught-up" and self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+            raise nothing_to_catch_up_with(f"job {self.name}")
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
         folder = Path(self.settings.checkpointing_dir).absolute() / self.name
@@ -163,21 +170,25 @@ class Job:
         return record
 
     def _plan(self, declared: Declared, record: JobRecord, folder: Path) -> QueryPlan:
+        place = folder / "queries" / declared.uid
+        mode = self.settings.checkpointing_mode
+        levels = levels_of(declared.sinks, mode)
         query = Query(
             job=self.name,
             job_id=record.job_id,
-            generation=record.generation,
+            generation=generation_of(place, mode, record.generation, f"job {self.name}, query {declared.uid}"),
             uid=declared.uid,
             sources=declared.sources,
             sinks=tuple(sink.uid for sink in declared.sinks),
-            forgetful=frozenset(sink.uid for sink in declared.sinks if not sink.remembers),
+            forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
+            levels=levels,
         )
         return QueryPlan(
             query=query,
             rows=declared.rows,
             mode=declared.mode,
             sinks={sink.uid: sink for sink in declared.sinks},
-            folder=folder / "queries" / declared.uid / f"g{record.generation}",
+            folder=place / f"g{query.generation}",
         )
 
     def _check(self, handle: JobHandle) -> list[tuple[TwoPhaseSink, SinkPlan]]:

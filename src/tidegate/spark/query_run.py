@@ -32,6 +32,7 @@ from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPAR
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_id import mend_query_id
@@ -67,6 +68,7 @@ class Figures:
     finished: int = -1
     epochs: int = 0
     rows: int = 0
+    given_up: int = 0
     aborted: int = 0
     redone: int = 0
     epoch_ms: list[float] = field(default_factory=list[float])
@@ -119,6 +121,7 @@ class QueryRun:
         for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
+        remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
         self._finished = self.figures.finished = self.runner.run(read_finished())
 
@@ -343,7 +346,7 @@ class QueryRun:
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
                 found=effect.detail or "it is not ready",
                 where=str(self.plan.query),
-                next_step="mend the sink and start again: the epoch is decided and will be committed then",
+                next_step="mend the sink and start again: the epoch comes again, or is committed if it is decided",
             )
 
     def _pause_left(self, end: float) -> float:
@@ -360,6 +363,10 @@ class QueryRun:
                     self._prepared = epoch
                 case hp.EpochDone(epoch, rows):
                     self._note_done(epoch, rows)
+                case hp.RowsShown(_, _, rows):
+                    self.figures.rows += rows
+                case hp.RowsGivenUp(_, _, rows):
+                    self.figures.given_up += rows
                 case hp.TransactionsAborted(count):
                     self.figures.aborted += count
                 case hp.TransactionRedone():

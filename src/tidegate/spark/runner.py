@@ -72,6 +72,7 @@ class Runner:
             fx.Hesitate: lambda e: port.hesitate(e),
             fx.Tell: lambda e: port.tell(e.happening),
             fx.CommitSink: lambda e: sinks[e.sink].commit(e.committables),
+            fx.CommitStraight: lambda e: sinks[e.sink].commit_straight(e.committables),
             fx.LookForEvidence: lambda e: sinks[e.sink].evidence(e.committable),
             fx.FenceTransaction: lambda e: sinks[e.sink].fence(e.committable),
             fx.RedoTransaction: self._redo,
@@ -131,7 +132,7 @@ def epoch_of(effect: fx.Effect, known: int | None) -> int | None:
             return effect.epoch
         case fx.AwaitCommits():
             return effect.epoch + 1
-        case fx.CommitSink():
+        case fx.CommitSink() | fx.CommitStraight():
             return effect.committables[0].attempt.epoch
         case fx.PutIfAbsent():
             number = effect.name.rpartition("/")[2].partition(".")[0]

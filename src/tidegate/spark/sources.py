@@ -7,21 +7,25 @@ from typing import Any, Protocol, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 
-REPLAYABLE_FORMATS = frozenset(
-    {"rate", "rate-micro-batch", "parquet", "json", "csv", "text", "orc", "delta", "iceberg", "kafka"}
-)
+FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
+REPLAYABLE_FORMATS = FILE_FORMATS | {"rate", "rate-micro-batch", "delta", "iceberg", "kafka"}
 """Formats that give the same rows again for the same offsets."""
+
+NEWEST_FORMATS: Mapping[str, Mapping[str, str]] = {"rate": {}, "socket": {}, "kafka": {"startingOffsets": "latest"}}
+"""Formats that can begin at their newest input, and the options that make them."""
 
 
 class Source(Protocol):
     """Something that `Job.source` can read."""
 
-    def load(self, session: SparkSession, where: str) -> DataFrame:
-        """The streaming DataFrame; `where` names the source in errors."""
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        """The streaming DataFrame for a job of this level; `where` names the source in errors."""
         ...
 
 
@@ -41,18 +45,23 @@ class SparkSource:
         self.replayable = replayable
         self.options: Mapping[str, str | int | bool] = options
 
-    def load(self, session: SparkSession, where: str) -> DataFrame:
-        known = self.format.lower() in REPLAYABLE_FORMATS
-        if not (known if self.replayable is None else self.replayable):
-            raise TidegateError(
-                Code.SOURCE_NOT_REPLAYABLE,
-                expected=f"one of {', '.join(sorted(REPLAYABLE_FORMATS))}, or replayable=True",
-                found=f"format {self.format}",
-                where=where,
-                next_step="read it through a log that keeps rows, or pass replayable=True if it gives the same rows"
-                " again for the same offsets",
-            )
-        reader = session.readStream.format(self.format).options(**self.options)
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        self._check(where, level)
+        return self._read(session, where, self._begins_at_newest() if level is Level.AT_MOST_ONCE else {})
+
+    def _check(self, where: str, level: Level) -> None:
+        name = self.format.lower()
+        if level is Level.AT_MOST_ONCE:
+            if name not in NEWEST_FORMATS:
+                raise not_newest(self.format, where)
+        elif not (name in REPLAYABLE_FORMATS if self.replayable is None else self.replayable):
+            raise not_replayable(f"format {self.format}", where, level)
+
+    def _begins_at_newest(self) -> Mapping[str, str]:
+        return NEWEST_FORMATS[self.format.lower()]
+
+    def _read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
+        reader = session.readStream.format(self.format).options(**{**self.options, **options})
         try:
             return (reader if self.schema is None else reader.schema(self.schema)).load()
         except PySparkException as error:
@@ -66,13 +75,32 @@ class SparkSource:
 
 
 class FileSource(SparkSource):
-    """Files that appear in a folder; any of Spark's file formats. `schema` is needed, except for text."""
+    """Files that appear in a folder; any of Spark's file formats. `schema` is needed, except for text.
+
+    An at-most-once job reads only the files that were not there when it was declared.
+    """
 
     def __init__(
         self, path: str, *, format: str, schema: str | StructType | None = None, **options: str | int | bool
     ) -> None:
         super().__init__(format, schema=schema)
         self.options = {"path": str(path), **options}
+
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        if level is not Level.AT_MOST_ONCE:
+            return super().load(session, where, level)
+        if self.format.lower() not in FILE_FORMATS:
+            raise not_newest(self.format, where)
+        rows = self._read(session, where, {})
+        old = self._files(session)
+        # Spark would begin with everything that is there. A filter on the file's name leaves whole files out.
+        return rows.where(~F.col("_metadata.file_path").isin(old)) if old else rows
+
+    def _files(self, session: SparkSession) -> list[str]:
+        """The files that are there now, named as Spark's metadata column names them: `file:/a` for `file:///a`."""
+        reader = session.read.format(self.format).options(**self.options)
+        found = (reader if self.schema is None else reader.schema(self.schema)).load().inputFiles()
+        return [*found, *(name.replace(":///", ":/", 1) for name in found if ":///" in name)]
 
 
 class RateSource(SparkSource):
@@ -81,6 +109,14 @@ class RateSource(SparkSource):
     def __init__(self, *, rows_per_second: int = 1, **options: str | int | bool) -> None:
         super().__init__("rate")
         self.options = {"rowsPerSecond": rows_per_second, **options}
+
+
+class SocketSource(SparkSource):
+    """Lines (value) from a TCP server. Nothing keeps them, so they cannot be read again: for at-most-once jobs only."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__("socket")
+        self.options = {"host": host, "port": port}
 
 
 class SourceRegistry:
@@ -125,18 +161,40 @@ class SourceRegistry:
         return jvm.java.lang.System.identityHashCode(stream)
 
 
-def vouch_for(rows: DataFrame, where: str) -> None:
-    """Refuse a stream of the user's own whose format is not known to give the same rows again."""
+def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
+    """Refuse a stream of the user's own whose format is not known to give what the level needs."""
     names = [str(leaf.sourceName()).lower() for leaf in _stream_leaves(rows)]
-    known = [name in REPLAYABLE_FORMATS or name.startswith("filesource[") for name in names]
-    if not all(known):
-        raise TidegateError(
-            Code.SOURCE_NOT_REPLAYABLE,
-            expected=f"a stream of one of {', '.join(sorted(REPLAYABLE_FORMATS))}",
-            found=", ".join(names),
-            where=where,
-            next_step="read it with SparkSource(format, replayable=True) if it gives the same rows again",
-        )
+    if level is Level.AT_MOST_ONCE:
+        for name in (name for name in names if name not in _NEWEST_AS_THEY_ARE):
+            raise not_newest(name, where)
+    elif not all(name in REPLAYABLE_FORMATS or name.startswith("filesource[") for name in names):
+        raise not_replayable(", ".join(names), where, level)
+
+
+_NEWEST_AS_THEY_ARE = frozenset(name for name, options in NEWEST_FORMATS.items() if not options)
+
+
+def not_replayable(found: str, where: str, level: Level) -> TidegateError:
+    """A source whose rows cannot be read again, in a job that has to."""
+    return TidegateError(
+        Code.SOURCE_NOT_REPLAYABLE,
+        expected=f"one of {', '.join(sorted(REPLAYABLE_FORMATS))}, or SparkSource(format, replayable=True)",
+        found=f"{found}, in a job that is {level.value}",
+        where=where,
+        next_step="read it through a log that keeps rows; pass replayable=True if it gives the same rows again for the"
+        " same offsets; or set checkpointing.mode to at-most-once",
+    )
+
+
+def not_newest(found: str, where: str) -> TidegateError:
+    """A source that cannot begin at its newest input, in an at-most-once job."""
+    return TidegateError(
+        Code.SOURCE_NOT_NEWEST,
+        expected=f"one of {', '.join(sorted(NEWEST_FORMATS))}, or FileSource(...)",
+        found=found,
+        where=where,
+        next_step="use one of these, or another checkpointing.mode",
+    )
 
 
 def _streams(rows: DataFrame) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence, Position, SinkIdentity
 from tidegate.sinks.standing import Entry, Standing, standing_of_one
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
@@ -25,6 +26,7 @@ class MemorySink(WriteAheadSink):
     Rows and evidence live as long as this object, in the driver's process; a restart elsewhere begins empty.
     """
 
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
     remembers: ClassVar[bool] = False
 
     def __init__(

@@ -1,0 +1,68 @@
+"""Which generation of a query a start belongs to, and what becomes of the ones before it.
+
+At-most-once opens a new generation at every start: empty state, the newest input, and nothing of an older one runs
+again. The other levels go on in the generation they have. The two do not mix in one checkpoint: what an
+at-most-once run has shown stands in no ledger that another level could go on from.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.checkpoints.durable import sync_folder
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import NEWEST, START, Query
+from tidegate.core.levels import Level
+from tidegate.core.records import Start, decode
+from tidegate.sinks.base import TwoPhaseSink
+
+_NAME = re.compile(r"g([1-9][0-9]*)")
+
+
+def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
+    """The generation of a start at this level; `folder` is the query's, `current` the job's generation.
+
+    Raises LEVEL_CHANGED when the checkpoint was written at-most-once and the job is not, or the other way round.
+    """
+    found = _generations(folder)
+    once = level is Level.AT_MOST_ONCE
+    for number in found:
+        start = _start_of(folder / f"g{number}")
+        if start is not None and start.sources and once != (NEWEST in start.positions.values()):
+            raise TidegateError(
+                Code.LEVEL_CHANGED,
+                expected=f"a checkpoint that was written {level.value}",
+                found="one that was not" if once else "one of an at-most-once job",
+                where=f"{where}, {folder / f'g{number}'}",
+                next_step="set checkpointing.mode back, or start under another job name or checkpointing.dir",
+            )
+    return max(found, default=0) + 1 if once else current
+
+
+def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
+    """What older generations staged, and their folders, once the new one has its *start*. Can be cut off anywhere."""
+    for number in _generations(folder):
+        if number < query.generation:
+            for uid, sink in sinks.items():
+                sink.discard(query.sink(uid, number), 0)
+            trash = folder / f".trash-g{number}"
+            (folder / f"g{number}").rename(trash)
+            sync_folder(folder)
+            shutil.rmtree(trash)
+    for trash in folder.glob(".trash-g*"):
+        shutil.rmtree(trash)
+
+
+def _generations(folder: Path) -> list[int]:
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+
+
+def _start_of(generation: Path) -> Start | None:
+    storage = LocalStorage(generation)
+    data = storage.read(START)
+    return None if data is None else decode(Start, data, str(storage.path(START)))

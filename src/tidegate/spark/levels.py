@@ -1,0 +1,64 @@
+"""The delivery level of every sink of a query: the job's, unless the sink has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.levels import Level
+from tidegate.sinks.base import TwoPhaseSink
+
+
+def level_of(sink: TwoPhaseSink, mode: Level) -> Level:
+    """A sink's level in a job of this mode."""
+    return sink.delivery or mode
+
+
+def levels_of(sinks: Sequence[TwoPhaseSink], mode: Level) -> Mapping[str, Level]:
+    """The levels of those sinks that are not exactly-once, by uid."""
+    levels = {sink.uid: level_of(sink, mode) for sink in sinks}
+    return {uid: level for uid, level in levels.items() if level is not Level.EXACTLY_ONCE}
+
+
+def leaves_evidence(sink: TwoPhaseSink, mode: Level) -> bool:
+    """Whether the target can be compared with the ledger at a start."""
+    return sink.remembers and level_of(sink, mode) is not Level.AT_LEAST_ONCE
+
+
+def check_levels(sinks: Sequence[TwoPhaseSink], mode: Level, where: str) -> None:
+    """Raise for every sink whose level it does not have, or which does not go with the job's.
+
+    Exactly-once and at-least-once sinks may share a query: both replay an undecided epoch, the one without a trace,
+    the other visibly. At-most-once never replays and has nothing to go on from: it is for a whole job or not at all.
+    """
+    violations: list[TidegateError] = []
+    for sink in sinks:
+        level = level_of(sink, mode)
+        at = f"{where}, sink {sink.uid}"
+        if level not in sink.levels:
+            can = ", ".join(each.value for each in Level if each in sink.levels)
+            violations.append(_refused(f"one of {can}", level.value, at, "choose one of these for `delivery`"))
+        elif level is not mode and Level.AT_MOST_ONCE in (level, mode):
+            violations.append(
+                _refused(
+                    f"delivery {mode.value}, like the job, or none",
+                    f"{level.value}: at-most-once begins anew at every start, all other levels go on",
+                    at,
+                    "put the query into a job of its own with checkpointing_mode='at-most-once'",
+                )
+            )
+    raise_all(violations, where)
+
+
+def nothing_to_catch_up_with(where: str) -> TidegateError:
+    """An at-most-once job begins at the newest input, so until="caught-up" would end at once."""
+    return _refused(
+        'no until="caught-up": at-most-once begins at the newest input',
+        'until="caught-up"',
+        where,
+        "let it run until it is stopped, or choose another checkpointing.mode",
+    )
+
+
+def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
+    return TidegateError(Code.LEVEL_REFUSED, expected=expected, found=found, where=where, next_step=next_step)

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 
+from tests.house import decisions
 from tests.house.repository import project_files, relative
 
 
@@ -26,7 +27,13 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
-GENERATORS: dict[str, Callable[[], str]] = {"errors": errors, "states": states}
+GENERATORS: dict[str, Callable[[], str]] = {
+    "errors": errors,
+    "states": states,
+    "recovery-log": decisions.log_table,
+    "recovery-sinks": decisions.sink_table,
+    "answers": decisions.answer_table,
+}
 
 OPENING = re.compile(r"^<!-- generated: (\S+) -->$", re.MULTILINE)
 PART = re.compile(r"^<!-- generated: (\S+) -->\n(?:(?!<!-- generated: ).*\n)*?<!-- /generated -->$", re.MULTILINE)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.files import FileSink
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.sqlite import SQLiteSink
+    from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
     from tidegate.spark.sources import FileSource, RateSource, SocketSource, SparkSource
@@ -19,6 +20,7 @@ __version__ = version("tidegate")
 __all__ = [
     "FileSink",
     "FileSource",
+    "FunctionSink",
     "Job",
     "JobHandle",
     "JobStatus",
@@ -34,6 +36,7 @@ __all__ = [
 _HOMES = {
     "FileSink": "tidegate.sinks.files",
     "FileSource": "tidegate.spark.sources",
+    "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.handle",

@@ -27,16 +27,24 @@ from tidegate.core.records import (
     committable_digest,
 )
 from tidegate.sinks.base import SinkPlan, Transaction
-from tidegate.sinks.file_formats import FORMATS, RowWriter
 from tidegate.sinks.file_stage import FileTransaction, _Measured
 from tidegate.sinks.files import FileSink
+from tidegate.sinks.rows import RowWriter
 from tidegate.sinks.sqlite import SQLiteSink
-from tidegate.sinks.sqlite_ledger import LEDGER
-from tidegate.testing.contract import Row, SinkContract
+from tidegate.sinks.sqlite_ledger import LEDGER, record
+from tidegate.sinks.standing import Entry
+from tidegate.testing.contract import IDENTITY, Row, SinkContract
+
+TWO_FINISHERS_AT = 0
+"""The epoch of the suite's test with two finishers; the kills, which have one at a time, come after it."""
+
+FEW_KILLS = 3
+"""Places at which a commit is killed where that is not what its flaw is about."""
 
 
 class FlawedTable(SQLiteSink):
     names: ClassVar[str]
+    kills: ClassVar[int] = FEW_KILLS
 
     def execute(self, statement: str, *values: object) -> list[tuple[object, ...]]:
         with self._target() as target:
@@ -45,10 +53,11 @@ class FlawedTable(SQLiteSink):
 
 class FlawedFiles(FileSink):
     names: ClassVar[str]
+    kills: ClassVar[int] = FEW_KILLS
     transaction: ClassVar[type[FileTransaction]] = FileTransaction
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return self.transaction(self._stage, attempt, FORMATS[self.format])
+        return self.transaction(self._stage, attempt, self.shape)
 
 
 # --- in the tasks ------------------------------------------------------------------------------------------
@@ -68,9 +77,16 @@ class ShowsAPreview(FlawedFiles):
     transaction = _Preview
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        self._remove_previews()
+        return super().commit(committables)
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        self._remove_previews()
+        return super().commit_straight(committables)
+
+    def _remove_previews(self) -> None:
         for preview in self.path.glob("preview-*"):
             preview.unlink(missing_ok=True)
-        return super().commit(committables)
 
 
 class _HeldByTheProcess(FileTransaction):
@@ -90,20 +106,40 @@ class DiesWithItsProcess(FlawedFiles):
 
 
 class _Continued(FileTransaction):
-    def _create(self, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
-        staged = self._stage.file(self._attempt)
-        left = staged.read_bytes() if staged.exists() else b""
-        file, writer = super()._create(schema)
+    """Goes on in a staged file that it finds, if it is `of_this_process` or not."""
+
+    of_this_process: ClassVar[bool]
+    created: ClassVar[set[Path]] = set()
+
+    def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
+        staged = self._stage.file(self._attempt, number)
+        goes_on = staged.exists() and (staged in self.created) is self.of_this_process
+        left = staged.read_bytes() if goes_on else b""
+        file, writer = super()._create(number, schema)
         file.write(left)
+        self.created.add(staged)
         return file, writer
+
+
+class _ContinuedByOthers(_Continued):
+    of_this_process = False
 
 
 class GoesOnWhereTheFirstAttemptStopped(FlawedFiles):
     names = "test_a_retried_task_does_not_see_its_predecessor"
-    transaction = _Continued
+    transaction = _ContinuedByOthers
 
     def begin(self, attempt: Attempt) -> Transaction:
         return super().begin(msgspec.structs.replace(attempt, task_attempt=0))
+
+
+class _ContinuedByItself(_Continued):
+    of_this_process = True
+
+
+class GoesOnWhereItBegan(FlawedFiles):
+    names = "test_an_attempt_that_is_begun_again_begins_empty"
+    transaction = _ContinuedByItself
 
 
 class _SavedAnyway(FileTransaction):
@@ -165,7 +201,7 @@ class LooksBeforeItLocks(FlawedTable):
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         looked = committables and self.evidence(committables[0]) is Evidence.ABSENT
-        if multiprocessing.parent_process() is not None:
+        if multiprocessing.parent_process() is not None and committables[0].attempt.epoch == TWO_FINISHERS_AT:
             self._wait_until_both_have_looked()
         with self.path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -189,7 +225,8 @@ class BelievesAnyRowOfTheEpoch(FlawedTable):
 
     def evidence(self, committable: Committable) -> Evidence:
         found = super().evidence(committable)
-        return Evidence.PRESENT if found is Evidence.OTHER else found
+        ours = committable.attempt.sink.job_id == IDENTITY.job_id
+        return Evidence.PRESENT if found is Evidence.OTHER and ours else found
 
 
 class TakesPreparedForCommitted(FlawedTable):
@@ -197,8 +234,8 @@ class TakesPreparedForCommitted(FlawedTable):
 
     def evidence(self, committable: Committable) -> Evidence:
         found = super().evidence(committable)
-        first = committable.attempt.sink.generation == 1
-        return Evidence.PRESENT if found is Evidence.ABSENT and first else found
+        prepared = self._stage.file(committable.attempt).exists() and committable.attempt.sink.generation == 1
+        return Evidence.PRESENT if found is Evidence.ABSENT and prepared else found
 
 
 class CountsOlderGenerations(FlawedTable):
@@ -209,6 +246,56 @@ class CountsOlderGenerations(FlawedTable):
         older = self.execute(f"SELECT 1 FROM {LEDGER} WHERE epoch = ? AND generation < 2", epoch)
         newer = committable.attempt.sink.generation > 1
         return Evidence.PRESENT if older and newer else super().evidence(committable)
+
+
+class WritesTheEvidenceAfterTheRows(FlawedTable):
+    names = "test_a_commit_that_is_killed_anywhere_is_finished_by_the_next"
+    kills = SinkContract.kills_at_most
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        with self.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not committables or self.evidence(committables[0]) is not Evidence.ABSENT:
+                return super().commit(committables)
+            answers = super().commit_straight(committables)
+            if all(answer.outcome is Outcome.COMMITTED for answer in answers):
+                with self._target() as target:
+                    record(target, committables[0].attempt.sink, Entry.of(committables))
+            return answers
+
+
+class TakesWhatIsGoneForCommitted(FlawedTable):
+    names = "test_what_is_lost_is_never_taken_for_committed"
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        answers = super().commit(committables)
+        return [Answer(outcome=Outcome.ALREADY) if each.outcome is Outcome.LOST else each for each in answers]
+
+
+class CommitsWhatComesTooLate(FlawedTable):
+    names = "test_an_epoch_below_a_committed_one_comes_too_late"
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        if committables and self.evidence(committables[0]) is Evidence.UNKNOWN:
+            self.execute(f"DELETE FROM {LEDGER} WHERE epoch > ?", committables[0].attempt.epoch)
+        return super().commit(committables)
+
+
+class ForgetsOtherJobIds(FlawedTable):
+    names = "test_a_checkpoint_that_was_begun_anew_is_kept_out"
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        if committables:
+            sink = committables[0].attempt.sink
+            self.execute(f"DELETE FROM {LEDGER} WHERE job = ? AND job_id <> ?", sink.job, sink.job_id)
+        return super().commit(committables)
+
+
+class LooksForEvidenceWhereThereIsNone(FlawedTable):
+    names = "test_at_least_once_shows_an_epoch_that_runs_again"
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return super().commit(committables)
 
 
 # --- around it ---------------------------------------------------------------------------------------------
@@ -235,13 +322,32 @@ class DiscardsEverything(FlawedTable):
         return super().discard(identity, 0)
 
 
+class DiscardsByPrefix(FlawedTable):
+    names = "test_others_of_a_like_name_are_left_alone"
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        shorter = msgspec.structs.replace(
+            identity, query=identity.query.removesuffix("-2"), sink=identity.sink.removesuffix("-2")
+        )
+        return super().discard(identity, from_epoch) + super().discard(shorter, from_epoch)
+
+
+class AbortsByDeleting(FlawedTable):
+    names = "test_aborting_what_is_open_deletes_no_journal"
+
+    def abort(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            self._stage.file(attempt).unlink(missing_ok=True)
+
+
 class SortsEpochsAsText(FlawedTable):
     names = "test_the_position_is_the_newest_evidence"
 
     def position(self, identity: SinkIdentity) -> Position | None:
         newest = super().position(identity)
-        epochs = [str(epoch) for (epoch,) in self.execute(f"SELECT epoch FROM {LEDGER}")]
-        return newest and msgspec.structs.replace(newest, epoch=int(max(epochs)))
+        ours = (identity.job, identity.query, identity.sink)
+        found = self.execute(f"SELECT epoch FROM {LEDGER} WHERE job = ? AND query = ? AND sink = ?", *ours)
+        return newest and msgspec.structs.replace(newest, epoch=int(max(str(epoch) for (epoch,) in found)))
 
 
 class EmptiesTheTableWhenItsNameIsFree(FlawedTable):
@@ -266,6 +372,8 @@ def contract_of(sink: type[FlawedTable] | type[FlawedFiles]) -> type[SinkContrac
 
 def _of_table(sink: type[FlawedTable]) -> type[SinkContract]:
     class OfTable(SinkContract):
+        kills_at_most = sink.kills
+
         def make_sink(self) -> FlawedTable:
             return sink("numbers", self.folder / "target.db", table="numbers")
 
@@ -277,6 +385,8 @@ def _of_table(sink: type[FlawedTable]) -> type[SinkContract]:
 
 def _of_files(sink: type[FlawedFiles]) -> type[SinkContract]:
     class OfFiles(SinkContract):
+        kills_at_most = sink.kills
+
         def make_sink(self) -> FlawedFiles:
             return sink("numbers", self.folder / "target", format="json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 from contextlib import closing
@@ -58,6 +59,43 @@ class TestJSONFiles(SinkContract):
         return rows_of_json(self.folder / "target")
 
 
+class TestCSVFiles(SinkContract):
+    def make_sink(self) -> TwoPhaseSink:
+        return FileSink("numbers", self.folder / "target", format="csv", header=True)
+
+    def read_target(self) -> list[Row]:
+        files = (self.folder / "target").glob("*.csv")
+        rows = [row for file in files for row in csv.DictReader(file.read_text().splitlines())]
+        return [{"id": int(row["id"]), "word": row["word"]} for row in rows]
+
+
+class TestPartitionedTextFiles(SinkContract):
+    """The text files have the words; the folders have the ids, one each."""
+
+    def make_sink(self) -> TwoPhaseSink:
+        return FileSink("numbers", self.folder / "target", format="text", partition_by="id")
+
+    def read_target(self) -> list[Row]:
+        files = (self.folder / "target").glob("id=*/*.txt")
+        return [
+            {"id": int(file.parent.name.removeprefix("id=")), "word": word}
+            for file in files
+            for word in file.read_text().splitlines()
+        ]
+
+
+class TestSmallParquetFiles(SinkContract):
+    """A new file for every row."""
+
+    def make_sink(self) -> TwoPhaseSink:
+        return FileSink("numbers", self.folder / "target", max_file_rows=1)
+
+    def read_target(self) -> list[Row]:
+        files = [pq.ParquetFile(file).read().to_pylist() for file in (self.folder / "target").glob("*.parquet")]
+        assert all(len(rows) == 1 for rows in files)
+        return [row for rows in files for row in rows]
+
+
 class TestMemory(SinkContract):
     lives_in_one_process = True
 
@@ -70,3 +108,21 @@ class TestMemory(SinkContract):
 
     def read_target(self) -> list[Row]:
         return self.sink.rows
+
+
+SHIPPED: list[type[SinkContract]] = [
+    TestSQLiteAppend,
+    TestSQLiteUpsert,
+    TestParquetFiles,
+    TestJSONFiles,
+    TestCSVFiles,
+    TestPartitionedTextFiles,
+    TestSmallParquetFiles,
+    TestMemory,
+]
+"""Every sink that needs no Spark session; `tests.contract.table` shows them."""
+
+
+def test_every_sink_is_listed() -> None:
+    here = {each for each in globals().values() if isinstance(each, type) and issubclass(each, SinkContract)}
+    assert here - {SinkContract} == set(SHIPPED)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.sinks.file_formats import FORMATS
+from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
+from tidegate.sinks.rows import RowRefused
 
 MOMENT = datetime(2026, 1, 31, 23, 59, 59, 1, tzinfo=timezone.utc)
 LOCAL = MOMENT.replace(tzinfo=None)
@@ -74,6 +75,59 @@ def test_json_says_nan_as_a_text_beside_finite_numbers() -> None:
 def test_json_takes_any_column_name() -> None:
     batch = pa.RecordBatch.from_pydict({'say "hi"\\': [1], "": [2]})
     assert written("json", batch).decode() == '{"say \\"hi\\"\\\\":1,"":2}\n'
+
+
+CSV = [
+    (pa.int64(), -5, "-5"),
+    (pa.bool_(), True, "true"),
+    (pa.float64(), 0.1, "0.1"),
+    (pa.float64(), math.nan, '"NaN"'),
+    (pa.float64(), math.inf, '"Infinity"'),
+    (pa.float32(), -math.inf, '"-Infinity"'),
+    (pa.string(), 'a"ä,\n', '"a""ä,\n"'),
+    (pa.string(), "", '""'),
+    (pa.decimal128(38, 18), Decimal("1.000000000000000001"), "1.000000000000000001"),
+    (pa.date32(), date(2026, 1, 31), "2026-01-31"),
+    (pa.timestamp("us"), LOCAL, '"2026-01-31T23:59:59.000001"'),
+    (pa.timestamp("us", "Asia/Tokyo"), MOMENT, '"2026-01-31T23:59:59.000001Z"'),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), CSV, ids=lambda case: str(case)[:40])
+def test_csv_says_it_as_spark_reads_it_and_null_as_nothing(kind: pa.DataType, value: object, text: str) -> None:
+    assert FORMATS["csv"].has(kind)
+    batch = pa.RecordBatch.from_arrays([pa.array([value, None], kind), pa.array([1, 2])], names=["x", "y"])
+    assert written("csv", batch).decode() == f"{text},1\n,2\n"
+
+
+def test_the_names_stand_once_at_the_start_of_a_csv_file() -> None:
+    file = io.BytesIO()
+    writer = CSV_WITH_HEADER.writer(file, pa.schema([("x", pa.int64())]))
+    for value in range(2):
+        writer.write(column(pa.int64(), value))
+    writer.close()
+    assert file.getvalue().decode() == '"x"\n0\n1\n'
+
+
+def test_an_only_csv_column_has_no_null_for_that_line_would_be_empty() -> None:
+    with pytest.raises(RowRefused, match=r"column 'x' of every row.*found a null"):
+        written("csv", column(pa.string(), "", None))
+    assert written("csv", column(pa.string(), "")) == b'""\n'
+
+
+def test_a_text_line_is_its_value() -> None:
+    assert written("text", column(pa.string(), "a,b", "", ' "ä" \\')).decode() == 'a,b\n\n "ä" \\\n'
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\r", "\n", "\ufeffa", None])
+def test_a_value_that_is_not_one_line_is_refused(value: str | None) -> None:
+    with pytest.raises(RowRefused, match="that are one line each"):
+        written("text", column(pa.string(), "before", value))
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.binary()])
+def test_csv_takes_nothing_nested_and_no_bytes(kind: pa.DataType) -> None:
+    assert not FORMATS["csv"].has(kind)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
-from tidegate.sinks import claims
+from tidegate.sinks import marks
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files import FileSink, final_name
 from tidegate.sinks.standing import Standing
@@ -204,7 +204,7 @@ def test_a_stale_finisher_renames_nothing(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_claims_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "KEPT", 3)
+    monkeypatch.setattr(marks, "KEPT", 3)
     sink = opened(tmp_path)
     epochs = [prepared(sink, attempt_of(epoch=epoch)) for epoch in range(8, 13)]
     for committable in epochs:

@@ -75,6 +75,11 @@ class Code(Enum):
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
     EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
+    FUNCTION_FAILED = (
+        "TG-FUNCTION-FAILED",
+        Remedy.RESTART,
+        "the function of a sink raised an error; the next start calls it with the same epoch first",
+    )
     QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
 
     # Somebody has to decide.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -25,6 +26,10 @@ def fields_in(struct: pa.DataType) -> list[Field]:
 
 def columns_of(batch: pa.RecordBatch) -> list[Column]:
     return cast("list[Column]", batch.columns)
+
+
+def batch_of(columns: Sequence[Column], names: Sequence[str]) -> pa.RecordBatch:
+    return cast("Any", pa.RecordBatch).from_arrays(list(columns), names=list(names))
 
 
 def timestamps_as_text(column: Column) -> Column:

@@ -3,59 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import IO, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO
 
 import pyarrow as pa
 
 from tidegate.sinks.arrow import fields_in
+from tidegate.sinks.csv_rows import CSVRows, CSVRowsWithHeader
 from tidegate.sinks.json_lines import JSONLinesWriter
 from tidegate.sinks.parquet import ParquetRows
+from tidegate.sinks.rows import RowWriter
+from tidegate.sinks.text_lines import TextLines
 
-
-class RowWriter(Protocol):
-    """Writes rows into an open file."""
-
-    def write(self, batch: pa.RecordBatch) -> None: ...
-
-    def close(self) -> None:
-        """Write what is still held back and the format's end, if it has one. Does not close the file."""
-
-    def abandon(self) -> None:
-        """Give up without an end, also after an error."""
+_Fits = Callable[[pa.DataType], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `suffix` is that of the final names; `map_keys` the key types that its maps can have."""
+    """One format.
 
+    `name` is what the user says, `suffix` that of the final names; `has` tells whether the format holds values of a
+    type, nested ones included, as Spark reads them back, and `types` says it in words.
+    """
+
+    name: str
     suffix: str
     writer: Callable[[IO[bytes], pa.Schema], RowWriter]
-    map_keys: Callable[[pa.DataType], bool]
-
-    def has(self, kind: pa.DataType) -> bool:
-        """Whether the format holds values of this type, nested ones included, as Spark reads them back."""
-        if pa.types.is_struct(kind):
-            return kind.num_fields > 0 and all(self.has(field.type) for field in fields_in(kind))
-        if pa.types.is_map(kind):
-            return self.map_keys(kind.key_type) and self.has(kind.key_type) and self.has(kind.item_type)
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            return self.has(kind.value_type)
-        return any(fits(kind) for fits in _SCALARS)
-
-
-_SCALARS: tuple[Callable[[pa.DataType], bool], ...] = (
-    lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind),
-    pa.types.is_boolean,
-    pa.types.is_floating,
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_decimal,
-    pa.types.is_date,
-    pa.types.is_timestamp,
-)
+    has: _Fits
+    types: str
+    columns_at_most: int | None = None
 
 
 def _any(kind: pa.DataType) -> bool:
@@ -63,10 +40,72 @@ def _any(kind: pa.DataType) -> bool:
 
 
 def _as_json_name(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    return _is_text(kind) or pa.types.is_integer(kind)
 
 
-FORMATS = {
-    "parquet": Format(suffix=".parquet", writer=ParquetRows, map_keys=_any),
-    "json": Format(suffix=".json", writer=JSONLinesWriter, map_keys=_as_json_name),
-}
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return any(fits(kind) for fits in _PLAIN)
+
+
+_PLAIN: tuple[_Fits, ...] = (
+    lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind),
+    pa.types.is_boolean,
+    pa.types.is_floating,
+    _is_text,
+    pa.types.is_decimal,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+
+
+def _is_nested(kind: pa.DataType, map_keys: _Fits) -> bool:
+    """Plain values, binary, and structs, maps and lists of these."""
+    has = partial(_is_nested, map_keys=map_keys)
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(has(field.type) for field in fields_in(kind))
+    if pa.types.is_map(kind):
+        return map_keys(kind.key_type) and has(kind.key_type) and has(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return has(kind.value_type)
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _is_plain(kind)
+
+
+_ALL = (
+    Format(
+        name="parquet",
+        suffix=".parquet",
+        writer=ParquetRows,
+        has=partial(_is_nested, map_keys=_any),
+        types="what Spark reads from Parquet",
+    ),
+    Format(
+        name="json",
+        suffix=".json",
+        writer=JSONLinesWriter,
+        has=partial(_is_nested, map_keys=_as_json_name),
+        types="what Spark reads from JSON; a map's keys are its names, so texts or integers",
+    ),
+    Format(
+        name="csv",
+        suffix=".csv",
+        writer=CSVRows,
+        has=_is_plain,
+        types="single values: a CSV field can hold no array, map or struct, and no bytes",
+    ),
+    Format(
+        name="text",
+        suffix=".txt",
+        writer=TextLines,
+        has=_is_text,
+        types="string: a line of text has no other",
+        columns_at_most=1,
+    ),
+)
+
+FORMATS = {format.name: format for format in _ALL}
+
+CSV_WITH_HEADER = replace(FORMATS["csv"], writer=CSVRowsWithHeader)

@@ -1,68 +1,203 @@
-"""The stage of the file sink: one file per task attempt, in its final format."""
+"""The stage of the file sink: the files of one task attempt, in their final format, under names of the stage."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from tidegate.core.records import Attempt, Committable, committable_digest
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.file_formats import Format, RowWriter
+from tidegate.sinks.file_formats import Format
+from tidegate.sinks.file_parts import Part, committable_of
+from tidegate.sinks.hive_folders import NAME_BYTES_AT_MOST, by_folder
+from tidegate.sinks.rows import RowRefused, RowWriter
 from tidegate.sinks.staging import Seal, Stage
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+OPEN_AT_MOST = 64
+"""Files that one attempt writes at a time. For one more, the file whose last row is longest ago is ended; should its
+folder get rows again, they begin another file."""
+
+FILES_AT_MOST = 10_000
+"""Files of one attempt: the ledger names each of them."""
+
+HELD_BYTES_AT_MOST = 256 * 1024 * 1024
+"""What the writers of one attempt hold back together, as Arrow counts it."""
+
+PATH_BYTES_AT_MOST = 4096
+"""What Linux takes as one path, its end included."""
+
+_STEP_ROWS = 1_000
+"""Between two looks at the size of a file that is to be ended at a size."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileShape:
+    """How rows are laid out in files: the columns that name Hive's folders, and when a file is ended.
+
+    `max_rows` is exact. `target_bytes` counts what a writer holds back as Arrow does, so files are about that large,
+    and smaller where the format compresses.
+    """
+
+    format: Format
+    partition_by: tuple[str, ...] = ()
+    max_rows: int | None = None
+    target_bytes: int | None = None
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows for each folder."""
+        return by_folder(batch, self.partition_by) if self.partition_by else iter([("", batch)])
+
 
 class FileTransaction(Transaction):
-    """Writes one attempt's staged file. Nothing is on the disk before the first row."""
+    """Writes one attempt's staged files. Nothing is on the disk before the first row."""
 
-    def __init__(self, stage: Stage, attempt: Attempt, format: Format) -> None:
+    def __init__(self, stage: Stage, attempt: Attempt, shape: FileShape) -> None:
         self._stage = stage
         self._attempt = attempt
-        self._format = format
-        self._open: tuple[_Measured, RowWriter] | None = None
+        self._shape = shape
+        self._open: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._ended: list[Part] = []
+        self._files = 0
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._open is None:
-            self._open = self._create(batch.schema)
-        self._open[1].write(batch)
+        try:
+            for folder, rows in self._shape.pieces(batch):
+                self._write(folder, rows)
+        except RowRefused as refused:
+            raise self._error(refused) from None
         self._rows += batch.num_rows
+        self._let_go()
 
     def pre_commit(self) -> Committable | None:
-        if self._open is None:
+        for folder in list(self._open):
+            self._end(folder)
+        if not self._ended:
             return None
-        file, writer = self._open
-        writer.close()
-        file.close()
-        self._stage.sync(self._attempt)
-        seal = file.seal()
-        return Committable(
-            attempt=self._attempt,
-            rows=self._rows,
-            digest=committable_digest(self._attempt, seal.checksum),
-            handle={**seal.as_handle(), "suffix": self._format.suffix},
-        )
+        self._stage.sync(self._attempt, self._files)
+        parts = sorted(self._ended, key=lambda part: part.number)
+        return committable_of(self._attempt, self._rows, parts, self._shape.format.suffix)
 
     def abort(self) -> None:
-        if self._open is None:
-            return
-        file, writer = self._open
-        file.abandon()
-        writer.abandon()
-        self._stage.file(self._attempt).unlink(missing_ok=True)
+        for file in self._open.values():
+            file.abandon()
+        for number in range(self._files):
+            self._stage.file(self._attempt, number).unlink(missing_ok=True)
 
-    def _create(self, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
-        path = self._stage.file(self._attempt)
+    def _write(self, folder: str, rows: pa.RecordBatch) -> None:
+        while rows.num_rows:
+            file = self._open.get(folder) or self._begin(folder, rows.schema)
+            self._open.move_to_end(folder)
+            taken = rows.slice(0, file.room(self._shape))
+            file.write(taken)
+            rows = rows.slice(taken.num_rows)
+            if file.is_full(self._shape):
+                self._end(folder)
+
+    def _begin(self, folder: str, schema: pa.Schema) -> _OpenFile:
+        if self._files == FILES_AT_MOST:
+            raise RowRefused(
+                expected=f"at most {FILES_AT_MOST} files from one task in one epoch",
+                found="rows for one more",
+                next_step="repartition the rows by the columns of partition_by=, choose columns with fewer values, or "
+                "let files grow larger",
+            )
+        if folder:
+            self._refuse_too_long(folder)
+        if len(self._open) == OPEN_AT_MOST:
+            self._end(next(iter(self._open)))
+        number, self._files = self._files, self._files + 1
+        self._open[folder] = _OpenFile(number, *self._create(number, schema))
+        return self._open[folder]
+
+    def _refuse_too_long(self, folder: str) -> None:
+        # Here and not at commit: a decided epoch must get its folders.
+        target = self._stage.root.parent
+        size_bytes = len(os.fsencode(target / folder)) + 1 + NAME_BYTES_AT_MOST
+        if size_bytes >= PATH_BYTES_AT_MOST:
+            raise RowRefused(
+                expected=f"partition values that fit a path ({PATH_BYTES_AT_MOST} bytes with a file's name)",
+                found=f"{folder[:60]!r}... with {size_bytes} bytes",
+                next_step="partition by fewer or shorter columns",
+            )
+
+    def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
+        path = self._stage.file(self._attempt, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # the same attempt, begun again
         file = _Measured(path)
-        return file, self._format.writer(cast("IO[bytes]", file), schema)
+        return file, self._shape.format.writer(cast("IO[bytes]", file), schema)
+
+    def _end(self, folder: str) -> None:
+        file = self._open[folder]
+        self._ended.append(Part(file.number, folder, file.close()))
+        del self._open[folder]
+
+    def _let_go(self) -> None:
+        """Let the writers that hold most write it down, until all together hold little enough."""
+        held = sum(file.writer.held_bytes for file in self._open.values())
+        for file in sorted(self._open.values(), key=lambda file: file.writer.held_bytes, reverse=True):
+            if held <= HELD_BYTES_AT_MOST:
+                return
+            held -= file.writer.held_bytes
+            file.writer.flush()
+
+    def _error(self, refused: RowRefused) -> TidegateError:
+        return TidegateError(
+            Code.SCHEMA_MISMATCH,
+            expected=refused.expected,
+            found=refused.found,
+            where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}",
+            next_step=refused.next_step,
+        )
+
+
+class _OpenFile:
+    """A staged file that takes rows."""
+
+    def __init__(self, number: int, file: _Measured, writer: RowWriter) -> None:
+        self.number = number
+        self.writer = writer
+        self._file = file
+        self._rows = 0
+
+    def room(self, shape: FileShape) -> int:
+        """How many rows may come before the next look."""
+        left = [
+            *([] if shape.max_rows is None else [shape.max_rows - self._rows]),
+            *([] if shape.target_bytes is None else [_STEP_ROWS]),
+        ]
+        return min(left, default=2**63 - 1)
+
+    def is_full(self, shape: FileShape) -> bool:
+        if shape.max_rows is not None and self._rows >= shape.max_rows:
+            return True
+        return shape.target_bytes is not None and self._file.tell() + self.writer.held_bytes >= shape.target_bytes
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        self.writer.write(rows)
+        self._rows += rows.num_rows
+
+    def close(self) -> Seal:
+        self.writer.close()
+        self._file.close()
+        return self._file.seal()
+
+    def abandon(self) -> None:
+        self._file.abandon()
+        self.writer.abandon()
 
 
 class _Measured(io.RawIOBase):

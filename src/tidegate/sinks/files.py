@@ -1,12 +1,12 @@
-"""The file sink: each task stages one file in a hidden folder; the commit renames it to its final name."""
+"""The file sink: each task stages its files in a hidden folder; the commit renames them to their final names."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,28 +23,35 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
-from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
-from tidegate.sinks.claims import Claims
-from tidegate.sinks.file_formats import FORMATS
-from tidegate.sinks.file_stage import FileTransaction
-from tidegate.sinks.staging import Seal, Stage, make_folder, sync_folder, unwritable
+from tidegate.sinks.file_check import folder_violations, row_violations
+from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
+from tidegate.sinks.file_parts import Part, parts_of
+from tidegate.sinks.file_stage import FileShape, FileTransaction
+from tidegate.sinks.marks import Marks
+from tidegate.sinks.staging import Stage, make_folder, sync_folder
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
 """At commit the checksum of larger files is not computed again; their size is compared. They were synced."""
 
-_ALREADY = Answer(outcome=Outcome.ALREADY, detail="the staged file has been renamed")
+_ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file has been renamed")
 
 
 class FileSink(TwoPhaseSink):
-    """New files in one folder, exactly once: `format` is "parquet" or "json" (one JSON object a line).
+    """New files in one folder, exactly once.
 
-    A task with rows gives one file, `<job>-<job id>-g<generation>-e<epoch>-t<task>-<attempt>.<format>`, visible
-    all at once. The files of an epoch appear one after the other. Several jobs and sinks may write to one folder.
+    `format` is "parquet", "json" (one JSON object a line), "csv" or "text" (one string column, a line a row); with
+    `header` each CSV file begins with the names of the columns. `partition_by` puts the rows into Hive's folders
+    `<column>=<value>`, as Spark does: the columns stand in the folders' names only, and nulls and empty texts both
+    come back as null. A file is ended, and another one begun, at `max_file_rows` rows or at about `target_file_bytes`.
+
+    A task with rows gives one file or, where it is partitioned or limited, several, each
+    `<job>-<job id>-g<generation>-e<epoch>-t<task>-<attempt>[_<number>].<format>`, visible all at once. The files of an
+    epoch appear one after the other. Several jobs and sinks may write to one folder.
 
     What proves a commit is the rename: nothing else takes a staged file out of its epoch's folder. Before the first
-    rename of an epoch a claim names its transactions (`tidegate.sinks.claims`); it keeps a second timeline out and
+    rename of an epoch a claim names its transactions (`tidegate.sinks.marks`); it keeps a second timeline out and
     is what `position` reports. So the visible files may be compacted or removed at any time, and the hidden folder
     `.tidegate` in `path` belongs to the sink.
     """
@@ -58,29 +65,57 @@ class FileSink(TwoPhaseSink):
         path: str | os.PathLike[str],
         *,
         format: str = "parquet",
+        header: bool = False,
+        partition_by: Sequence[str] | str = (),
+        max_file_rows: int | None = None,
+        target_file_bytes: int | None = None,
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
     ) -> None:
         super().__init__(uid, select=select, where=where, delivery=delivery)
-        if format not in FORMATS:
-            raise TidegateError(
-                Code.OPTION_UNKNOWN,
-                expected=f"format one of {', '.join(map(repr, FORMATS))}",
-                found=f"format={format!r}",
-                where=f"sink {uid!r}",
-                next_step="choose one of these",
-            )
+        self._demand(format in FORMATS, f"format one of {', '.join(map(repr, FORMATS))}", f"format={format!r}")
+        self._demand(not header or format == "csv", 'header=True only with format="csv"', f"format={format!r}")
+        for name, limit in (("max_file_rows", max_file_rows), ("target_file_bytes", target_file_bytes)):
+            self._demand(limit is None or limit > 0, f"{name} above 0, or none", f"{name}={limit!r}")
         self.path = Path(os.path.abspath(path))
-        self.format = format
+        self.shape = FileShape(
+            format=CSV_WITH_HEADER if header else FORMATS[format],
+            partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+            max_rows=max_file_rows,
+            target_bytes=target_file_bytes,
+        )
         self._is_url = "://" in str(path)
         self._stage = Stage(self.path / ".tidegate", ".staged")
-        self._claims = Claims(self.path / ".tidegate")
+        self._claims = Marks(self.path / ".tidegate", "claim")
 
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        return [*self._folder_violations(plan), *self._row_violations(plan)]
+        where = f"sink {self.uid!r}: {self.path}"
+        if self._is_url:
+            found = [
+                TidegateError(
+                    Code.SINK_UNUSABLE,
+                    expected="a folder on a local disk",
+                    found="a URL",
+                    where=where,
+                    next_step="give a path without a scheme",
+                )
+            ]
+        else:
+            found = list(folder_violations(plan, self.path, self._stage.root, where))
+        if plan.mode == "complete":
+            found.append(
+                TidegateError(
+                    Code.OUTPUT_MODE,
+                    expected="mode append or update",
+                    found="mode complete: every epoch would append all rows again",
+                    where=where,
+                    next_step='use mode="update" or "append"',
+                )
+            )
+        return [*found, *row_violations(plan.schema, self.shape, where)]
 
     def open(self, plan: SinkPlan) -> None:
         make_folder(self._stage.root)
@@ -93,7 +128,7 @@ class FileSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return FileTransaction(self._stage, attempt, FORMATS[self.format])
+        return FileTransaction(self._stage, attempt, self.shape)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
@@ -102,7 +137,7 @@ class FileSink(TwoPhaseSink):
             return []
         try:
             answers = self._commit(committables)
-            self._sync_what_is_visible(committables[0])
+            self._sync_what_is_visible(committables)
         except OSError as error:
             # Full, gone, read-only, no rights: somebody can mend all of them.
             return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
@@ -110,8 +145,8 @@ class FileSink(TwoPhaseSink):
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         try:
-            answers = [self._rename(each, self._flaw(each)) for each in committables]
-            self._sync_what_is_visible(committables[0])
+            answers = [self._rename(each, self._flaws(each)) for each in committables]
+            self._sync_what_is_visible(committables)
         except OSError as error:
             return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
         return answers
@@ -126,12 +161,14 @@ class FileSink(TwoPhaseSink):
                 case Standing.OPEN:
                     # A rename comes after the claim, so there was none.
                     return Evidence.ABSENT if self._epoch_folder(attempt).exists() else Evidence.UNKNOWN
-                case Standing.SAME if self._stage.file(attempt).exists():
+                case Standing.SAME if self._is_staged(committable):
                     return Evidence.ABSENT
                 case Standing.SAME | Standing.LATER:
-                    renamed = self._renamed(committable)
+                    renamed = not self._is_staged(committable) and all(
+                        self._is_renamed(committable, part) for part in parts_of(committable)
+                    )
             if renamed:
-                self._sync_what_is_visible(committable)
+                self._sync_what_is_visible([committable])
         except OSError:
             return Evidence.UNKNOWN
         return Evidence.PRESENT if renamed else Evidence.UNKNOWN
@@ -148,34 +185,44 @@ class FileSink(TwoPhaseSink):
 
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:
         # The stage first, the claim after it: whoever committed and cleaned up meanwhile is then seen.
-        flaws = [self._flaw(committable) for committable in committables]
+        flaws = [self._flaws(committable) for committable in committables]
         standing = self._standing(committables)
         if standing is Standing.OPEN and any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not renamed: another file of this epoch is lost")
-            return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
+            return [_lost(each) if each else waiting for each in flaws]
         if standing is Standing.OPEN:
             standing = self._claim(committables)
         if standing is Standing.SAME:
             return [self._rename(each, flaw) for each, flaw in zip(committables, flaws, strict=True)]
         return self._refused(committables, standing)
 
-    def _rename(self, committable: Committable, flaw: str | None) -> Answer:
-        staged = self._stage.file(committable.attempt)
-        if flaw and staged.exists():
-            return Answer(outcome=Outcome.LOST, detail=flaw)
-        try:
-            staged.rename(self._final(committable))
-        except FileNotFoundError:
-            return _ALREADY if self._renamed(committable) else _unknown("neither its stage nor its file is there")
-        return Answer(outcome=Outcome.COMMITTED)
+    def _rename(self, committable: Committable, flaws: dict[int, str]) -> Answer:
+        """Rename what is still staged: all files of the attempt, or none when one of them is flawed."""
+        if any(self._stage.file(committable.attempt, number).exists() for number in flaws):
+            return _lost(flaws)
+        renamed = [self._rename_part(committable, part) for part in parts_of(committable)]
+        if Outcome.UNKNOWN in renamed:
+            return _unknown("neither its stage nor its file is there")
+        return Answer(outcome=Outcome.COMMITTED) if Outcome.COMMITTED in renamed else _ALREADY
 
-    def _renamed(self, committable: Committable) -> bool:
-        """Whether the claimed file, which is not in the stage, was renamed. With its epoch's folder still there
+    def _rename_part(self, committable: Committable, part: Part) -> Outcome:
+        staged, final = self._stage.file(committable.attempt, part.number), self._final(committable, part)
+        try:
+            if part.folder and staged.exists():
+                final.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(final)
+        except FileNotFoundError:
+            if staged.exists():
+                raise  # somebody removed the folder meanwhile: it is tried again
+            return Outcome.ALREADY if self._is_renamed(committable, part) else Outcome.UNKNOWN
+        return Outcome.COMMITTED
+
+    def _is_renamed(self, committable: Committable, part: Part) -> bool:
+        """Whether a claimed file, which is not in the stage, was renamed. With its epoch's folder still there
         nothing else can have taken it; without it only the file itself proves it, if the user has left it."""
         if self._epoch_folder(committable.attempt).exists():
             return True
-        final = self._final(committable)
-        return Seal.carried_by(committable).flaw_of(final, checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES) is None
+        return part.seal.flaw_of(self._final(committable, part), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES) is None
 
     def _claim(self, committables: Sequence[Committable]) -> Standing:
         wanted = Entry.of(committables)
@@ -194,91 +241,68 @@ class FileSink(TwoPhaseSink):
         return [_unknown(f"{self.path}: {told}") for _ in committables]
 
     def _is_visible(self, committable: Committable) -> bool:
-        return self._final(committable).exists() and not self._stage.file(committable.attempt).exists()
+        return not self._is_staged(committable) and all(
+            self._final(committable, part).exists() for part in parts_of(committable)
+        )
 
-    def _flaw(self, committable: Committable) -> str | None:
-        staged = self._stage.file(committable.attempt)
-        return Seal.carried_by(committable).flaw_of(staged, checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES)
+    def _is_staged(self, committable: Committable) -> bool:
+        """Whether any file of the attempt is still in the stage."""
+        return any(self._stage.file(committable.attempt, part.number).exists() for part in parts_of(committable))
 
-    def _sync_what_is_visible(self, committable: Committable) -> None:
+    def _flaws(self, committable: Committable) -> dict[int, str]:
+        """What is wrong with the staged files, in words, by their numbers."""
+        staged = {part: self._stage.file(committable.attempt, part.number) for part in parts_of(committable)}
+        found = {
+            part.number: part.seal.flaw_of(file, checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES)
+            for part, file in staged.items()
+        }
+        return {number: flaw for number, flaw in found.items() if flaw}
+
+    def _sync_what_is_visible(self, committables: Sequence[Committable]) -> None:
         """Make the renames durable, also those of somebody else, who may have died before his own sync."""
+        for folder in sorted({part.folder for each in committables for part in parts_of(each)} - {""}):
+            for level in (self.path / folder, *(self.path / folder).parents):
+                if level == self.path:
+                    break
+                with suppress(FileNotFoundError):  # the user removed it, and what was in it
+                    sync_folder(level)
         sync_folder(self.path)
-        if self._epoch_folder(committable.attempt).exists():
-            sync_folder(self._epoch_folder(committable.attempt))
+        epoch_folder = self._epoch_folder(committables[0].attempt)
+        if epoch_folder.exists():
+            sync_folder(epoch_folder)
 
     def _epoch_folder(self, attempt: Attempt) -> Path:
         return self._stage.epoch(attempt.sink, attempt.epoch)
 
-    def _final(self, committable: Committable) -> Path:
+    def _final(self, committable: Committable, part: Part) -> Path:
         # The format it was staged in: the program may have another one by now.
-        return self.path / final_name(committable.attempt, committable.handle["suffix"])
+        return self.path / part.folder / final_name(committable.attempt, committable.handle["suffix"], part.number)
 
-    # --- what stands against a start -----------------------------------------------------------------------
-
-    def _folder_violations(self, plan: SinkPlan) -> Iterator[TidegateError]:
-        if self._is_url:
-            yield self._violation(
-                Code.SINK_UNUSABLE, "a folder on a local disk", "a URL", "give a path without a scheme"
-            )
-            return
-        if not plan.local_master:
-            yield self._violation(
-                Code.SINK_LOCAL_ONLY,
-                "a session whose tasks run on this machine",
-                "a cluster master",
-                "use a sink that the executors reach, or a local master",
-            )
-        reason = unwritable(self._stage.root) or self._other_disk()
-        if reason:
-            yield self._violation(
-                Code.SINK_UNUSABLE, "a folder that can be written and renamed in", reason, "give another path"
+    def _demand(self, holds: bool, expected: str, found: str) -> None:
+        if not holds:
+            raise TidegateError(
+                Code.OPTION_UNKNOWN,
+                expected=expected,
+                found=found,
+                where=f"sink {self.uid!r}",
+                next_step="change the program",
             )
 
-    def _row_violations(self, plan: SinkPlan) -> Iterator[TidegateError]:
-        if plan.mode == "complete":
-            yield self._violation(
-                Code.OUTPUT_MODE,
-                "mode append or update",
-                "mode complete: every epoch would append all rows again",
-                'use mode="update" or "append"',
-            )
-        for field in fields_of(plan.schema):
-            if not FORMATS[self.format].has(field.type):
-                yield self._violation(
-                    Code.SCHEMA_MISMATCH,
-                    f"column types that {self.format} has",
-                    f"{field.name!r} is {field.type}",
-                    "cast the column in select=[...]",
-                )
-        counted = Counter(name.lower() for name in plan.schema.names)
-        for name in (name for name, times in counted.items() if times > 1):
-            yield self._violation(
-                Code.SCHEMA_MISMATCH,
-                "column names that differ in more than case",
-                f"several columns named {name!r}",
-                "rename them in select=[...]",
-            )
 
-    def _other_disk(self) -> str | None:
-        stage = self._stage.root
-        if stage.exists() and stage.stat().st_dev != self.path.stat().st_dev:
-            return f"{stage} is on another disk than {self.path}: a rename between them is not atomic"
-        return None
-
-    def _violation(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
-        where = f"sink {self.uid!r}: {self.path}"
-        return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)
-
-
-def final_name(attempt: Attempt, suffix: str) -> str:
-    """The name a committed file gets. Its last part tells apart the sinks and attempts that share the rest."""
+def final_name(attempt: Attempt, suffix: str, number: int = 0) -> str:
+    """The name a committed file gets. `unique` tells apart the sinks and attempts that share the rest."""
     sink = attempt.sink
     # Readers take a leading `_` or `.` for hidden, so of the job's name only plain characters are shown.
     job = re.sub(r"[^A-Za-z0-9]+", "-", sink.job).strip("-") or "job"
     job_id = re.sub(r"[^A-Za-z0-9]+", "-", sink.job_id)
     unique = hashlib.sha256(msgspec.json.encode(attempt, order="sorted")).hexdigest()[:12]
-    return f"{job}-{job_id}-g{sink.generation}-e{attempt.epoch:012}-t{attempt.task:05}-{unique}{suffix}"
+    numbered = f"_{number:05}" if number else ""  # `_` sorts behind `.`: by name, the files are in order of rows
+    return f"{job}-{job_id}-g{sink.generation}-e{attempt.epoch:012}-t{attempt.task:05}-{unique}{numbered}{suffix}"
 
 
 def _unknown(detail: str) -> Answer:
     return Answer(outcome=Outcome.UNKNOWN, detail=detail)
+
+
+def _lost(flaws: dict[int, str]) -> Answer:
+    return Answer(outcome=Outcome.LOST, detail="; ".join(flaws.values()))

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.sinks.arrow import all_finite, columns_of, fields_in, timestamps_as_text
+from tidegate.sinks.rows import StraightWriter
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _Convert = Callable[[Any], Any]
 
 
-class JSONLinesWriter:
+class JSONLinesWriter(StraightWriter):
     """One line a row."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
@@ -35,12 +36,6 @@ class JSONLinesWriter:
         rows = zip(*(_values(column) for column in columns), strict=True)
         as_object = self._without_nulls if any(column.null_count for column in columns) else self._whole
         self._file.write(self._encoder.encode_lines([as_object(row) for row in rows]))
-
-    def close(self) -> None:
-        pass
-
-    def abandon(self) -> None:
-        pass
 
     def _whole(self, row: tuple[Any, ...]) -> dict[str, Any]:
         return dict(zip(self._names, row, strict=True))

@@ -18,24 +18,24 @@ class ParquetRows:
         self._writer = pq.ParquetWriter(file, schema, compression="zstd", coerce_timestamps="us")
         self._gathered: list[pa.RecordBatch] = []
         self._rows = 0
-        self._bytes = 0
+        self.held_bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._gathered.append(batch)
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
-            self._write_row_group()
+        self.held_bytes += batch.nbytes
+        if self._rows >= _ROW_GROUP_ROWS or self.held_bytes >= _ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._gathered:
+            self._writer.write_table(pa.Table.from_batches(self._gathered))
+            self._gathered, self._rows, self.held_bytes = [], 0, 0
 
     def close(self) -> None:
-        if self._gathered:
-            self._write_row_group()
+        self.flush()
         self._writer.close()
 
     def abandon(self) -> None:
         # After a failed write the writer cannot be closed; and open, it would try so when it is collected.
         self._writer.is_open = False
-
-    def _write_row_group(self) -> None:
-        self._writer.write_table(pa.Table.from_batches(self._gathered))
-        self._gathered, self._rows, self._bytes = [], 0, 0

@@ -1,6 +1,6 @@
 """Where a sink on a local disk keeps what is prepared and not yet visible: a tree of folders beside its target.
 
-    <root>/<job id>/g<generation>/<query>.<sink>/e<epoch>/<attempt><suffix>
+    <root>/<job id>/g<generation>/<query>.<sink>/e<epoch>/<attempt>[.<number>]<suffix>
 
 The names say whose file it is, so a committable needs no path in it and a folder that was moved still works.
 A staged file leaves its folder in two ways only: the sink's commit takes it, or the whole epoch folder is renamed
@@ -27,25 +27,27 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The staged files below `root`, each named after its attempt and `suffix`."""
+    """The staged files below `root`, each named after its attempt and `suffix`; an attempt's further files have a
+    number, from 1 on."""
 
     root: Path
     suffix: str
 
-    def file(self, attempt: Attempt) -> Path:
-        return self.epoch(attempt.sink, attempt.epoch) / f"{attempt.name}{self.suffix}"
+    def file(self, attempt: Attempt, number: int = 0) -> Path:
+        numbered = f".{number}" if number else ""
+        return self.epoch(attempt.sink, attempt.epoch) / f"{attempt.name}{numbered}{self.suffix}"
 
     def epoch(self, identity: SinkIdentity, epoch: int) -> Path:
         return self._folder(identity) / f"e{epoch}"
 
-    def sync(self, attempt: Attempt) -> None:
-        """Make the attempt's file durable: first the file, then each folder up to the one that holds `root`.
+    def sync(self, attempt: Attempt, files: int = 1) -> None:
+        """Make the attempt's files durable: first the files, then each folder up to the one that holds `root`.
 
         All of them, also those that were there before: whoever made one may have died before syncing it.
         """
-        file = self.file(attempt)
-        sync_file(file)
-        for folder in file.parents:
+        for number in range(files):
+            sync_file(self.file(attempt, number))
+        for folder in self.file(attempt).parents:
             sync_folder(folder)
             if folder == self.root.parent:
                 return
@@ -55,17 +57,17 @@ class Stage:
         self._remove(identity, lambda epoch: epoch <= finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        """Remove the epochs of `identity` from `from_epoch` on; how many staged files they had."""
+        """Remove the epochs of `identity` from `from_epoch` on; how many attempts had staged files in them."""
         epochs = [int(found[1]) for name in _names(self._folder(identity)) if (found := _EPOCH_FOLDER.fullmatch(name))]
-        staged = [
-            name
+        attempts = {
+            (epoch, name.partition(".")[0])
             for epoch in epochs
             if epoch >= from_epoch
             for name in _names(self.epoch(identity, epoch))
             if name.endswith(self.suffix)
-        ]
+        }
         self._remove(identity, lambda epoch: epoch >= from_epoch)
-        return len(staged)
+        return len(attempts)
 
     def _folder(self, identity: SinkIdentity) -> Path:
         owner = f"{file_name(identity.query)}.{file_name(identity.sink)}"

@@ -21,6 +21,7 @@ from tidegate.core.ledger import Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
@@ -212,6 +213,8 @@ class Job:
 
     def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:
         identity: SinkIdentity = plan.query.sink(sink.uid)
+        if isinstance(sink, FunctionSink):
+            sink.attach(self.spark, plan.folder / "ledger")
         return SinkPlan(
             identity=identity,
             schema=sink_schema(plan.rows, sink, f"{plan.query}, sink {sink.uid}"),

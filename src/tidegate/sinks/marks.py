@@ -1,11 +1,10 @@
-"""Which timeline may make an epoch visible: one small file per sink and epoch, put if absent, beside the target.
+"""One small file per sink and epoch, put if absent, that names the epoch's transactions.
 
-    <root>/claims/<job>.<query>.<sink>/g<generation>-e<epoch>.claim
+    <root>/<kind>s/<job>.<query>.<sink>/g<generation>-e<epoch>.<kind>
 
-For a target that cannot take all rows of an epoch in one transaction. The claim is written, durably, before the
-first of them becomes visible: so it comes before everything that a reader can see, the user may remove or compact
-what is visible without changing it, and of two timelines one alone can have it. It is no evidence that anything was
-committed; that is for the sink to prove, file by file.
+For a target without a ledger of its own. What a mark means is for the sink to say. A *claim* is put before the first
+row of an epoch becomes visible: of two timelines one alone can have it, and it is no evidence that anything was
+committed. A *receipt* is put after the whole epoch was handed over, and is the evidence of that.
 """
 
 from __future__ import annotations
@@ -29,32 +28,33 @@ KEPT = 100
 
 FORMAT = 1
 
-_NAME = re.compile(r"g(\d+)-e(\d+)\.claim")
+_NAME = re.compile(r"g(\d+)-e(\d+)\.(\w+)")
 
 
 class _AnyFormat(msgspec.Struct):
     format: int
 
 
-class _Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int = FORMAT
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """The claims below `root`."""
+class Marks:
+    """The marks of one kind below `root`."""
 
     root: Path
+    kind: str
 
     def put(self, identity: SinkIdentity, entry: Entry) -> Entry:
-        """Claim the epoch unless it is claimed. Returns the claim that stands, durable, whoever wrote it."""
+        """Mark the epoch unless it is marked. Returns the entry that stands, durable, whoever wrote it."""
         folder = self._folder(identity)
-        file = folder / _name(entry.generation, entry.epoch)
+        file = folder / self._name(entry.generation, entry.epoch)
         make_folder(folder)
         draft = folder / f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            draft.write_bytes(msgspec.json.encode(_Claim(entry=entry)))
+            draft.write_bytes(msgspec.json.encode(_Record(entry=entry)))
             sync_file(draft)
             os.link(draft, file)
         except FileExistsError:
@@ -66,38 +66,37 @@ class Claims:
         return _read(file)
 
     def get(self, identity: SinkIdentity, epoch: int) -> Entry | None:
-        """The claim of an epoch in the identity's generation, of whatever job id."""
-        file = self._folder(identity) / _name(identity.generation, epoch)
+        """The entry of an epoch in the identity's generation, of whatever job id."""
+        file = self._folder(identity) / self._name(identity.generation, epoch)
         try:
             return _read(file)
         except FileNotFoundError:
             return None
 
     def newest(self, identity: SinkIdentity) -> Entry | None:
-        """The claim with the highest generation and epoch, of whatever job id."""
+        """The entry with the highest generation and epoch, of whatever job id."""
         folder = self._folder(identity)
-        claimed = _claimed(folder)
-        return _read(folder / _name(*claimed[-1])) if claimed else None
+        marked = self._marked(folder)
+        return _read(folder / self._name(*marked[-1])) if marked else None
 
     def _folder(self, identity: SinkIdentity) -> Path:
         parts = (identity.job, identity.query, identity.sink)
-        return self.root / "claims" / ".".join(file_name(part) for part in parts)
+        return self.root / f"{self.kind}s" / ".".join(file_name(part) for part in parts)
 
     def _trim(self, folder: Path) -> None:
-        for old in _claimed(folder)[:-KEPT]:
-            (folder / _name(*old)).unlink(missing_ok=True)
+        for old in self._marked(folder)[:-KEPT]:
+            (folder / self._name(*old)).unlink(missing_ok=True)
 
+    def _name(self, generation: int, epoch: int) -> str:
+        return f"g{generation}-e{epoch}.{self.kind}"
 
-def _name(generation: int, epoch: int) -> str:
-    return f"g{generation}-e{epoch}.claim"
-
-
-def _claimed(folder: Path) -> list[tuple[int, int]]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    return sorted((int(found[1]), int(found[2])) for found in map(_NAME.fullmatch, names) if found)
+    def _marked(self, folder: Path) -> list[tuple[int, int]]:
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+        marks = (found for found in map(_NAME.fullmatch, names) if found and found[3] == self.kind)
+        return sorted((int(found[1]), int(found[2])) for found in marks)
 
 
 def _read(file: Path) -> Entry:
@@ -105,18 +104,18 @@ def _read(file: Path) -> Entry:
     try:
         if msgspec.json.decode(data, type=_AnyFormat).format > FORMAT:
             raise _unreadable(Code.RECORD_NEWER, file, "a newer format")
-        claim = msgspec.json.decode(data, type=_Claim)
+        record = msgspec.json.decode(data, type=_Record)
     except msgspec.DecodeError as error:
         raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
-    if hashlib.sha256("\n".join(claim.entry.committables).encode()).hexdigest() != claim.entry.digest:
+    if hashlib.sha256("\n".join(record.entry.committables).encode()).hexdigest() != record.entry.digest:
         raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not fit")
-    return claim.entry
+    return record.entry
 
 
 def _unreadable(code: Code, file: Path, found: str) -> TidegateError:
     return TidegateError(
         code,
-        expected=f"a whole claim of format {FORMAT}",
+        expected=f"a whole record of format {FORMAT}",
         found=found,
         where=str(file),
         next_step="use the release that wrote it, or put it back from a copy; deleting it would admit another timeline",

@@ -1,0 +1,71 @@
+"""Rows as CSV (RFC 4180), UTF-8, one line feed a row.
+
+Texts stand in quotes, a quote in them is doubled, line breaks stay as they are. A null is nothing between two commas,
+an empty text is `""`. Timestamps are ISO 8601 texts with microseconds (in UTC, with `Z`, where they have a zone), NaN
+and infinities `"NaN"`, `"Infinity"`, `"-Infinity"`.
+
+Spark reads every row back with these options: `escape` = `"` (a quote is doubled), `multiLine` = true and `lineSep` =
+line feed (a text may have line breaks, a carriage return is none), `nullValue` = a text that no row has, for instance
+"\\0" (else Spark takes an empty text for a null, too).
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tidegate.sinks.arrow import all_finite, batch_of, columns_of, timestamps_as_text
+from tidegate.sinks.rows import RowRefused, StraightWriter
+
+if TYPE_CHECKING:
+    from tidegate.sinks.arrow import Column
+
+_compute = cast("Any", pc)
+
+
+class CSVRows(StraightWriter):
+    """One line a row, no line with the names."""
+
+    _names_are_due = False
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._file = file
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = columns_of(batch)
+        if len(columns) == 1 and columns[0].null_count:
+            # The line would be empty, and readers take an empty line for none.
+            raise RowRefused(
+                expected=f"a value in column {batch.schema.names[0]!r} of every row: it is the only one",
+                found="a null",
+                next_step="leave such rows out with where=, give them a value with F.coalesce, or add a column",
+            )
+        rows = batch_of([_plain(column) for column in columns], batch.schema.names)
+        options = pyarrow.csv.WriteOptions(include_header=self._names_are_due, quoting_style="needed")
+        pyarrow.csv.write_csv(rows, self._file, options)
+        self._names_are_due = False
+
+
+class CSVRowsWithHeader(CSVRows):
+    """The first line of each file has the names of the columns."""
+
+    _names_are_due = True
+
+
+def _plain(column: Column) -> Column:
+    """The column as Arrow's writer puts it down."""
+    if pa.types.is_timestamp(column.type):
+        return timestamps_as_text(column)
+    if pa.types.is_floating(column.type) and not all_finite(column):
+        return _numbers_as_text(column)
+    return column
+
+
+def _numbers_as_text(column: Column) -> Column:
+    text: Any = column.cast(pa.string())
+    for found, told in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
+        text = _compute.if_else(_compute.equal(text, found), told, text)
+    return text

@@ -1,0 +1,122 @@
+"""What stands against the start of a sink that writes files: the folder, the columns, their types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.arrow import fields_of
+from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.file_stage import FileShape
+from tidegate.sinks.hive_folders import can_name_a_folder
+from tidegate.sinks.staging import unwritable
+
+
+def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
+    """Whether the tasks can write into `hidden`, and rename from there into `target`."""
+    if not plan.local_master:
+        yield TidegateError(
+            Code.SINK_LOCAL_ONLY,
+            expected="a session whose tasks run on this machine",
+            found="a cluster master",
+            where=where,
+            next_step="use a sink that the executors reach, or a local master",
+        )
+    reason = unwritable(hidden) or _on_another_disk(hidden, target)
+    if reason:
+        yield TidegateError(
+            Code.SINK_UNUSABLE,
+            expected="a folder that can be written and renamed in",
+            found=reason,
+            where=where,
+            next_step="give another path",
+        )
+
+
+def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:
+    """Whether rows of this schema can be laid out so, and read back as they were."""
+    yield from _duplicate_names(schema, where)
+    yield from _partition_columns(schema, shape.partition_by, where)
+    yield from _columns(schema, shape, where)
+
+
+def _columns(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:
+    fields = [field for field in fields_of(schema) if field.name not in shape.partition_by]
+    for field in fields:
+        if not shape.format.has(field.type):
+            yield _mismatch(
+                f"columns of types that {shape.format.name} has: {shape.format.types}",
+                f"{field.name!r} is {field.type}",
+                "cast the column in select=[...]",
+                where,
+            )
+    at_most = shape.format.columns_at_most
+    if at_most is not None and len(fields) > at_most:
+        yield _mismatch(
+            f"at most {at_most} column in a {shape.format.name} file",
+            f"{len(fields)}: {', '.join(field.name for field in fields)}",
+            "select=[...] one column, for instance with F.concat_ws or F.to_json",
+            where,
+        )
+    if shape.partition_by and not fields:
+        yield _mismatch(
+            "a column that is not in partition_by=: those stand in the names of folders only",
+            "none",
+            "add a column, or partition by fewer",
+            where,
+        )
+
+
+def _partition_columns(schema: pa.Schema, columns: tuple[str, ...], where: str) -> Iterator[TidegateError]:
+    for name in (name for name, times in Counter(columns).items() if times > 1):
+        yield _mismatch("each column once in partition_by=", f"{name!r} more than once", "name it once", where)
+    types = {field.name: field.type for field in fields_of(schema)}
+    for name in dict.fromkeys(columns):
+        if name not in types:
+            yield _mismatch(
+                f"partition_by= columns of the rows: {', '.join(schema.names)}",
+                f"{name!r}",
+                "name one of these, in the same case",
+                where,
+            )
+            continue
+        if not can_name_a_folder(types[name]):
+            yield _mismatch(
+                "partition columns of type string, integer, boolean or date: other values have no one text that is "
+                "read back as the same value",
+                f"{name!r} is {types[name]}",
+                "cast the column in select=[...], for instance to a date or a string",
+                where,
+            )
+        if name.startswith("."):
+            yield _mismatch(
+                "partition columns whose folders are visible to readers",
+                f"{name!r} begins with a dot",
+                "rename it in select=[...]",
+                where,
+            )
+
+
+def _duplicate_names(schema: pa.Schema, where: str) -> Iterator[TidegateError]:
+    counted = Counter(name.lower() for name in schema.names)
+    for name in (name for name, times in counted.items() if times > 1):
+        yield _mismatch(
+            "column names that differ in more than case",
+            f"several columns named {name!r}",
+            "rename them in select=[...]",
+            where,
+        )
+
+
+def _mismatch(expected: str, found: str, next_step: str, where: str) -> TidegateError:
+    return TidegateError(Code.SCHEMA_MISMATCH, expected=expected, found=found, where=where, next_step=next_step)
+
+
+def _on_another_disk(hidden: Path, target: Path) -> str | None:
+    if hidden.exists() and hidden.stat().st_dev != target.stat().st_dev:
+        return f"{hidden} is on another disk than {target}: a rename between them is not atomic"
+    return None

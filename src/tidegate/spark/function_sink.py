@@ -1,0 +1,238 @@
+"""An existing `foreachBatch` function as a sink: it is called with the final rows of each epoch."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.file_check import folder_violations, row_violations
+from tidegate.sinks.file_formats import FORMATS
+from tidegate.sinks.file_parts import parts_of
+from tidegate.sinks.file_stage import FileShape, FileTransaction
+from tidegate.sinks.files import CHECKSUM_UP_TO_BYTES
+from tidegate.sinks.marks import Marks
+from tidegate.sinks.staging import Stage, make_folder
+from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+
+_SHAPE = FileShape(format=FORMATS["parquet"])
+
+_EVIDENCE = {
+    Standing.OPEN: Evidence.ABSENT,
+    Standing.SAME: Evidence.PRESENT,
+    Standing.OTHER: Evidence.OTHER,
+    Standing.LATER: Evidence.UNKNOWN,
+}
+
+
+class FunctionSink(TwoPhaseSink):
+    """Calls `fn(rows, epoch)` for every epoch with rows, once it is decided; at-least-once.
+
+    The tasks keep the rows as Parquet files below the checkpoint; `rows` is a DataFrame over these files, to be used
+    during the call only. `fn` is called for one epoch after the other, never for two at once, on the driver, and not
+    for an epoch without rows. When it has returned, a durable receipt says so. A crash after `fn` began and before
+    the receipt stands is the one window in which it is called again: with the same rows and the same epoch number,
+    never with others. So a function that remembers the last epoch beside what it wrote is exactly-once.
+
+    An error of `fn` ends the job with TG-FUNCTION-FAILED. The epoch stays decided: the next start calls `fn` with it
+    before anything else, and skips nothing.
+
+    With delivery="at-least-once" `fn` is called inside the epoch, as Spark's `foreachBatch` does: a crash then repeats
+    the epoch, and its rows may differ.
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
+    remembers: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        uid: str,
+        fn: Callable[[DataFrame, int], object],
+        *,
+        select: Sequence[object] | None = None,
+        where: object = None,
+        delivery: str | None = None,
+    ) -> None:
+        super().__init__(uid, select=select, where=where, delivery=delivery)
+        self.fn = fn
+        self._reader: _Reader | None = None
+        self._folder: Path | None = None
+
+    def attach(self, session: SparkSession, folder: Path) -> None:
+        """What a job gives its function sinks before `check`: its session, and a folder of the query's ledger."""
+        self._folder = folder / "functions"
+        self._reader = _Reader(session)
+
+    def __getstate__(self) -> dict[str, object]:
+        """What goes to the tasks: neither the function nor the session."""
+        return {**super().__getstate__(), "fn": None, "_reader": None}
+
+    # --- before a query starts -----------------------------------------------------------------------------
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        where = f"sink {self.uid!r}"
+        folder = self._stage.root
+        return [*folder_violations(plan, folder, folder, where), *row_violations(plan.schema, _SHAPE, where)]
+
+    def open(self, plan: SinkPlan) -> None:
+        make_folder(self._stage.root)
+        self._opened_reader().schema = from_arrow_schema(plan.schema, prefer_timestamp_ntz=True)
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        """None: the receipts are part of the checkpoint, so they cannot be compared with it."""
+        return None
+
+    # --- in a task -----------------------------------------------------------------------------------------
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        return FileTransaction(self._stage, attempt, _SHAPE)
+
+    # --- the commit phase, on a driver ---------------------------------------------------------------------
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        if not committables:
+            return []
+        with self._alone() as alone:
+            if not alone:
+                return _same_for(committables, Outcome.RETRY, "another thread or process is calling the function")
+            return self._commit(committables)
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        self._call(committables)
+        return _same_for(committables, Outcome.COMMITTED, "")
+
+    def evidence(self, committable: Committable) -> Evidence:
+        attempt = committable.attempt
+        found = self._receipts.get(attempt.sink, attempt.epoch)
+        return _EVIDENCE[standing_of_one(committable, found, self._newest(attempt.sink))]
+
+    # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        self._stage.clean(identity, finished_through)
+
+    def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
+        return self._stage.discard(identity, from_epoch)
+
+    # --- the call ------------------------------------------------------------------------------------------
+
+    def _commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        flaws = [self._flaw(committable) for committable in committables]
+        wanted, identity = Entry.of(committables), committables[0].attempt.sink
+        newest = self._newest(identity)
+        match standing_of_epoch(wanted, self._receipts.get(identity, wanted.epoch), newest):
+            case Standing.SAME:
+                return _same_for(committables, Outcome.ALREADY, "the function was called and returned")
+            case Standing.OPEN if any(flaws):
+                waiting = Answer(outcome=Outcome.RETRY, detail="not called: rows of this epoch are lost")
+                return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
+            case Standing.OPEN:
+                self._call(committables)
+                self._put_receipt(identity, wanted)
+                return _same_for(committables, Outcome.COMMITTED, "")
+            case standing:
+                return _same_for(committables, Outcome.UNKNOWN, in_words(standing, identity, wanted.epoch, newest))
+
+    def _call(self, committables: Sequence[Committable]) -> None:
+        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
+        files = [
+            self._stage.file(committable.attempt, part.number)
+            for committable in in_task_order
+            for part in parts_of(committable)
+        ]
+        epoch = committables[0].attempt.epoch
+        rows = self._opened_reader().read(files)
+        try:
+            self.fn(rows, epoch)
+        except Exception as error:
+            raise TidegateError(
+                Code.FUNCTION_FAILED,
+                expected=f"the function to take {sum(committable.rows for committable in committables)} rows",
+                found=f"{type(error).__name__}: {error}",
+                where=f"sink {self.uid!r}, epoch {epoch}",
+                next_step="mend the function and start again: it is called with this epoch first",
+            ) from error
+
+    def _put_receipt(self, identity: SinkIdentity, entry: Entry) -> None:
+        self._receipts.put(identity, entry)
+
+    def _newest(self, identity: SinkIdentity) -> Position | None:
+        newest = self._receipts.newest(identity)
+        return None if newest is None else newest.position
+
+    def _flaw(self, committable: Committable) -> str | None:
+        flaws = (
+            part.seal.flaw_of(
+                self._stage.file(committable.attempt, part.number), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES
+            )
+            for part in parts_of(committable)
+        )
+        return next((flaw for flaw in flaws if flaw), None)
+
+    @contextmanager
+    def _alone(self) -> Generator[bool, None, None]:
+        """Whether nobody else is between looking for the receipt and putting it. A lock of an open file: it holds
+        against threads of this process, too, and goes when the process dies."""
+        with (self._stage.root / f"{self.uid}.lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that the function forked may still have it open
+
+    @property
+    def _stage(self) -> Stage:
+        return Stage(self._attached_folder(), ".parquet")
+
+    @property
+    def _receipts(self) -> Marks:
+        return Marks(self._attached_folder(), "receipt")
+
+    def _attached_folder(self) -> Path:
+        if self._folder is None:
+            raise RuntimeError(f"sink {self.uid!r} belongs to no job")
+        return self._folder
+
+    def _opened_reader(self) -> _Reader:
+        if self._reader is None:
+            raise RuntimeError(f"sink {self.uid!r} belongs to no job")
+        return self._reader
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What only the driver has: the session, and the columns of the rows."""
+
+    session: SparkSession
+    schema: StructType | None = None
+
+    def read(self, files: Sequence[Path]) -> DataFrame:
+        if self.schema is None:
+            raise RuntimeError("commit before open")
+        return self.session.read.schema(self.schema).parquet(*(_literally(file) for file in files))
+
+
+def _literally(file: Path) -> str:
+    """The path for Spark, which would take some characters of a checkpoint's path for a pattern."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(file))
+
+
+def _same_for(committables: Sequence[Committable], outcome: Outcome, detail: str) -> list[Answer]:
+    return [Answer(outcome=outcome, detail=detail) for _ in committables]

@@ -1,0 +1,201 @@
+"""What the contract suite is made of beside its tests: names and rows, processes that die, a journal."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import msgspec
+import pyarrow as pa
+
+from tidegate.core.records import Answer, Attempt, Committable, JournalRef, Outcome, SinkIdentity
+from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext
+    from multiprocessing.synchronize import Barrier
+
+Row = dict[str, Any]
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
+"""The rows of every test; `id` is unique in a test, so a sink with a key can have it as its key."""
+
+PATIENCE_SECONDS = 60
+"""How long the suite waits for a process of its own."""
+
+DIE_NOWHERE = -1
+
+TRIES = 20
+"""How often a commit that answers RETRY is tried again."""
+
+OUTWARD = frozenset(
+    [
+        *("commit", "execute", "executemany", "executescript", "send", "sendall", "sendto", "write"),
+        *(
+            "fdatasync",
+            "fsync",
+            "link",
+            "mkdir",
+            "remove",
+            "rename",
+            "replace",
+            "rmdir",
+            "symlink",
+            "truncate",
+            "unlink",
+        ),
+    ]
+)
+"""Calls by which a commit reaches beyond its process: between any two of them it may die."""
+
+
+class ContractBroken(AssertionError):
+    """A sink does not do what the contract demands."""
+
+
+IDENTITY = SinkIdentity(job="orders", job_id="5f0c", generation=1, query="by-day", sink="numbers")
+"""Whose transactions the suite's are."""
+
+
+def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int = 0, task_attempt: int = 0) -> Attempt:
+    """The name of a transaction of `IDENTITY`."""
+    return Attempt(
+        sink=msgspec.structs.replace(IDENTITY, generation=generation),
+        run=run,
+        run_token=f"token{run}",
+        epoch=epoch,
+        task=task,
+        task_attempt=task_attempt,
+    )
+
+
+def rows_from(first: int, count: int) -> pa.RecordBatch:
+    """Rows of `SCHEMA` with ids from `first` * 1000 on."""
+    ids = range(first * 1000, first * 1000 + count)
+    return pa.RecordBatch.from_pylist([{"id": each, "word": f"word {each}"} for each in ids], schema=SCHEMA)
+
+
+def begun(sink: TwoPhaseSink, attempt: Attempt) -> Transaction:
+    """Begun as in a task: by a copy of the sink that has travelled."""
+    return pickle.loads(pickle.dumps(sink)).begin(attempt)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise ContractBroken(f"the contract demands: {what}")
+
+
+# --- other processes -------------------------------------------------------------------------------------------
+
+
+def processes() -> ForkServerContext:
+    """Processes that share nothing with this one, and start at once: their server has imported before what this process
+    has by now."""
+    processes = multiprocessing.get_context("forkserver")
+    loaded = [name for name in sys.modules if name.startswith("tidegate.") and "spark" not in name]
+    processes.set_forkserver_preload(loaded)
+    return processes
+
+
+def prepare_and_wait(pipe: Connection, sink: TwoPhaseSink, attempt: Attempt, batches: Sequence[pa.RecordBatch]) -> None:
+    transaction = sink.begin(attempt)
+    for batch in batches:
+        transaction.write(batch)
+    pipe.send_bytes(msgspec.json.encode(transaction.pre_commit()))
+    signal.pause()  # until it is killed: nothing gets the chance to tidy up
+
+
+def commit_together(
+    pipe: Connection, together: Barrier, sink: TwoPhaseSink, plan: SinkPlan, committables: Sequence[Committable]
+) -> None:
+    sink.open(plan)
+    together.wait(PATIENCE_SECONDS)
+    pipe.send_bytes(msgspec.json.encode(committed(sink, committables)))
+
+
+def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan) -> None:
+    """For every (place, committables) that comes: a process of its own commits and dies before its outward call number
+    `place`. Tells how many there were; 0 when it was killed, -1 when the commit raised."""
+    sink.open(plan)
+    while True:
+        try:
+            order = pipe.recv_bytes()
+        except EOFError:
+            return
+        place, committables = msgspec.json.decode(order, type=tuple[int, list[Committable]])
+        child = os.fork()
+        if child == 0:
+            _commit_and_exit(pipe, sink, committables, place)
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            pipe.send_bytes(b"0" if os.WIFSIGNALED(status) else b"-1")
+
+
+def _commit_and_exit(pipe: Connection, sink: TwoPhaseSink, committables: Sequence[Committable], place: int) -> NoReturn:
+    calls = 0
+
+    def look(frame: FrameType, event: str, function: object) -> None:
+        nonlocal calls
+        if event == "c_call" and getattr(function, "__name__", "") in OUTWARD:
+            if calls == place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            calls += 1
+
+    try:
+        sys.setprofile(look)
+        committed(sink, committables)
+        sys.setprofile(None)
+        pipe.send_bytes(msgspec.json.encode(calls))
+    finally:
+        os._exit(sys.exc_info()[0] is not None)
+
+
+def committed(sink: TwoPhaseSink, committables: Sequence[Committable]) -> Sequence[Answer]:
+    """The answers of a commit; RETRY is tried again."""
+    answers = sink.commit(committables)
+    for _ in range(TRIES):
+        if all(answer.outcome is not Outcome.RETRY for answer in answers):
+            break
+        answers = sink.commit(committables)
+    return answers
+
+
+# --- the journal that a task's writer keeps --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    folder: Path
+
+    def keep(self, attempt: Attempt, batches: Sequence[pa.RecordBatch]) -> JournalRef:
+        sink = attempt.sink
+        whose = f"{sink.job}-{sink.job_id}-{sink.query}-{sink.sink}"
+        name = f"{whose}-g{sink.generation}-e{attempt.epoch}-{attempt.name}.arrow"
+        self.folder.mkdir(exist_ok=True)
+        with pa.OSFile(os.fspath(self.folder / name), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+            cast("Any", stream).write_table(pa.Table.from_batches(batches))
+        data = (self.folder / name).read_bytes()
+        return JournalRef(
+            name=name,
+            rows=sum(batch.num_rows for batch in batches),
+            size_bytes=len(data),
+            checksum=hashlib.sha256(data).hexdigest(),
+        )
+
+    def read(self, reference: JournalRef) -> list[pa.RecordBatch]:
+        with pa.OSFile(os.fspath(self.folder / reference.name), "rb") as file:
+            return list(pa.ipc.open_stream(file))

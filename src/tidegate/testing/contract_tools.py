@@ -1,0 +1,186 @@
+"""What the tests of the contract suite stand on: sinks that are opened, transactions that are prepared or killed."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import ClassVar, cast
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.testing.contract_parts import (
+    IDENTITY,
+    PATIENCE_SECONDS,
+    SCHEMA,
+    ContractBroken,
+    Journal,
+    Row,
+    begun,
+    commit_and_die,
+    commit_together,
+    demand,
+    in_order,
+    prepare_and_wait,
+    processes,
+)
+
+TAKEN = {Outcome.COMMITTED, Outcome.ALREADY}
+
+
+class ContractTools(ABC):
+    """The sink under test and its target, and what a test does with them. For tests of your own, too."""
+
+    lives_in_one_process: ClassVar[bool] = False
+    """True where the target is this process's memory: then no other process can commit into it."""
+    notices_second_timeline: ClassVar[bool] = True
+    """False where evidence has a key of its own for every attempt (Kafka): nothing to compare it with."""
+
+    kills_at_most: ClassVar[int] = 40
+    """In one test: a commit with more outward calls is killed before every second, third, ... of them."""
+
+    folder: Path
+    """An empty folder for each test."""
+
+    @abstractmethod
+    def make_sink(self) -> TwoPhaseSink:
+        """A new sink object, the same target at every call of one test."""
+
+    @abstractmethod
+    def read_target(self) -> list[Row]:
+        """All rows that a reader of the target sees now, in any order. Called only after `open`."""
+
+    @pytest.fixture(autouse=True)
+    def in_an_empty_folder(self, tmp_path: Path) -> None:
+        self.set_up(tmp_path)
+
+    def set_up(self, folder: Path) -> None:
+        self.folder = folder
+
+    def plan(self) -> SinkPlan:
+        return SinkPlan(
+            identity=IDENTITY,
+            schema=SCHEMA,
+            mode="append",
+            local_master=True,
+            read_journal=Journal(self.folder / "journal").read,
+        )
+
+    def opened(self) -> TwoPhaseSink:
+        sink = self.make_sink()
+        sink.open(self.plan())
+        return sink
+
+    def prepared(self, sink: TwoPhaseSink, attempt: Attempt, *batches: pa.RecordBatch) -> Committable:
+        """The committable of a whole transaction, its rows in the journal where the sink wants that."""
+        transaction = begun(sink, attempt)
+        for batch in batches:
+            transaction.write(batch)
+        return self.reported(transaction, batches)
+
+    @contextmanager
+    def elsewhere(self) -> Generator[None, None, None]:
+        """For a while `make_sink` gives sinks of another target."""
+        here = self.folder
+        self.folder = here / "elsewhere"
+        self.folder.mkdir()
+        try:
+            yield
+        finally:
+            self.folder = here
+
+    def prepared_by_a_killed_process(self, attempt: Attempt, *batches: pa.RecordBatch) -> Committable:
+        child, pipe = _started(prepare_and_wait, self.make_sink(), attempt, batches)
+        demand(pipe.poll(PATIENCE_SECONDS), "a transaction is prepared in time")
+        data = pipe.recv_bytes()
+        child.kill()
+        child.join()
+        demand(child.exitcode == -signal.SIGKILL, "the process that prepared was killed")
+        return self._journalled(msgspec.json.decode(data, type=Committable), batches)
+
+    def target_has(self, *batches: pa.RecordBatch) -> None:
+        """Demand that a reader sees exactly these rows now."""
+        wanted = in_order(row for batch in batches for row in batch.to_pylist())
+        found = in_order(self.read_target())
+        demand(found == wanted, f"a reader sees {wanted}, but it saw {found}")
+
+    def all_answer(self, answers: Sequence[Answer], outcome: Outcome) -> None:
+        """Demand that every committable got this answer."""
+        demand(
+            bool(answers) and all(answer.outcome is outcome for answer in answers),
+            f"every answer is {outcome.name}, not {list(answers)}",
+        )
+
+    def reported(self, transaction: Transaction, batches: Sequence[pa.RecordBatch]) -> Committable:
+        committable = transaction.pre_commit()
+        if committable is None:
+            raise ContractBroken("pre_commit returned None, though rows were written")
+        return self._journalled(committable, batches)
+
+    def _journalled(self, committable: Committable, batches: Sequence[pa.RecordBatch]) -> Committable:
+        """What the writer in a task adds: the journal. The committable has travelled as JSON, too."""
+        if self.make_sink().journal is JournalKeeper.LEDGER:
+            reference = Journal(self.folder / "journal").keep(committable.attempt, batches)
+            committable = msgspec.structs.replace(committable, journal=reference)
+        return msgspec.json.decode(msgspec.json.encode(committable), type=Committable)
+
+    def committed_by_two_processes(self, committables: Sequence[Committable]) -> list[Answer]:
+        together = processes().Barrier(2)
+        started = [
+            _started(commit_together, together, self.make_sink(), self.plan(), list(committables)) for _ in range(2)
+        ]
+        for _, pipe in started:
+            demand(pipe.poll(PATIENCE_SECONDS), "a finisher answers in time")
+        answers = [msgspec.json.decode(pipe.recv_bytes(), type=list[Answer]) for _, pipe in started]
+        for child, _ in started:
+            child.join()
+        return [answer for each in answers for answer in each]
+
+    @contextmanager
+    def finishers(self) -> Generator[Callable[[Sequence[Committable], int], int], None, None]:
+        """Gives `commit_and_die(committables, place)`: another process commits, and is killed before its outward call
+        number `place`. It returns how many such calls the whole commit had; 0 when it was killed."""
+        child, pipe = _started(commit_and_die, self.make_sink(), self.plan())
+
+        def commit(committables: Sequence[Committable], place: int) -> int:
+            pipe.send_bytes(msgspec.json.encode((place, list(committables))))
+            demand(pipe.poll(PATIENCE_SECONDS), "a commit ends in time")
+            calls = msgspec.json.decode(pipe.recv_bytes(), type=int)
+            demand(calls >= 0, "a commit returns, or was killed")
+            return calls
+
+        try:
+            yield commit
+        finally:
+            pipe.close()
+            child.join()
+
+    def redone(self, sink: TwoPhaseSink, committable: Committable, answer: Answer) -> bool:
+        """Whether a lost transaction was written again from its journal, as recovery does it: fence, look, write."""
+        if answer.outcome is not Outcome.LOST or committable.journal is None:
+            return False
+        sink.fence(committable)
+        demand(sink.evidence(committable) is Evidence.ABSENT, "a lost transaction has no evidence after the fence")
+        batches = self.plan().read_journal(committable.journal)
+        return sink.redo(committable, batches).outcome in TAKEN
+
+    def skip_in_one_process(self) -> None:
+        if self.lives_in_one_process:
+            pytest.skip("the target is the memory of one process")
+
+
+def _started(target: Callable[..., None], *arguments: object) -> tuple[BaseProcess, Connection]:
+    """A process that runs `target(pipe, *arguments)`, and our end of the pipe."""
+    mine, theirs = processes().Pipe()
+    child = processes().Process(target=target, args=(theirs, *arguments))
+    child.start()
+    theirs.close()
+    return child, cast("Connection", mine)

@@ -152,6 +152,6 @@ def test_the_affinity_is_the_one_that_sqlite_gives(declared: str) -> None:
     assert column_affinity(declared) in stored[text, number]
 
 
-def test_another_delivery_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_delivery_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TidegateError, match="TG-OPTION-UNKNOWN"):
-        SQLiteSink("numbers", tmp_path / "t.db", table="t", delivery="at-least-once")
+        SQLiteSink("numbers", tmp_path / "t.db", table="t", delivery="at-least-twice")

@@ -3,7 +3,8 @@
     TIDEGATE_FAILPOINTS="prepared.before@3=crash,commit.after=hold:/some/file"   (only with TIDEGATE_TESTING=1)
 
 `@3` strikes at epoch 3 (or the first epoch after it that passes there); without it the first time the place is
-passed. The registry is closed: an unknown place or action is refused.
+passed. The registry is closed: an unknown place or action is refused. With TIDEGATE_STRIKES=FOLDER the strikes that
+wait in a folder are taken too, each by the one process that passes first (`tidegate.testing.strike_folder`).
 """
 
 from __future__ import annotations
@@ -50,13 +51,20 @@ POINTS: frozenset[str] = frozenset(
     [f"{point}.{when}" for point in DRIVER_POINTS for when in ("before", "after")] + list(TASK_POINTS)
 )
 
+AFTER_SOMETHING: frozenset[str] = frozenset(
+    [f"{point}.after" for point in DRIVER_POINTS] + ["task.write", "task.prepared"]
+)
+"""Places where something has just been done, so that there is an answer to lose."""
+
 
 class Action(Enum):
     """What happens at a failpoint."""
 
     CRASH = "crash"  # the process kills itself with SIGKILL
     HOLD = "hold"  # a file is written to say that the place was reached; then nothing happens any more
+    PAUSE = "pause"  # the process stops itself with SIGSTOP, until somebody sends SIGCONT
     ERROR = "error"  # an OSError is raised in its place
+    ACKLOST = "acklost"  # what comes before the place is done, and its answer is lost: a TimeoutError is raised
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,10 @@ class Strike:
     epoch: int | None
     action: Action
     target: str
+
+    def fits(self, point: str, epoch: int | None) -> bool:
+        """Whether it strikes at `point` in `epoch` (None where no epoch is known)."""
+        return self.point == point and (self.epoch is None or (epoch is not None and epoch >= self.epoch))
 
 
 def parse_strikes(text: str) -> list[Strike]:
@@ -79,10 +91,11 @@ def _parse(word: str) -> Strike:
     point, _, epoch = place.partition("@")
     action, _, target = doing.partition(":")
     known = {each.value: each for each in Action}
-    if point not in POINTS or action not in known or not (epoch == "" or epoch.isdigit()):
+    has_answer = point in AFTER_SOMETHING or action != Action.ACKLOST.value
+    if point not in POINTS or action not in known or not has_answer or not (epoch == "" or epoch.isdigit()):
         raise TidegateError(
             Code.SETTING_VALUE,
-            expected="place[@epoch]=crash|error|hold:FILE with a registered place",
+            expected="place[@epoch]=crash|pause|error|hold:FILE with a registered place, or acklost after an effect",
             found=word,
             where="TIDEGATE_FAILPOINTS",
             next_step="see tidegate.core.failpoints.POINTS",

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tidegate.checkpoints.checksums import drop_checksums
 from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
@@ -42,8 +43,9 @@ from tidegate.spark.stream import RunningStream
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
 
 _LOG = logging.getLogger("tidegate")
-_COMMIT_POLL_SECONDS = 0.004
+_COMMIT_POLL_SECONDS = 0.001
 _COMMIT_POLL_SECONDS_AT_MOST = 0.1
+_COMMIT_POLL_GROWTH = 1.05  # a pause is then about a twentieth of what has been waited
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 _FIGURES_KEPT = 1000
@@ -122,6 +124,7 @@ class QueryRun:
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
+        drop_checksums(self.plan.folder / "spark")
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
         self._finished = self.figures.finished = self.runner.run(read_finished())
 
@@ -330,7 +333,7 @@ class QueryRun:
                     return True
                 else:
                     self._changed.wait(pause)
-                    pause = min(pause * 1.2, _COMMIT_POLL_SECONDS_AT_MOST)
+                    pause = min(pause * _COMMIT_POLL_GROWTH, _COMMIT_POLL_SECONDS_AT_MOST)
         return False  # the finisher looks once more; a torn entry would be there for ever
 
     def hesitate(self, effect: Hesitate) -> None:

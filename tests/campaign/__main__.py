@@ -1,0 +1,59 @@
+"""`./dev campaign crash`: a real job on real Spark, struck by a seeded plan, every record compared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.campaign.report import as_json, as_text
+from tests.campaign.run import Entry, Options, Report, has_archive, make_archive, run_campaign
+from tidegate.core.levels import Level
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev campaign", description=__doc__)
+    parser.add_argument("what", choices=["crash"])
+    parser.add_argument("--kills", type=int, default=300, help="processes to kill; other strikes come in proportion")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, help="strike no more after so many minutes")
+    parser.add_argument("--level", type=Level, default=Level.EXACTLY_ONCE, help="delivery level of the job")
+    parser.add_argument("--common", action="store_true", help="only kills that every level can take, to compare them")
+    parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
+    arguments = parser.parse_args()
+    if not has_archive():
+        with tempfile.TemporaryDirectory(prefix="tidegate-campaign-") as folder_of_archive:
+            make_archive(Path(folder_of_archive))
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-"))
+    options = Options(
+        folder=folder,
+        kills=arguments.kills,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        level=arguments.level,
+        common=arguments.common,
+    )
+    report = run_campaign(options, _tell)
+    print(json.dumps(as_json(report), indent=1) if arguments.json else as_text(report))
+    return _end(report)
+
+
+def _tell(entry: Entry) -> None:
+    print(
+        f"{entry.number:4} epoch {entry.epoch:4} {entry.phase} {entry.seconds:6.2f} s  {entry.step}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _end(report: Report) -> int:
+    if not report.flaws:
+        shutil.rmtree(report.options.folder)
+    return 1 if report.flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""The drivers, seen by the one who strikes: forked, told what to do, watched, stopped, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.campaign.places import DELIVERY, Places
+
+BOUND_SECONDS = 120.0
+"""For everything that is waited for."""
+
+_LOOK_SECONDS = 0.002
+_ROOT = Path(__file__).parents[2]
+
+
+class CampaignFailed(Exception):
+    """Something did not come, or came out wrong; the message says what."""
+
+
+class Target(Enum):
+    """The processes of a driver."""
+
+    PYTHON = "driver"
+    JVM = "JVM"
+    WORKER = "worker"
+
+
+@dataclass(eq=False)
+class Driver:
+    """One driver process. What it has said is kept in `said`, in order."""
+
+    number: int
+    process: int
+    jvm: int
+    connection: socket.socket
+    log: Path
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    gone: bool = False
+    _heard: bytes = b""
+    _born: dict[int, str] = field(default_factory=dict[int, str])
+
+    def __post_init__(self) -> None:
+        self._born = {process: _birth(process) for process in (self.process, self.jvm)}
+
+    def tell(self, **command: str) -> None:
+        """Give it a command; one that is dead hears nothing."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.sendall(json.dumps(command).encode() + b"\n")
+
+    def listen(self) -> None:
+        """Take in what it has said until now, and whether it is gone."""
+        while not self.gone and select.select([self.connection], [], [], 0)[0]:
+            try:
+                heard = self.connection.recv(65536)
+            except ConnectionResetError:
+                heard = b""
+            self.gone = not heard
+            self._heard += heard
+            *lines, self._heard = self._heard.split(b"\n")
+            self.said.extend(json.loads(line) for line in lines)
+
+    def has_said(self, event: str, since: int = 0) -> bool:
+        self.listen()
+        return any(each["event"] == event for each in self.said[since:])
+
+    def pids(self, target: Target) -> list[int]:
+        """The living processes of this kind; without a worker, the daemon that would fork one."""
+        match target:
+            case Target.PYTHON:
+                return [self.process]
+            case Target.JVM:
+                return [self.jvm]
+            case Target.WORKER:
+                daemons = _children([self.jvm])
+                return _children(daemons) or daemons
+
+    def send(self, signal_number: signal.Signals, *processes: int) -> None:
+        """Send to processes of this driver; never to another one that has got the number of a dead one since."""
+        for process in processes:
+            if self._born.get(process) in (None, _birth(process)):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal_number)
+
+    def kill_all(self) -> None:
+        """SIGKILL to everything of it at one moment; idempotent. The numbers are looked up before anything dies."""
+        self.send(signal.SIGKILL, self.process, self.jvm, *self.workers())
+        self.gone = True
+
+    def workers(self) -> list[int]:
+        daemons = _children([self.jvm])
+        return [*daemons, *_children(daemons)]
+
+    def is_alive(self, process: int) -> bool:
+        """Whether this process of the driver lives."""
+        return self._born[process] == _birth(process) and _state(process) != "Z"
+
+    def is_stopped(self) -> bool:
+        """Whether its Python process stands still after SIGSTOP."""
+        return _state(self.process) == "T"
+
+    def last_words(self) -> str:
+        text = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        return f"driver {self.number} said {self.said[-3:]}\n{text}"
+
+
+class Stable:
+    """Forks drivers; one is always kept warm for the next start. Leaves no process behind."""
+
+    def __init__(self, places: Places, *, level: str | None, java_options: str) -> None:
+        self._places = places
+        self._java_options = java_options
+        self._asked = 0
+        self._drivers: list[Driver] = []
+        self._given_back: list[Driver] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        for folder in (places.strikes, places.log(0).parent, places.temporary):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._listener.bind(str(places.commands))
+        self._listener.listen(8)
+        self._zygote = subprocess.Popen(
+            [sys.executable, "-m", "tests.campaign.zygote"],
+            env=_environment(places, level),
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=places.log(0).open("ab"),
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.order()
+
+    def order(self) -> None:
+        """Let one more driver be made, in the background."""
+        if self._zygote.stdin is None:
+            raise CampaignFailed("the zygote has no standard input")
+        self._asked += 1
+        request = {"number": str(self._asked), "root": str(self._places.root), "java_options": self._java_options}
+        self._zygote.stdin.write(json.dumps(request) + "\n")
+        self._zygote.stdin.flush()
+
+    def take(self, *, order_next: bool = True) -> Driver:
+        """The driver that was ordered first and not taken yet, warm; the next one is ordered."""
+        if self._given_back:
+            return self._given_back.pop()
+        self._listener.settimeout(BOUND_SECONDS)
+        try:
+            connection, _ = self._listener.accept()
+            connection.settimeout(BOUND_SECONDS)
+            said = json.loads(_line(connection))
+        except (TimeoutError, ValueError) as error:
+            raise CampaignFailed(f"no driver came to life: {error!r}") from error
+        number = int(said["number"])
+        log = self._places.log(number)
+        driver = Driver(number, int(said["process"]), int(said["jvm"]), connection, log)
+        self._drivers.append(driver)
+        if order_next:
+            self.order()
+        return driver
+
+    @property
+    def made(self) -> int:
+        """How many drivers were taken."""
+        return len(self._drivers)
+
+    def sum_of(self, figure: str) -> int:
+        """What the drivers have counted, as far as they came to say it."""
+        return sum(int(said.get(figure, 0)) for driver in self._drivers for said in driver.said)
+
+    def give_back(self, driver: Driver) -> None:
+        """It was taken and did not get the job: it is still warm."""
+        self._given_back.append(driver)
+
+    def __enter__(self) -> Stable:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Everything ends: the drivers that were taken are killed, those in the making find nobody to tell them."""
+        making = [process for process in _children([self._zygote.pid]) if process not in self._known()]
+        for driver in self._drivers:
+            driver.kill_all()
+            driver.connection.close()
+        below = _children(making)
+        for process in [*making, *below, *_children(below), self._zygote.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._zygote.wait()
+        self._listener.close()
+        self._places.commands.unlink(missing_ok=True)
+
+    def _known(self) -> set[int]:
+        return {driver.process for driver in self._drivers}
+
+
+def wait_until(seen: Callable[[], object], what: str, drivers: Iterable[Driver] = ()) -> None:
+    """Wait for observed state; there is a bound."""
+    end = time.monotonic() + BOUND_SECONDS
+    while not seen():
+        if time.monotonic() > end:
+            words = "\n".join(driver.last_words() for driver in drivers)
+            raise CampaignFailed(f"not seen in {BOUND_SECONDS:g} s: {what}\n{words}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def pause(chance: random.Random, at_most_seconds: float) -> float:
+    """A seeded moment to let pass behind an observed one; its length in seconds."""
+    seconds = chance.random() * at_most_seconds
+    time.sleep(seconds)
+    return seconds
+
+
+def _environment(places: Places, level: str | None) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    path = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
+    return {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **inherited,
+        "PYTHONPATH": path,
+        "PYSPARK_PYTHON": sys.executable,
+        "TMPDIR": str(places.temporary),
+        "TIDEGATE_TESTING": "1",
+        "TIDEGATE_STRIKES": str(places.strikes),
+        **({} if level is None else {DELIVERY: level}),
+    }
+
+
+def _line(connection: socket.socket) -> bytes:
+    heard = b""
+    while not heard.endswith(b"\n"):
+        more = connection.recv(1)
+        if not more:
+            raise ValueError(f"a driver ended while it was made: {heard!r}")
+        heard += more
+    return heard
+
+
+def _children(parents: Iterable[int]) -> list[int]:
+    """The living child processes, as /proc shows them."""
+    wanted, found = set(parents), list[int]()
+    for name in os.listdir("/proc") if wanted else []:
+        if name.isdigit():
+            fields = _stat(int(name))
+            if fields and int(fields[1]) in wanted and fields[0] != "Z":
+                found.append(int(name))
+    return sorted(found)
+
+
+def _birth(process: int) -> str:
+    """When the process was started, in ticks since the machine was; empty when there is none."""
+    return next(iter(_stat(process)[19:20]), "")
+
+
+def _state(process: int) -> str:
+    return (_stat(process) or ["gone"])[0]
+
+
+def _stat(process: int) -> list[str]:
+    """The fields of /proc/<process>/stat behind the name: state, parent, ..."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split(" ")
+    except (FileNotFoundError, ProcessLookupError):
+        return []

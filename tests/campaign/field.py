@@ -1,0 +1,210 @@
+"""The field on which is struck: input that is fed file by file, the driver that works, strikes that wait for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.campaign.checker import InputRow
+from tests.campaign.drivers import CampaignFailed, Driver, Stable, wait_until
+from tests.campaign.footprint import Footprint, footprints
+from tests.campaign.places import Places
+from tidegate.testing.strike_folder import StrikeFolder, TakenBy
+
+_WORDS = [f"w{index}" for index in range(12)]
+_ROWS_PER_FILE = 8
+_MORE_FILES_AT_MOST = 6
+_IDLE_SECONDS = 0.3
+
+
+class Field:
+    """The job's surroundings; `driver` is the one that runs it."""
+
+    def __init__(self, places: Places, stable: Stable, chance: random.Random, driver: Driver | None = None) -> None:
+        self.places = places
+        self.stable = stable
+        self.chance = chance
+        self.files: list[list[InputRow]] = []
+        self.strikes = StrikeFolder(places.strikes)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.driver = driver or self._next()
+        self._posted = 0
+        self._went = 0
+        self._began_ns = time.time_ns()
+        places.input.mkdir()
+
+    # --- input and progress --------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The epoch of the newest file."""
+        return len(self.files) - 1
+
+    def feed(self, count: int = 1) -> int:
+        """Add files; the epoch of the last one. Spark takes them in the order of their times, in milliseconds."""
+        for _ in range(count):
+            number = len(self.files)
+            words = self.chance.sample(_WORDS, _ROWS_PER_FILE)
+            first = number * _ROWS_PER_FILE
+            rows = [InputRow(first + i, word, self.chance.randrange(1000)) for i, word in enumerate(words)]
+            hidden = self.places.input / f".{number:05}.json"
+            lines = [json.dumps({"number": row.number, "word": row.word, "value": row.value}) for row in rows]
+            hidden.write_text("".join(f"{line}\n" for line in lines))
+            arrived = self._began_ns + number * 1_000_000
+            os.utime(hidden, ns=(arrived, arrived))
+            hidden.rename(self.places.input / f"{number:05}.json")
+            self.files.append(rows)
+        return self.newest
+
+    def feed_slowly(self, count: int) -> None:
+        """Add files, each when the one before is through."""
+        for _ in range(count):
+            self.catch_up()
+            self.feed()
+        self.catch_up()
+
+    def queries(self) -> list[Footprint]:
+        return footprints(self.places)
+
+    def query(self, uid: str) -> Footprint:
+        return next(query for query in self.queries() if query.uid == uid)
+
+    def complete(self) -> int:
+        """The newest epoch that is complete in both queries."""
+        return min(query.complete() for query in self.queries())
+
+    def catch_up(self) -> None:
+        """Wait until every file is through both queries."""
+        self.wait(lambda: self.complete() >= self.newest, f"epoch {self.newest} complete")
+
+    # --- drivers -------------------------------------------------------------------------------------------
+
+    def start_next(self) -> Driver:
+        """The next warm driver takes the job over."""
+        self.driver = self._next()
+        self.go()
+        return self.driver
+
+    def go(self) -> None:
+        """The driver runs the job from now on."""
+        self._went = self._since()
+        self.driver.tell(do="go", checkpoints=str(self.places.checkpoints))
+
+    def stop(self) -> None:
+        """Stop the job cleanly, with every file through; its driver lives on."""
+        self.catch_up()
+        since = self._since()
+        self.driver.tell(do="stop")
+        self.wait(lambda: self.driver.has_said("stopped", since), "a clean stop")
+
+    def refused(self, driver: Driver, checkpoints: Path | None = None) -> str:
+        """The code with which a start of the job by `driver` is refused."""
+        driver.listen()
+        since = len(driver.said)
+        driver.tell(do="go", checkpoints=str(checkpoints or self.places.checkpoints))
+        said = ("refused", "started", "failed")
+        wait_until(lambda: any(driver.has_said(each, since) for each in said), "an answer to a start", [driver])
+        answer = driver.said[since]
+        if answer["event"] != "refused":
+            raise CampaignFailed(f"a start that has to be refused: {answer}\n{driver.last_words()}")
+        return str(answer["code"])
+
+    def wait_running(self) -> None:
+        """Wait until recovery is over and the queries have been started."""
+        self.wait(self._runs, "a running job")
+
+    def wait(self, seen: Callable[[], object], what: str) -> None:
+        """Wait for observed state; a driver that ends by itself or gives up meanwhile fails the campaign."""
+
+        def seen_or_over() -> bool:
+            if seen():
+                return True
+            if self.driver.has_said("refused", self._went) or self.driver.gone:
+                raise CampaignFailed(f"the driver gave up, waited for: {what}\n{self.driver.last_words()}")
+            return False
+
+        wait_until(seen_or_over, what, [self.driver])
+
+    def wait_gone(self, driver: Driver) -> None:
+        """Wait until its Python process has ended."""
+
+        def gone() -> bool:
+            driver.listen()  # its socket may be closed a moment before its locks
+            return driver.gone and not driver.is_alive(driver.process)
+
+        wait_until(gone, "the end of a driver", [driver])
+
+    @contextmanager
+    def timed(self, what: str) -> Generator[None]:
+        """Add the time that the block takes to `seconds`."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.monotonic() - begun
+
+    # --- strikes -------------------------------------------------------------------------------------------
+
+    def post(self, strike: str) -> str:
+        """Let a strike wait; its name."""
+        self._posted += 1
+        name = f"{self._posted:05}"
+        self.strikes.post(name, strike)
+        return name
+
+    def wait_taken(self, name: str) -> TakenBy:
+        """Wait until somebody has taken the strike; some more files come when the job has nothing to do."""
+        more, idle_since = 0, time.monotonic()
+        while (taken := self.strikes.taken_by(name)) is None:
+            self.wait(lambda: self.strikes.taken_by(name) or self._idle(), f"strike {name} taken, or an idle job")
+            if not self._idle():
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE_SECONDS:
+                if more == _MORE_FILES_AT_MOST:
+                    raise CampaignFailed(f"strike {name} was not taken in {more} epochs\n{self.driver.last_words()}")
+                more, idle_since = more + 1, time.monotonic()
+                self.feed()
+            time.sleep(0.002)
+        return taken
+
+    def wait_stopped(self, name: str) -> None:
+        """Wait until the driver has taken the strike and stands still."""
+        self.wait_taken(name)
+        wait_until(self.driver.is_stopped, "a driver that stands still", [self.driver])
+
+    @contextmanager
+    def between_runs(self, first: str = "compute.before", action: str = "error") -> Generator[None]:
+        """The job fails at `first` and stands still before it claims its next run; goes on behind the block.
+
+        Its JVM lives, and no query runs.
+        """
+        self.wait_running()
+        failing = self.post(f"{first}@{self.newest + 1}={action}")
+        still = self.post("run.before=pause")
+        self.feed()
+        self.wait_taken(failing)
+        self.wait_stopped(still)
+        yield
+        self.driver.send(signal.SIGCONT, self.driver.process)
+
+    def _runs(self) -> bool:
+        self.driver.listen()
+        return [each["event"] for each in self.driver.said[self._went :]][-1:] == ["started"]
+
+    def _idle(self) -> bool:
+        return self.complete() >= self.newest
+
+    def _since(self) -> int:
+        self.driver.listen()
+        return len(self.driver.said)
+
+    def _next(self) -> Driver:
+        with self.timed("waiting for a warm driver"):
+            return self.stable.take()

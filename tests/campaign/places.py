@@ -1,0 +1,63 @@
+"""Where a campaign keeps what, below its folder; the same for the one who strikes and for the drivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB = "campaign"
+ROWS, SUMS = "rows", "sums"
+QUERIES = (ROWS, SUMS)
+"""The uids of the queries: without state, and with state."""
+
+DELIVERY = "CAMPAIGN_DELIVERY"
+"""The environment variable with the delivery level of the whole job; exactly-once without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths of a campaign."""
+
+    root: Path
+
+    @property
+    def input(self) -> Path:
+        """JSON files `{"number": 17, "word": "w3", "value": 5}`, a word at most once in each. One file is one epoch."""
+        return self.root / "input"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def database(self) -> Path:
+        """SQLite: the tables `rows(number, word, value, lucky)` and `sums(word, seen, total, chain, last, lucky)`."""
+        return self.root / "output" / "out.db"
+
+    def files(self, query: str) -> Path:
+        """The same rows again: of `rows` in Parquet, of `sums` in JSON lines."""
+        return self.root / "output" / query
+
+    def tray(self, query: str) -> Path:
+        """The same rows once more, in a sink whose rows the ledger's journal keeps."""
+        return self.root / "output" / f"{query}-tray"
+
+    @property
+    def strikes(self) -> Path:
+        return self.root / "strikes"
+
+    @property
+    def commands(self) -> Path:
+        """The socket on which drivers hear what to do."""
+        return self.root / "commands"
+
+    @property
+    def temporary(self) -> Path:
+        """What killed processes leave behind; it goes with the campaign's folder."""
+        return self.root / "temporary"
+
+    def log(self, driver: int) -> Path:
+        return self.root / "logs" / f"driver-{driver}.log"
+
+    def generations(self, query: str, checkpoints: Path | None = None) -> Path:
+        return (checkpoints or self.checkpoints) / JOB / "queries" / query

@@ -1,0 +1,82 @@
+"""The job that is struck: values that no second run would give again, in every sink and in the state.
+
+`rows`: no state. Every input row with a random value.
+`sums`: state. Per word: how many rows came, the sum of their values, the sum of their random values (`chain`), the
+random value that came last, and one more that is drawn after the aggregation. Each file has a word at most once, so
+`chain` grows by `last` from one published row of a word to the next: unless one of them is not what the state knows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.campaign.places import DELIVERY, JOB, ROWS, SUMS, Places
+from tests.campaign.tray import TraySink
+from tidegate import FileSink, FileSource, Job, SQLiteSink
+
+
+def open_session(places: Places, java_options: str) -> SparkSession:
+    """A session for short lives: one tier of compilation, no page, warm Python workers, task retries."""
+    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={places.temporary} {java_options}"
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.local.dir", str(places.temporary))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.daemon.module", "tests.campaign.worker_daemon")
+        .config("spark.driver.extraJavaOptions", java)
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
+    """The job with its checkpoints in `checkpoints`."""
+    level = os.environ.get(DELIVERY)
+    settings = {} if level is None else {"checkpointing_mode": level}
+    job = Job(JOB, spark=session, checkpointing_dir=str(checkpoints), checkpointing_interval=0, **settings)
+    places.database.parent.mkdir(exist_ok=True)
+    lucky = F.udf(random.random, "double").asNondeterministic()
+    database = str(places.database)
+    rows = job.source("rows-in", _source(places))
+    job.query(
+        ROWS,
+        rows.withColumn("lucky", F.rand()),
+        sinks=[
+            SQLiteSink("rows-table", database, table=ROWS),
+            FileSink("rows-files", places.files(ROWS), format="parquet"),
+            TraySink("rows-tray", places.tray(ROWS)),
+        ],
+    )
+    more = job.source("sums-in", _source(places)).withColumn("drawn", (F.rand() * 2**40).cast("long"))
+    sums = more.groupBy("word").agg(
+        F.count("*").alias("seen"),
+        F.sum("value").alias("total"),
+        F.sum("drawn").alias("chain"),
+        F.max_by("drawn", "number").alias("last"),
+    )
+    job.query(
+        SUMS,
+        sums.withColumn("lucky", lucky()),
+        mode="update",
+        sinks=[
+            SQLiteSink("sums-table", database, table=SUMS),
+            FileSink("sums-files", places.files(SUMS), format="json"),
+            TraySink("sums-tray", places.tray(SUMS)),
+        ],
+    )
+    return job
+
+
+def _source(places: Places) -> FileSource:
+    schema = "number long, word string, value long"
+    return FileSource(str(places.input), format="json", schema=schema, maxFilesPerTrigger=1)

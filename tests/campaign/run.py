@@ -1,0 +1,196 @@
+"""The whole campaign: strike by plan, let the job go on each time, and compare every record."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.campaign.archive import archive_file, keep, making_options, using_options
+from tests.campaign.checker import FORBIDDEN, Kind, check
+from tests.campaign.drivers import CampaignFailed, Stable, wait_until
+from tests.campaign.field import Field
+from tests.campaign.outputs import read_outputs
+from tests.campaign.places import Places
+from tests.campaign.schedule import At, Step, plan, plan_common
+from tests.campaign.situations import COMMON_PLACES, exact_places, point_of
+from tests.campaign.striking import carry_out
+from tidegate.core.levels import Level
+
+_CHECK_EVERY = 25
+_EPOCHS_AT_LEAST = 26
+"""Then the first records have been cleaned up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user chose. `folder` must exist and be empty."""
+
+    folder: Path
+    kills: int
+    seed: int
+    minutes: float | None = None
+    level: Level = Level.EXACTLY_ONCE
+    common: bool = False
+
+    @property
+    def command(self) -> str:
+        """What repeats this campaign."""
+        level = "" if self.level is Level.EXACTLY_ONCE else f" --level {self.level.value}"
+        common = " --common" if self.common else ""
+        return f"./dev campaign crash --kills {self.kills} --seed {self.seed}{level}{common}"
+
+    def plan(self) -> list[Step]:
+        """What is struck; where all levels pass, if the level is not exactly-once."""
+        common = self.common or self.level is not Level.EXACTLY_ONCE
+        return plan_common(self.seed, self.kills) if common else plan(self.seed, self.kills)
+
+    def places(self) -> Sequence[str]:
+        """The places that have to be passed."""
+        return COMMON_PLACES if self.common or self.level is not Level.EXACTLY_ONCE else exact_places()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the history."""
+
+    number: int
+    step: str
+    place: str | None
+    action: str | None
+    phase: str
+    target: str
+    killed: bool
+    epoch: int
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """How it ended; `flaws` says what is wrong, in the order of its finding, and is empty when nothing is."""
+
+    options: Options
+    planned: int
+    history: list[Entry] = field(default_factory=list[Entry])
+    passed: Counter[str] = field(default_factory=Counter[str])
+    seconds_in: dict[str, float] = field(default_factory=dict[str, float])
+    found: dict[str, int] = field(default_factory=dict[str, int])
+    flaws: list[str] = field(default_factory=list[str])
+    epochs: int = 0
+    records: int = 0
+    drivers: int = 0
+    aborted: int = 0
+    redone: int = 0
+    seconds: float = 0.0
+
+    @property
+    def kills(self) -> int:
+        return sum(1 for entry in self.history if entry.killed)
+
+    def count(self, what: Callable[[Entry], object], *, killed: bool) -> Counter[str]:
+        """The entries by `what`: the kills, or the other strikes."""
+        return Counter(str(what(entry)) for entry in self.history if entry.killed is killed)
+
+    def never_hit(self) -> list[str]:
+        """The failpoints of which nobody has passed any place."""
+        points = dict.fromkeys(point_of(place) for place in self.options.places())
+        hit = {point_of(place) for place in self.passed}
+        return [point for point in points if point not in hit]
+
+
+def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequence[Step] | None = None) -> Report:
+    """Strike by the seeded plan (or by `steps`) in `options.folder`; never raises for what the strikes bring to light.
+
+    No process is left behind, however it ends.
+    """
+    begun = time.monotonic()
+    todo = options.plan() if steps is None else list(steps)
+    report = Report(options=options, planned=len(todo))
+    places = Places(options.folder)
+    level = None if options.level is Level.EXACTLY_ONCE else options.level.value
+    try:
+        with Stable(places, level=level, java_options=using_options()) as stable:
+            ground = Field(places, stable, random.Random(options.seed))
+            try:
+                _strike_all(todo, ground, report, tell, begun)
+            finally:
+                report.drivers = stable.made
+                report.passed, report.seconds_in = ground.strikes.passed(), dict(ground.seconds)
+                report.epochs = len(ground.files)
+    except CampaignFailed as failed:
+        report.flaws.append(str(failed))
+    except KeyboardInterrupt:
+        report.flaws.append("interrupted")
+    report.seconds = time.monotonic() - begun
+    report.flaws += [f"no process has passed failpoint {point}" for point in report.never_hit()]
+    return report
+
+
+def make_archive(folder: Path) -> None:
+    """Make the JVM's class archive, once per environment: a short life of the job, ended cleanly."""
+    draft = folder / "archive.jsa"
+    with Stable(Places(folder), level=None, java_options=making_options(draft)) as stable:
+        driver = stable.take(order_next=False)
+        ground = Field(Places(folder), stable, random.Random(0), driver)
+        ground.go()
+        ground.feed(4)
+        ground.stop()
+        driver.tell(do="end")
+        wait_until(lambda: not driver.is_alive(driver.jvm), "the end of the JVM that writes the archive", [driver])
+    if draft.exists():
+        keep(draft)
+
+
+def has_archive() -> bool:
+    return archive_file().exists()
+
+
+def _strike_all(
+    todo: Sequence[Step], ground: Field, report: Report, tell: Callable[[Entry], None], begun: float
+) -> None:
+    """All steps, with a comparison now and then; at the end the source is drained and everything is compared."""
+    minutes = report.options.minutes
+    ground.go()
+    for number, step in enumerate(todo, start=1):
+        if minutes is not None and time.monotonic() - begun > 60 * minutes:
+            break
+        started = time.monotonic()
+        try:
+            struck = carry_out(step, ground)
+        except CampaignFailed as failed:
+            raise CampaignFailed(f"step {number}, {step}: {failed}") from failed
+        at = step if isinstance(step, At) else None
+        entry = Entry(
+            number=number,
+            step=str(step),
+            place=None if at is None else at.place,
+            action=None if at is None else at.action.value,
+            phase=struck.phase.name,
+            target=struck.target,
+            killed=struck.killed,
+            epoch=ground.newest,
+            seconds=round(time.monotonic() - started, 2),
+        )
+        report.history.append(entry)
+        tell(entry)
+        if number % _CHECK_EVERY == 0:
+            ground.catch_up()
+            _compare(ground, report)
+    ground.feed_slowly(max(1, _EPOCHS_AT_LEAST - len(ground.files)))
+    ground.stop()
+    _compare(ground, report)
+    report.aborted, report.redone = ground.stable.sum_of("aborted"), ground.stable.sum_of("redone")
+
+
+def _compare(ground: Field, report: Report) -> None:
+    """Every record that is visible now with every file that is through; raises for what the level forbids."""
+    outputs = read_outputs(ground.places)
+    verdict = check(ground.files, outputs, report.options.level)
+    report.records, report.found = outputs.records, {kind.value: verdict.count(kind) for kind in Kind}
+    if verdict.broken:
+        forbidden = sum(verdict.count(kind) for kind in FORBIDDEN[report.options.level])
+        lines = "\n".join(str(finding) for finding in verdict.broken[:12])
+        raise CampaignFailed(f"{forbidden} findings in {outputs.records} records:\n{lines}")

@@ -1,0 +1,17 @@
+"""Spark's Python worker daemon with its imports done: a worker that replaces a killed one starts at once."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow.compute as pc
+from pyspark.daemon import manager
+
+import tests.campaign.tray
+import tidegate.sinks.files
+import tidegate.sinks.sqlite
+import tidegate.spark.writer
+
+LOADED = (pd, pc, tests.campaign.tray, tidegate.sinks.files, tidegate.sinks.sqlite, tidegate.spark.writer)
+
+if __name__ == "__main__":
+    manager()

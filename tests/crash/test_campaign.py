@@ -1,0 +1,89 @@
+"""A real job on real Spark, struck again and again in every phase; then every record is compared.
+
+Each kill at a failpoint looks at the files to see that the phase is what it is said to be. All strikes hit one job,
+one after the other, so that each recovery finds what the strikes before it left. `./dev campaign crash` strikes with
+every action at every failpoint; here is a kill in each phase, with and without the JVM, and a sample of the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.damage import DAMAGES
+from tests.campaign.drivers import Target
+from tests.campaign.footprint import RECORDS, Phase
+from tests.campaign.places import QUERIES
+from tests.campaign.report import summary
+from tests.campaign.run import Entry, Options, Report, has_archive, make_archive, run_campaign
+from tests.campaign.scenarios import SCENARIOS
+from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Step
+from tidegate.core.failpoints import Action
+
+SEED = 7
+
+KILLS: list[Step] = [
+    At("compute.before", Action.CRASH),
+    At("task.write", Action.CRASH),
+    At("task.prepared", Action.CRASH),
+    At("prepared.before", Action.CRASH, jvm_too=True),
+    At("prepared.after", Action.CRASH, jvm_too=True),
+    At("prepared.after", Action.CRASH),
+    At("commits.seen.after", Action.CRASH),
+    At("decision.before", Action.CRASH, jvm_too=True),
+    At("commit.before", Action.CRASH),
+    At("recover.position.after", Action.CRASH, jvm_too=True, in_recovery=True),
+    At("commit.after", Action.CRASH, jvm_too=True),
+    At("commit.before", Action.CRASH, in_recovery=True),
+    At("finished.before", Action.CRASH, jvm_too=True),
+]
+
+
+def sample(seed: int) -> list[Step]:
+    """Some of everything that is no kill at a failpoint."""
+    chance = random.Random(seed)
+
+    def query() -> str:
+        return chance.choice(QUERIES)
+
+    return [
+        Kill(Target.JVM, query(), chance.choice(RECORDS)),
+        Kill(Target.WORKER, query(), "spark/offsets"),
+        Pause(Target.PYTHON, query(), chance.choice(RECORDS), beside=True),
+        Pause(Target.JVM, query(), chance.choice(RECORDS), beside=False),
+        Damage(query(), chance.choice(list(DAMAGES))),
+        At(chance.choice(["redo.looked.after", "redo.written.after"]), Action.ACKLOST),
+        At(chance.choice(["task.write", "task.prepare"]), Action.ERROR),
+        At("prepared.after", Action.ACKLOST),
+        Scenario(chance.choice(list(SCENARIOS))),
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def archive(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Made once in an environment, it halves the time of every start after it."""
+    if not has_archive():
+        make_archive(tmp_path_factory.mktemp("archive"))
+
+
+@pytest.mark.timeout(600)
+def test_strikes_in_every_phase_lose_and_repeat_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history: list[Entry] = []
+    steps = [*KILLS, *sample(SEED)]
+    report = run_campaign(Options(folder=tmp_path, kills=len(KILLS), seed=SEED), history.append, steps)
+    with capsys.disabled():
+        print("\n" + "\n".join(f"phase {each.phase}: {each.step}, {each.target}" for each in history))
+        print(summary(report))
+    assert flaws(report) == []
+    assert len(history) == len(steps)
+    assert {each.phase for each in history if each.killed} >= {phase.name for phase in Phase} - {"S"}
+    assert report.found == dict.fromkeys(report.found, 0)
+    assert report.records > 0
+    assert (report.aborted > 0, report.redone > 0) == (True, True)
+
+
+def flaws(report: Report) -> list[str]:
+    """Those of the job; a sample does not pass every failpoint."""
+    return [flaw for flaw in report.flaws if not flaw.startswith("no process has passed")]

@@ -1,0 +1,37 @@
+"""The campaign's plan: seeded, complete when it is large enough, and with every rare situation when it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.campaign.footprint import Phase
+from tests.campaign.schedule import At, kills_in, plan, plan_common
+from tests.campaign.situations import COMMON_PLACES, Situation, actions_at, exact_places, phase_of, situation_of
+from tidegate.core.failpoints import AFTER_SOMETHING, POINTS
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert plan(7, 100) == plan(7, 100) != plan(8, 100)
+
+
+@pytest.mark.parametrize("kills", [20, 60, 300])
+def test_it_has_as_many_kills_as_were_asked_for(kills: int) -> None:
+    assert kills_in(plan(1, kills)) == kills_in(plan_common(1, kills)) == kills
+
+
+def test_a_large_plan_has_every_action_at_every_place() -> None:
+    struck = {(step.place, step.action) for step in plan(3, 60) if isinstance(step, At)}
+    assert struck == {(place, action) for place in exact_places() for action in actions_at(place)}
+
+
+def test_a_small_plan_has_every_rare_situation() -> None:
+    rare = {situation_of(step.place) for step in plan(3, 20) if isinstance(step, At)}
+    assert set(Situation) - rare <= {Situation.EPOCH, Situation.LATE, Situation.RESTART}
+
+
+def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:
+    exact = set(exact_places())
+    assert POINTS - exact == {"straight.before", "straight.after"}
+    assert {phase_of(place) for place in exact} == set(Phase)
+    assert set(COMMON_PLACES) < exact
+    assert all(action.value != "acklost" or place in AFTER_SOMETHING for place in exact for action in actions_at(place))

@@ -27,7 +27,14 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def benchmarks() -> str:
+    from bench.report import markdown_table
+
+    return markdown_table()
+
+
 GENERATORS: dict[str, Callable[[], str]] = {
+    "benchmarks": benchmarks,
     "errors": errors,
     "states": states,
     "recovery-log": decisions.log_table,

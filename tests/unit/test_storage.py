@@ -205,22 +205,57 @@ def test_a_folder_that_somebody_else_made_gets_a_durable_name_too(
     assert disk.survives(tmp_path / "ledger/done/1")
 
 
-def test_reading_an_unchanged_folder_again_syncs_nothing(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
-    storage.put_if_absent("done/1", b"")
-    os.utime(tmp_path / "done", ns=(1_000_000_001, 1_000_000_001))
-    storage.read("done/1")
-    disk.forget()
-    storage.read("done/1")
+def test_what_is_known_to_be_durable_is_not_synced_again(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
+    _put_by_somebody_killed_before_the_sync(disk, tmp_path / "done" / "1")
     storage.list("done")
+    storage.put_if_absent("done/2", b"record")
+    storage.replace("done/through", b"2")
+    disk.forget()
+    assert storage.list("done") == ["1", "2", "through"]
+    assert [storage.read(f"done/{name}") for name in ("1", "2", "through")] == [b"record", b"record", b"2"]
     assert disk.synced() == []
 
 
-def test_a_folder_that_changed_a_moment_ago_is_synced_again(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
-    storage.put_if_absent("done/1", b"")
+@pytest.mark.parametrize("look", ["read", "list"])
+def test_a_file_that_takes_a_known_name_is_made_durable(
+    look: str, storage: LocalStorage, disk: FsRecorder, tmp_path: Path
+):
+    """Also within the same clock tick, when the folder's time does not move."""
+    storage.put_if_absent("done/1", b"record")
+    status = os.stat(tmp_path / "done")
+    _put_by_somebody_killed_before_the_sync(disk, tmp_path / "other" / "1")
+    os.replace(tmp_path / "other" / "1", tmp_path / "done" / "1")
+    os.utime(tmp_path / "done", ns=(status.st_atime_ns, status.st_mtime_ns))
+    storage.read("done/1") if look == "read" else storage.list("done")
+    assert disk.survives(tmp_path / "done/1")
+    assert disk.synced()[-1] == tmp_path / "done"
+
+
+def test_a_file_that_comes_beside_known_ones_is_made_durable(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
+    storage.put_if_absent("done/1", b"record")
+    descriptor = os.open(tmp_path / "done" / "2", os.O_WRONLY | os.O_CREAT)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    assert storage.list("done") == ["1", "2"]
+    assert disk.survives(tmp_path / "done/2")
+
+
+def test_what_is_deleted_and_comes_back_is_made_durable(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):
+    storage.put_if_absent("done/1", b"record")
+    os.link(tmp_path / "done/1", tmp_path / "kept")
+    storage.delete("done/1")
+    os.link(tmp_path / "kept", tmp_path / "done/1")
     disk.forget()
     storage.read("done/1")
-    storage.read("done/1")
-    assert disk.synced() == [tmp_path / "done"] * 2
+    assert disk.synced() == [tmp_path / "done"]
+
+
+def test_of_many_files_that_came_and_went_only_those_that_stand_are_remembered(storage: LocalStorage):
+    for number in range(50):
+        storage.put_if_absent(f"done/{number}", b"record")
+        storage.path(f"done/{number}").unlink()  # as Spark does it with its own log
+    storage.list("done")
+    assert storage._durable[storage.path("done")] == {}
 
 
 def test_a_file_set_aside_is_gone_for_good_after_a_power_loss(storage: LocalStorage, disk: FsRecorder, tmp_path: Path):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.core.errors import Code, TidegateError
 
 Names: TypeAlias = list[str]
+Version: TypeAlias = tuple[int, int, int, int]
+"""What tells one file of a name from the next: inode, size, times of its content and of its last rename or link."""
 
 
 class Storage(Protocol):
@@ -63,7 +64,7 @@ class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._trust = Trust()
-        self._clean: dict[Path, tuple[int, int]] = {}
+        self._durable: dict[Path, dict[str, Version]] = {}
 
     def path(self, name: str) -> Path:
         """Where `name` lies. Names that leave the root are refused."""
@@ -77,7 +78,7 @@ class LocalStorage:
             ensure_folder(target.parent)
             with _temporary_file(target, data) as temporary:
                 created = _link(temporary, target)
-            sync_folder(target.parent)  # also on False: the other one may have been killed before its sync
+            self._settle(target)  # also on False: the other one may have been killed before its sync
         return created
 
     def replace(self, name: str, data: bytes) -> None:
@@ -86,32 +87,37 @@ class LocalStorage:
             ensure_folder(target.parent)
             with _temporary_file(target, data) as temporary:
                 os.replace(temporary, target)
-            sync_folder(target.parent)
+            self._settle(target)
 
     def read(self, name: str) -> bytes | None:
         target = self.path(name)
         with self._trust.over(target, "read a file"):
             try:
-                data = target.read_bytes()
+                with target.open("rb") as file:
+                    data, version = file.read(), _version(os.fstat(file.fileno()))
             except FileNotFoundError:
                 return None
-            self._settle(target.parent)
+            if self._durable.get(target.parent, {}).get(target.name) != version:
+                sync_folder(target.parent)
+                self._durable.setdefault(target.parent, {})[target.name] = version
         return data
 
     def list(self, folder: str) -> Names:
         path = self.path(folder)
         with self._trust.over(path, "list a folder"):
             try:
-                with os.scandir(path) as entries:
-                    names = [entry.name for entry in entries if entry.is_file() and not _is_temporary(entry.name)]
-                self._settle(path)
+                found = _versions(path)
+                if not found.items() <= self._durable.get(path, {}).items():
+                    sync_folder(path)
             except FileNotFoundError:
                 return []
-        return sorted(names)
+            self._durable[path] = found
+        return sorted(found)
 
     def delete(self, name: str) -> None:
         target = self.path(name)
         with self._trust.over(target, "remove a file"):
+            self._durable.get(target.parent, {}).pop(target.name, None)
             target.unlink(missing_ok=True)
 
     def set_aside(self, name: str) -> str | None:
@@ -139,16 +145,16 @@ class LocalStorage:
                 if _is_temporary(name):
                     (path / name).unlink(missing_ok=True)
 
-    def _settle(self, folder: Path) -> None:
-        """Make the names that were just seen in `folder` durable; nothing to do while the folder is unchanged."""
-        status = os.stat(folder)
-        mark = (status.st_ino, status.st_mtime_ns)
-        if self._clean.get(folder) == mark:
-            return
-        now = time.time_ns()
-        sync_folder(folder)
-        if is_clearly_older(status.st_mtime_ns, now):
-            self._clean[folder] = mark
+    def _settle(self, target: Path) -> None:
+        """Make the name of a file durable, and remember which file has it: until another one takes its place, whoever
+        reads or lists it here needs no sync."""
+        try:
+            version = _version(os.stat(target))
+        except FileNotFoundError:  # somebody has removed it again
+            version = None
+        sync_folder(target.parent)
+        if version is not None:
+            self._durable.setdefault(target.parent, {})[target.name] = version
 
 
 def check_folder(folder: str | Path) -> TidegateError | None:
@@ -198,6 +204,21 @@ def _link(temporary: Path, target: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _versions(folder: Path) -> dict[str, Version]:
+    """The files in `folder` without temporary ones."""
+    found: dict[str, Version] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file() and not _is_temporary(entry.name):
+                with suppress(FileNotFoundError):
+                    found[entry.name] = _version(entry.stat())
+    return found
+
+
+def _version(status: os.stat_result) -> Version:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _is_temporary(name: str) -> bool:

@@ -24,6 +24,7 @@ class Projection:
 
     def __init__(self, sinks: Sequence[TwoPhaseSink]) -> None:
         self._channels: list[TwoPhaseSink] = []
+        self._columns: list[Column] | None = None
         self.channel_of: list[int] = []
         for sink in sinks:
             plain = next((i for i, other in enumerate(self._channels) if _is_plain(other)), None)
@@ -34,8 +35,13 @@ class Projection:
                 self._channels.append(sink)
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        """The rows of an epoch as one struct column per channel; null where a sink's `where` is not true."""
-        return rows.select(*(_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)))
+        """The rows of an epoch as one struct column per channel; null where a sink's `where` is not true.
+
+        The expressions are made once: they go by the names of columns, which are those of every epoch.
+        """
+        if self._columns is None:
+            self._columns = [_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)]
+        return rows.select(*self._columns)
 
 
 def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:

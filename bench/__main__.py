@@ -1,0 +1,85 @@
+"""`./dev bench core`: every benchmark, each in a process of its own, one after the other.
+
+The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
+a machine that does nothing else: its load average stands beside each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+
+from bench.child import MEASURES
+from bench.figures import Figure, Results
+from bench.machine import this_machine
+from bench.report import RESULTS, text_table
+
+_ROUNDS, _QUICK_ROUNDS = 3, 1
+
+
+def main() -> int:
+    """Exit code 1 when a goal was missed."""
+    asked = _parser().parse_args()
+    rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS)
+    figures = [figure for name in asked.only or MEASURES for figure in _measured(name, rounds, quick=asked.quick)]
+    results = Results(
+        measured=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        quick=asked.quick,
+        rounds=rounds,
+        machine=this_machine(Path(tempfile.gettempdir())),
+        figures=tuple(figures),
+    )
+    if not asked.quick and not asked.only:
+        _keep(results)
+    print(_as_json(results).decode() if asked.json else text_table(results))
+    return 1 if any(figure.is_met is False for figure in figures) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("what", choices=["core"])
+    parser.add_argument(
+        "--rounds", type=_positive, help=f"rounds of each comparison ({_ROUNDS}; {_QUICK_ROUNDS} quick)"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer epochs, rows and seeds: to see that it works")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--only", action="append", choices=list(MEASURES), help="only this benchmark; may be repeated")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _measured(name: str, rounds: int, *, quick: bool) -> list[Figure]:
+    """The figures of one benchmark, from a process of its own: a JVM that served another one is not the same."""
+    print(f"bench: {name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+        out = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", "bench.child", name, "--rounds", str(rounds), "--out", str(out)]
+        done = subprocess.run([*command, *(["--quick"] if quick else [])], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"bench: {name} failed\n{done.stderr[-4000:]}")
+        return msgspec.json.decode(out.read_bytes(), type=list[Figure])
+
+
+def _keep(results: Results) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    stamp = results.measured.replace(":", "").replace("+0000", "Z")
+    (RESULTS / f"core-{stamp}.json").write_bytes(_as_json(results))
+
+
+def _as_json(results: Results) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""One benchmark in a process of its own: `python -m bench.child NAME --out FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from bench import epochs, memory, simulation, throughput
+from bench.figures import Figure
+
+Measure = Callable[..., list[Figure]]
+MEASURES: Mapping[str, Measure] = {
+    **{name: partial(epochs.measure, name) for name in epochs.CASES},
+    **{name: partial(throughput.measure, name) for name in throughput.CASES},
+    "memory": memory.measure,
+    "simulation": simulation.measure,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=list(MEASURES))
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    before = os.getloadavg()[0]
+    found = MEASURES[asked.name](asked.rounds, quick=asked.quick)
+    load = (round(before, 2), round(os.getloadavg()[0], 2))
+    asked.out.write_bytes(msgspec.json.encode([msgspec.structs.replace(figure, load=load) for figure in found]))
+
+
+if __name__ == "__main__":
+    main()

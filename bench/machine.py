@@ -1,0 +1,55 @@
+"""The machine and the versions that a result was measured with: no host name, no path."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.figures import Machine
+
+
+def this_machine(folder: Path) -> Machine:
+    """The machine as it is now; `folder` says which disk is measured."""
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        cpu=_field("/proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.processor() or platform.machine(),
+        cores=os.cpu_count() or 1,
+        memory_gib=round(int(_field("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0) / 2**20, 1),
+        file_system=_file_system(folder),
+        versions={
+            "python": platform.python_version(),
+            "java": _java(),
+            "sqlite": sqlite3.sqlite_version,
+            **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow")},
+        },
+    )
+
+
+def _field(file: str, pattern: str) -> str | None:
+    found = re.search(pattern, Path(file).read_text(encoding="utf-8", errors="replace"))
+    return found[1].strip() if found else None
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system that holds `folder`: of all mount points above it, the longest."""
+    types = {
+        point: kind
+        for point, kind in (line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines())
+        if folder.is_relative_to(point)
+    }
+    return types[max(types, key=len)] if types else "unknown"
+
+
+def _java() -> str:
+    java = shutil.which(
+        "java", path=os.path.join(os.environ["JAVA_HOME"], "bin") if "JAVA_HOME" in os.environ else None
+    )
+    printed = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', printed)
+    return found[1] if found else "unknown"

@@ -1,0 +1,87 @@
+"""The table of `docs/benchmarks.md`, drawn from the newest file in `bench/results`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from bench.figures import Figure, Results
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def newest() -> Results | None:
+    """The newest results that are kept: their names are times."""
+    files = sorted(RESULTS.glob("core-*.json"))
+    return msgspec.json.decode(files[-1].read_bytes(), type=Results) if files else None
+
+
+def markdown_table() -> str:
+    """The newest results as a table, and under it where and when they were measured."""
+    results = newest()
+    if results is None:
+        return "No results are kept yet: `./dev bench core` writes them."
+    machine = results.machine
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+    lines = [
+        "| measured | baseline | tidegate | figure | goal |",
+        "|---|---|---|---|---|",
+        *(_row(figure) for figure in results.figures),
+        "",
+        f"Medians of {results.rounds} rounds, {results.measured}; {machine.cores} cores ({machine.cpu}), "
+        f"{machine.memory_gib:g} GiB, {machine.system}, {machine.file_system}; {versions}.",
+    ]
+    return "\n".join(lines)
+
+
+def text_table(results: Results) -> str:
+    """The figures for a terminal."""
+    rows = [
+        (
+            figure.name,
+            _side(figure, "baseline"),
+            _side(figure, "tidegate"),
+            _value(figure),
+            _goal(figure),
+            _load(figure),
+        )
+        for figure in results.figures
+    ]
+    rows = [("figure", "baseline", "tidegate", "value", "goal", "load"), *rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(figure: Figure) -> str:
+    cells = (figure.what, _side(figure, "baseline"), _side(figure, "tidegate"), _value(figure), _goal(figure))
+    return f"| {' | '.join(cells)} |"
+
+
+def _side(figure: Figure, side: str) -> str:
+    """The medians of one side: `97.5 ms epoch`, or what stood there early and late."""
+    return ", ".join(
+        f"{value:g} {name.removeprefix(f'{side} ')}"
+        for name, value in figure.medians().items()
+        if name.startswith(f"{side} ") or (side, name.split()[0]) in _ENDS
+    )
+
+
+_ENDS = {("baseline", "early"), ("tidegate", "late")}
+"""Where no two sides are compared, the columns show the two moments."""
+
+
+def _value(figure: Figure) -> str:
+    return f"{figure.value:g} {figure.unit}"
+
+
+def _goal(figure: Figure) -> str:
+    if figure.goal is None:
+        return ""
+    return f"{figure.better.value} {figure.goal:g} {'met' if figure.is_met else 'missed'}"
+
+
+def _load(figure: Figure) -> str:
+    return f"{figure.load[0]:g}, {figure.load[1]:g}"

@@ -1,0 +1,63 @@
+"""The benchmarks' bookkeeping: goals, the kept results and the table drawn from them."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench import report
+from bench.figures import Better, Figure, Machine, Results
+from bench.machine import this_machine
+
+MACHINE = Machine(system="Linux", cpu="a CPU", cores=2, memory_gib=23.5, file_system="ext4", versions={"java": "17"})
+
+
+def figure(value: float, better: Better = Better.LOWER, goal: float | None = 60.0) -> Figure:
+    samples = {"baseline epoch ms": [70.0, 90.0, 80.0], "tidegate epoch ms": [130.0]}
+    return Figure(name="epoch", what="an epoch", value=value, unit="ms", better=better, goal=goal, samples=samples)
+
+
+def keep(folder: Path, measured: str, value: float) -> None:
+    kept = Results(measured=measured, quick=False, rounds=3, machine=MACHINE, figures=(figure(value),))
+    (folder / f"core-{measured}.json").write_bytes(msgspec.json.encode(kept))
+
+
+@pytest.mark.parametrize(
+    ("value", "better", "goal", "is_met"),
+    [
+        (59.9, Better.LOWER, 60.0, True),
+        (60.1, Better.LOWER, 60.0, False),
+        (0.91, Better.HIGHER, 0.9, True),
+        (0.89, Better.HIGHER, 0.9, False),
+        (1.0, Better.LOWER, None, None),
+    ],
+)
+def test_a_goal_is_met_on_its_own_side_only(value: float, better: Better, goal: float | None, is_met: bool | None):
+    assert figure(value, better, goal).is_met is is_met
+
+
+def test_the_table_shows_the_newest_results_with_the_medians_of_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    keep(tmp_path, "2026-01-02", 61.0)
+    keep(tmp_path, "2026-01-01", 50.0)
+    table = report.markdown_table()
+    assert "| an epoch | 80 epoch ms | 130 epoch ms | 61 ms | <= 60 missed |" in table
+    assert "2026-01-02; 2 cores (a CPU), 23.5 GiB, Linux, ext4; java 17." in table
+    assert "50 ms" not in table
+
+
+def test_without_results_the_document_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    assert "./dev bench core" in report.markdown_table()
+
+
+def test_results_name_no_host_and_no_path(tmp_path: Path):
+    machine = msgspec.json.encode(this_machine(tmp_path)).decode()
+    assert platform.node() not in machine.split('"')
+    assert str(tmp_path) not in machine
+    assert this_machine(tmp_path).cores >= 1

@@ -124,9 +124,10 @@ class Field:
         """Wait for observed state; a driver that ends by itself or gives up meanwhile fails the campaign."""
 
         def seen_or_over() -> bool:
-            if seen():
+            over = self.driver.has_said("refused", self._went) or self.driver.gone
+            if seen():  # looked at after it: what it did last counts
                 return True
-            if self.driver.has_said("refused", self._went) or self.driver.gone:
+            if over:
                 raise CampaignFailed(f"the driver gave up, waited for: {what}\n{self.driver.last_words()}")
             return False
 

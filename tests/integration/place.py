@@ -23,7 +23,7 @@ Row = dict[str, Any]
 NO_DATA_EPOCHS = "spark.sql.streaming.noDataMicroBatches.enabled"
 """Whether Spark itself runs the epoch without rows that a later watermark makes due."""
 
-_BOUND_SECONDS = 60.0
+_BOUND_SECONDS = 180.0
 _EPOCH = re.compile(r"-e(\d{12})-")
 
 

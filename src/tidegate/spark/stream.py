@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, cast
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import canonical_state_ids
-
-_STATE_WRITER = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
+from tidegate.spark.look import Look
 
 
 class RunningStream:
@@ -19,9 +20,7 @@ class RunningStream:
     def __init__(self, query: StreamingQuery, jvm: Any) -> None:
         self.query = query
         self._execution: Any = cast("Any", query._jsq).streamingQuery()  # pyright: ignore[reportPrivateUsage]
-        # By name: Py4J's view of the JVM does not reach Scala traits as types.
-        loader = self._execution.getClass().getClassLoader()
-        self._state_writer: Any = jvm.java.lang.Class.forName(_STATE_WRITER, True, loader)
+        self._look = Look(jvm, self._execution.getClass().getClassLoader())
 
     def start_positions(self) -> tuple[str | None, ...]:
         """What Spark holds as committed for each source, by position, in JSON; read inside an epoch."""
@@ -33,14 +32,35 @@ class RunningStream:
     def state_ids(self) -> str | None:
         """The ids of the state files that the running epoch wrote; equal to what `commits/N` will say.
 
-        Read inside the epoch, after its one action. None for an epoch without state.
+        Read inside the epoch, after its one action. None for an epoch without state. Raises EPOCH_TORN when state
+        was computed twice: its rows and its ids then need not be those of one computation.
         """
-        found: dict[str, Any] = {}
-        for node in self._state_writers(self._execution.lastExecution().executedPlan()):
-            operator = str(node.getStateInfo().operatorId())
-            infos = sorted(node.getStateStoreCheckpointInfo(), key=lambda info: info.partitionId())
-            found[operator] = [list(info.stateStoreCkptId().get()) for info in infos]
-        return canonical_state_ids(found)
+        found = self._look.state_of(self._execution.lastExecution().executedPlan())
+        for operator, state in found.items():
+            self._refuse_second_computation(operator, state.successes)
+        return canonical_state_ids(
+            {operator: [ids for _, ids in sorted(state.ids.items())] for operator, state in found.items()}
+        )
+
+    def _refuse_second_computation(self, operator: str, successes: Counter[int]) -> None:
+        """Raise when a task with state succeeded more than once.
+
+        Spark keeps an entry per success and names the first in `commits/N`, while the next stage reads what the
+        last one wrote. It notes a success before anybody can read its rows, so one entry means one computation.
+        The tasks of the last stage count once, their entry and their committables together.
+        """
+        if max(successes.values(), default=0) <= 1:
+            return
+        twice = ", ".join(
+            f"{part} was computed {count} times" for part, count in sorted(successes.items()) if count > 1
+        )
+        raise TidegateError(
+            Code.EPOCH_TORN,
+            expected=f"state of operator {operator} that was computed once in each partition",
+            found=f"partition {twice}, after its output for the next stage was lost",
+            where=f"query {self.query.name}",
+            next_step="start the job again: the epoch is undecided and its input comes again",
+        )
 
     def has_ended(self) -> bool:
         """Whether the stream thread has ended: until then it can still write `commits/N`."""
@@ -57,8 +77,3 @@ class RunningStream:
                 return False
             time.sleep(0.02)
         return True
-
-    def _state_writers(self, node: Any) -> list[Any]:
-        children: Any = node.children()
-        below = [writer for index in range(children.size()) for writer in self._state_writers(children.apply(index))]
-        return [node, *below] if self._state_writer.isInstance(node) else below

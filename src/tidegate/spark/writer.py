@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +12,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.testing.strikes import STRIKES
 
-RESULT_SCHEMA = "committables binary"
+RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
 """The one column that a task returns: the committables of all sinks of one attempt, as JSON."""
 
 
@@ -53,6 +55,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("write_partition runs in a Spark task")
+    _spare_the_collector()
     writers = [_SinkWriter(task, each, context.partitionId(), context.taskAttemptId()) for each in task.sinks]
     try:
         for batch in batches:
@@ -128,3 +131,13 @@ def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
     kept = channel.filter(pc.is_valid(channel)) if channel.null_count else channel
     names = [kept.type.field(index).name for index in range(kept.type.num_fields)]
     return pa.RecordBatch.from_arrays(kept.flatten(), names=names)
+
+
+def _spare_the_collector() -> None:
+    """Take what a worker has imported out of the garbage collector's sight, once.
+
+    Spark's worker collects after every task, and goes through some 80,000 objects of pandas, pyarrow and pyspark
+    that never go: 14 ms of a core, for each task of each epoch.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()

@@ -98,7 +98,24 @@ def alter(which: Callable[[Path], Path], old: str, new: str) -> Damage:
     return damage
 
 
+def tear_source_entry(spark_folder: Path) -> None:
+    """What a power loss leaves while epoch 2 is being computed: offsets that name a torn entry of the source's log."""
+    source = spark_folder / "sources" / "0"
+    (source / "2").write_text((source / "1").read_text().splitlines()[0] + "\n")
+    offsets = (spark_folder / "offsets" / "1").read_text().replace('{"logOffset":1}', '{"logOffset":2}')
+    (spark_folder / "offsets" / "2").write_text(offsets)
+
+
+def other_checksums(spark_folder: Path) -> None:
+    """The entries are whole; the sums beside them are of something else, and one is cut behind its header."""
+    header = b"crc\0\0\0\2\0"
+    for log in ("offsets", "commits", "sources/0"):
+        (spark_folder / log / ".1.crc").write_bytes(header + bytes(4))
+        (spark_folder / log / ".0.crc").write_bytes(header)
+
+
 DAMAGES: dict[str, Damage] = {
+    "the checksums are of something else": other_checksums,
     "the newest commits entry is gone": remove(entry("commits", 1)),
     "all commits entries are gone": remove(entry("commits", 0), entry("commits", 1)),
     "the newest commits entry is empty": cut(entry("commits", 1), after_line=0),
@@ -110,6 +127,8 @@ DAMAGES: dict[str, Damage] = {
     "both newest entries are gone": remove(entry("offsets", 1), entry("commits", 1)),
     "an offsets entry is left over": leave_over("offsets", 5),
     "a torn offsets entry is left over": lambda folder: (folder / "offsets" / "2").write_text("v1\n"),
+    "the source's next entry is empty": lambda folder: (folder / "sources" / "0" / "2").write_text(""),
+    "the source's next entry is torn and offsets name it": tear_source_entry,
     "the metadata is gone": remove(lambda folder: folder / "metadata"),
     "the metadata is empty": lambda folder: (folder / "metadata").write_text(""),
     "a state id in the commits entry is another one's": lambda folder: shutil.copy(

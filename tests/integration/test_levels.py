@@ -158,6 +158,30 @@ def test_rows_that_an_at_most_once_run_has_shown_never_come_again_after_a_failur
     assert failing.rows == [{"word": "sand"}], "what it did not show is lost"
 
 
+def test_one_job_object_started_twice_does_not_read_a_file_twice(place: Place) -> None:
+    """The files to leave out were listed when the job was declared: its second start knows too few."""
+    job = place.job(checkpointing_mode="at-most-once")
+    job.query("query", place.words(job), sinks=[table(place)])
+    handle = job.start()
+    place.write("sea")
+    wait_until_finished(handle, 0)
+    handle.stop()
+    error = error_of(job.start)
+    assert (refused(error), "declare the job again" in error.next_step) == (Code.LEVEL_REFUSED, True)
+    assert words_of(place) == ["sea"]
+
+
+def test_a_folder_pattern_that_fits_nothing_yet_is_no_reason_to_refuse(place: Place) -> None:
+    job = place.job(checkpointing_mode="at-most-once")
+    rows = job.source("words", FileSource(f"{place.input}/*.json", format="json", schema="word string"))
+    memory = MemorySink("memory")
+    job.query("query", rows, sinks=[memory])
+    handle = job.start()
+    place.write("sea")
+    wait_until(lambda: memory.rows, "a row")
+    handle.stop()
+
+
 def test_lines_of_a_socket_arrive_in_an_at_most_once_job(place: Place) -> None:
     with line_server(["one", "two"]) as port:
         job = place.job(checkpointing_mode="at-most-once")
@@ -223,7 +247,8 @@ def test_a_socket_is_refused_where_rows_must_be_read_again(place: Place, mode: s
 def test_a_source_that_cannot_begin_at_its_newest_input_is_refused_at_most_once(place: Place) -> None:
     job = place.job(checkpointing_mode="at-most-once")
     frame = place.spark.readStream.schema("word string").json(str(place.input))
-    for source in (SparkSource("rate-micro-batch", rowsPerBatch=1), FileSource("/tmp", format="delta"), frame):
+    kafka = SparkSource("kafka", startingTimestamp=0, subscribe="topic")
+    for source in (kafka, SparkSource("rate-micro-batch", rowsPerBatch=1), FileSource("/tmp", format="delta"), frame):
         assert refused(error_of(lambda source=source: job.source("source", source))) is Code.SOURCE_NOT_NEWEST
 
 

@@ -138,6 +138,22 @@ def test_a_stage_that_vanished_before_any_claim_was_never_committed(tmp_path: Pa
     assert outcomes(sink, committable) == [Outcome.LOST]
 
 
+@pytest.mark.parametrize("vanished", ["the file", "its folder"])
+def test_at_least_once_what_vanished_before_it_was_shown_is_lost(tmp_path: Path, vanished: str) -> None:
+    sink = opened(tmp_path / "out")
+    committable = prepared(sink)
+    file = staged(sink, committable)
+    file.unlink() if vanished == "the file" else shutil.rmtree(file.parent)
+    assert [answer.outcome for answer in sink.commit_straight([committable])] == [Outcome.LOST]
+
+
+def test_at_least_once_a_file_that_was_shown_is_not_lost_when_it_is_asked_for_again(tmp_path: Path) -> None:
+    sink = opened(tmp_path / "out")
+    committable = prepared(sink)
+    asked = [sink.commit_straight([committable])[0].outcome for _ in range(2)]
+    assert asked == [Outcome.COMMITTED, Outcome.ALREADY]
+
+
 def test_without_its_hidden_folder_nothing_can_be_told(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     committable = prepared(sink)

@@ -74,6 +74,20 @@ def test_the_finisher_may_be_quicker_than_the_thread_that_decided() -> None:
     assert files.run(decide(QUERY, 3)) == decode(Decided, files["ledger/decided/3"], "decided/3")
 
 
+def test_a_decision_that_another_thread_made_meanwhile_is_obeyed_though_spark_has_purged_its_entry() -> None:
+    class DecidedMeanwhile(Files):
+        """While this thread reads the prepared records, the next epoch has begun: it decided, and Spark purged."""
+
+        def _perform(self, effect: fx.Effect) -> Any:
+            if effect == fx.Get("spark/offsets/3") and "ledger/decided/3" not in self:
+                self["ledger/decided/3"] = encode(decision)
+                del self["spark/offsets/3"], self["spark/commits/3"]
+            return super()._perform(effect)
+
+    decision = opened().run(decide(QUERY, 3))
+    assert DecidedMeanwhile(opened()).run(decide(QUERY, 3)) == decision
+
+
 def test_a_decision_that_came_after_the_epoch_was_finished_otherwise_is_withdrawn() -> None:
     files = finished_by("another")(opened())
     assert files.run(decide(QUERY, 3)) is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from tidegate.core.effects import Get, List
 from tidegate.core.errors import Code
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
 from tidegate.core.records import Decided, FinishedThrough, Position, SinkProgress
-from tidegate.core.recover import AddDueEpoch, Found, PutAside, Restore, judge_position, plan_recovery
+from tidegate.core.recover import AddDueEpoch, Found, PutAside, Restore, _look_at_sources, judge_position, plan_recovery
 from tidegate.core.spark_log import with_watermark
 
 QUERY = Query(job="job", job_id="j0", generation=1, uid="query", sources=("source",), sinks=("sink",))
@@ -50,6 +53,95 @@ def test_entries_beyond_the_next_epoch_go_aside_from_the_newest_on() -> None:
 def test_a_next_entry_that_is_torn_or_does_not_follow_goes_aside(entry: bytes) -> None:
     plan = plan_recovery(found({0: offsets(2), 1: entry}, {0: commits()}, decided(0, 2)))
     assert plan == [PutAside("spark/offsets/1", entry)]
+
+
+def file_offsets(number: int) -> bytes:
+    return f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"logOffset":{number}}}'.encode()
+
+
+WHOLE = b'v1\n{"path":"a","timestamp":1,"batchId":1}'
+DECIDED = Decided(epoch=0, run=1, prepared_digest="d", offsets=file_offsets(0), commits=commits())
+
+
+def with_sources(following: bytes | None, entries: dict[str, bytes], *decisions: Decided) -> Found:
+    newest = len(decisions) - 1
+    log = {number: each.offsets for number, each in enumerate(decisions)}
+    if following is not None:
+        log[newest + 1] = following
+    kept = {number: each.commits for number, each in enumerate(decisions)}
+    decided = dict(enumerate(decisions))
+    return Found(newest=newest, decided=decided, log={OFFSETS: log, COMMITS: kept}, sources={0: entries})
+
+
+@pytest.mark.parametrize("torn", [b"", b"v1\n", b"v1", WHOLE[:-5]])
+def test_a_torn_entry_of_a_file_source_goes_aside_behind_the_offsets_that_name_it(torn: bytes) -> None:
+    plan = plan_recovery(with_sources(file_offsets(1), {"1": torn}, DECIDED))
+    assert plan == [PutAside("spark/offsets/1", file_offsets(1)), PutAside("spark/sources/0/1", torn)]
+
+
+def test_what_a_file_source_found_after_a_lost_entry_goes_aside_with_it() -> None:
+    plan = plan_recovery(with_sources(None, {"2": WHOLE, "3.compact": WHOLE}, DECIDED))
+    assert plan == [PutAside("spark/sources/0/2", WHOLE), PutAside("spark/sources/0/3.compact", WHOLE)]
+
+
+def test_offsets_that_name_a_lost_entry_of_a_file_source_go_aside() -> None:
+    plan = plan_recovery(with_sources(file_offsets(1), {}, DECIDED))
+    assert plan == [PutAside("spark/offsets/1", file_offsets(1))]
+
+
+def test_offsets_that_do_not_need_the_torn_entry_stay() -> None:
+    plan = plan_recovery(with_sources(file_offsets(0), {"1": b""}, DECIDED))
+    assert plan == [PutAside("spark/sources/0/1", b"")]
+
+
+@pytest.mark.parametrize("entry", [WHOLE, b"\0v1\n{}", b"v1\n1700000000000"])
+def test_whole_entries_of_a_source_stay(entry: bytes) -> None:
+    assert plan_recovery(with_sources(file_offsets(0), {"0": entry})) == []
+
+
+def test_a_torn_first_entry_of_another_source_takes_its_undecided_offsets_with_it() -> None:
+    plan = plan_recovery(with_sources(offsets(5), {"0": b""}))
+    assert plan == [PutAside("spark/offsets/0", offsets(5)), PutAside("spark/sources/0/0", b"")]
+
+
+def look_at_sources(sources: tuple[str, ...], positions: str, files: dict[str, bytes]) -> dict[int, dict[str, bytes]]:
+    """What recovery finds in the sources' own logs behind a decided epoch that ended at `positions`."""
+    query = dataclasses.replace(QUERY, sources=sources)
+    before = Decided(
+        epoch=1, run=1, prepared_digest="d", commits=commits(), offsets=f"{NO_POSITIONS}{positions}".encode()
+    )
+    steps = _look_at_sources(query, before, 1)
+    result: object = None
+    try:
+        while True:
+            effect = steps.send(result)
+            if isinstance(effect, Get):
+                result = files.get(effect.name)
+            else:
+                assert isinstance(effect, List)
+                result = [name.rpartition("/")[2] for name in files if name.rpartition("/")[0] == effect.folder]
+    except StopIteration as stop:
+        return stop.value
+
+
+NO_POSITIONS = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n'
+
+
+def test_the_log_of_a_source_is_looked_at_behind_what_is_decided() -> None:
+    files = {"spark/sources/0/3": b"old", "spark/sources/0/4": b"new", "spark/sources/1/0": b"first"}
+    found = look_at_sources(("a", "b"), '{"logOffset":3}\n-', files)
+    assert found == {0: {"4": b"new"}, 1: {"0": b"first"}}, "a source without a position has nothing decided"
+
+
+def test_where_a_source_stands_twice_its_log_cannot_be_told_and_stays() -> None:
+    """Spark numbers positions by the leaves of a plan and these logs by its sources: 1 is b's log and a's position."""
+    files = {"spark/sources/0/4": b"", "spark/sources/1/39.compact": b"", "spark/sources/1/50": b""}
+    assert look_at_sources(("a", "a", "b"), '{"logOffset":3}\n{"logOffset":3}\n{"logOffset":50}', files) == {}
+
+
+def test_first_offsets_of_another_number_of_sources_go_aside() -> None:
+    cut = Found(newest=-1, decided={}, log={OFFSETS: {0: offsets(4)}, COMMITS: {}}, places=2)
+    assert plan_recovery(cut) == [PutAside("spark/offsets/0", offsets(4))]
 
 
 def test_an_undecided_commits_entry_goes_aside() -> None:

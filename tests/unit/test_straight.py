@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tidegate.core import happenings as hp
-from tidegate.core.effects import CommitSink, CommitStraight, Effect, Hesitate, Tell
+from tidegate.core.effects import CommitSink, CommitStraight, Effect, Hesitate, LookForEvidence, Tell
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.levels import Level
-from tidegate.core.records import Answer, Attempt, Committable, Outcome
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.core.straight import show_straight
 
 
@@ -37,7 +38,9 @@ def show(of: Query, committables: Sequence[Committable], *answers: Sequence[Outc
             effect = steps.send(result)
             effects.append(effect)
             commits = isinstance(effect, CommitSink | CommitStraight)
-            result = [Answer(outcome=each, detail=each.value) for each in waiting.pop(0)] if commits else None
+            result = (
+                [Answer(outcome=each, detail=each.value) for each in waiting.pop(0)] if commits else Evidence.ABSENT
+            )
     except StopIteration as stop:
         assert not waiting
         return effects, stop.value
@@ -83,10 +86,25 @@ def test_at_most_once_commits_with_evidence_and_waits_for_a_sink_that_is_not_rea
 def test_at_most_once_gives_up_what_the_sink_cannot_answer_for_and_says_how_much(answer: Outcome) -> None:
     mine = (committable("a", 0, rows=7), committable("a", 1, rows=2))
     effects, _ = show(query(a=Level.AT_MOST_ONCE), mine, [COMMITTED, answer])
-    assert effects[1:] == [
+    assert effects[-2:] == [
         Tell(hp.RowsShown(3, "a", 7)),
         Tell(hp.RowsGivenUp(3, "a", 2, f"committed; {answer.value}")),
     ]
+
+
+def test_at_most_once_asks_a_sink_without_evidence_only_once() -> None:
+    console = dataclasses.replace(query(a=Level.AT_MOST_ONCE), forgetful=frozenset({"a"}))
+    effects, _ = show(console, [committable("a", 0, rows=3)], [RETRY])
+    assert effects[1:] == [Tell(hp.RowsShown(3, "a", 0)), Tell(hp.RowsGivenUp(3, "a", 3, "retry later"))]
+
+
+def test_a_second_timeline_stops_an_at_most_once_job_too() -> None:
+    steps = show_straight(query(a=Level.AT_MOST_ONCE), 3, (committable("a", 0),))
+    next(steps)
+    assert isinstance(steps.send([Answer(outcome=UNKNOWN, detail="another one's")]), LookForEvidence)
+    with pytest.raises(TidegateError) as stopped:
+        steps.send(Evidence.OTHER)
+    assert stopped.value.catalogue_entry is Code.SECOND_TIMELINE
 
 
 def test_at_most_once_does_not_wait_for_siblings_of_a_lost_transaction() -> None:

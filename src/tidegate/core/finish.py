@@ -112,6 +112,9 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
     offsets = yield from get(entry(OFFSETS, epoch))
     commits = yield from get(entry(COMMITS, epoch))
     candidates = yield from read_prepared(epoch)
+    standing = yield from read_decided(epoch)
+    if standing is not None:  # by another thread meanwhile: Spark may have purged what it was decided by
+        return standing
     if (yield from read_finished()) >= epoch:
         return None
     record = choose(query, epoch, offsets, commits, candidates)

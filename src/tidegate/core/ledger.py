@@ -29,6 +29,7 @@ DECIDED = "ledger/decided"
 DONE = "ledger/done"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
+SOURCES = "spark/sources"
 
 LOGGED_BY_SPARK = "logged by Spark"
 NEWEST = "the newest at the start"
@@ -67,6 +68,11 @@ class Query:
     def level(self, sink: str) -> Level:
         """The delivery level of one sink."""
         return self.levels.get(sink, Level.EXACTLY_ONCE)
+
+    @property
+    def weakest(self) -> Level:
+        """The weakest level among the sinks."""
+        return max((self.level(sink) for sink in self.sinks), key=list(Level).index, default=Level.EXACTLY_ONCE)
 
     @property
     def begins_at(self) -> str:

@@ -19,6 +19,14 @@ class Level(Enum):
     AT_MOST_ONCE = "at-most-once"
 
 
+AT_THE_NEXT_START = {
+    Level.EXACTLY_ONCE: "nothing undecided became visible, and its input comes again",
+    Level.AT_LEAST_ONCE: "its input comes again, and with it rows that at-least-once sinks have shown",
+    Level.AT_MOST_ONCE: "what was shown stays, what was not is lost: the next start begins at the newest input",
+}
+"""What becomes of an epoch that failed before it was decided."""
+
+
 def read_level(value: object) -> Level:
     """A level by its name; case, `-` and `_` do not count, so Flink's EXACTLY_ONCE is known. Raises ValueError."""
     if isinstance(value, Level):

@@ -7,7 +7,7 @@ step: a second recovery finds less to do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidegate.core.effects import (
@@ -19,6 +19,7 @@ from tidegate.core.effects import (
     discard_from,
     get,
     introduce,
+    list_names,
     list_open,
     put_if_absent,
     read_position,
@@ -32,6 +33,7 @@ from tidegate.core.ledger import (
     DECIDED,
     OFFSETS,
     RUNS,
+    SOURCES,
     START,
     Query,
     entry,
@@ -46,7 +48,15 @@ from tidegate.core.ledger import (
     stop_if_superseded,
 )
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
-from tidegate.core.spark_log import goes_back, parse_commits, parse_offsets, with_watermark
+from tidegate.core.spark_log import (
+    OffsetsEntry,
+    goes_back,
+    is_whole_source_entry,
+    log_offset,
+    parse_commits,
+    parse_offsets,
+    with_watermark,
+)
 from tidegate.core.states import AT_RECOVERY, FINISHING, EpochState, epoch_state
 
 
@@ -86,7 +96,8 @@ def plan_recovery(found: Found) -> list[Step]:
 
     Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
     one go aside (after a power loss Spark would skip an epoch with a mere warning), so do torn ones and one that
-    goes back. A no-data epoch that is due is added: Spark forgets it at a restart, and with it the last windows.
+    goes back or names what is torn or missing in a file source's own log. A no-data epoch that is due is added: Spark
+    forgets it at a restart, and with it the last windows.
     """
     plan: list[Step] = []
     for epoch, decided in sorted(found.decided.items()):
@@ -95,12 +106,19 @@ def plan_recovery(found: Found) -> list[Step]:
                 plan.append(Restore(entry(folder, epoch), right))
     offsets, commits = found.log[OFFSETS], found.log[COMMITS]
     beyond = {epoch for epoch in offsets if epoch > found.newest + 1}
-    if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1]):
+    broken = _broken_sources(found)
+    if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1], broken):
         beyond.add(found.newest + 1)
     plan.extend(
         PutAside(entry(folder, epoch), found.log[folder][epoch])
         for folder, undecided in ((OFFSETS, beyond), (COMMITS, {epoch for epoch in commits if epoch > found.newest}))
         for epoch in sorted(undecided, reverse=True)
+    )
+    plan.extend(  # after the offsets that refer to them
+        PutAside(f"{_source_log(source)}/{name}", data)
+        for source, first in broken.items()
+        for name, data in found.sources[source].items()
+        if (number := _source_entry(name)) is not None and number >= first
     )
     newest = found.decided.get(found.newest)
     if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
@@ -110,11 +128,17 @@ def plan_recovery(found: Found) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder."""
+    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder.
+
+    `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: how
+    many sources the query has; None where that is not compared.
+    """
 
     newest: int
     decided: Mapping[int, Decided]
     log: Mapping[str, Mapping[int, bytes]]
+    sources: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict[int, Mapping[str, bytes]])
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +169,65 @@ class AddDueEpoch:
 Step: TypeAlias = Restore | PutAside | AddDueEpoch
 
 
-def _follows(found: Found, following: bytes) -> bool:
+def _follows(found: Found, following: bytes, broken: Mapping[int, int]) -> bool:
     offsets = parse_offsets(following)
+    if offsets is None or found.places not in (None, len(offsets.positions)):
+        return False
+    if any(_names(offsets, source, first) for source, first in broken.items()):
+        return False
     newest = found.decided.get(found.newest)
     before = None if newest is None else parse_offsets(newest.offsets)
-    if offsets is None or before is None:
-        return offsets is not None
+    if before is None:
+        return True
     same_sources = len(before.positions) == len(offsets.positions)
     return same_sources and not any(map(goes_back, before.positions, offsets.positions))
+
+
+def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
+    """Whether an offsets entry needs the entry `first` of a source's own log, or a later one."""
+    position = offsets.positions[source] if source < len(offsets.positions) else None
+    reached = log_offset(position)
+    return position is not None and (reached is None or reached >= first)
+
+
+def _broken_sources(found: Found) -> dict[int, int]:
+    """By source, the first undecided entry of its own log that is torn, or missing below what Spark has written.
+
+    Spark does not sync it, and refuses to start without it. The entries below it were made durable with the decided
+    epoch that names them; those above it list what was found after it, so they go with it, and Spark lists it again.
+    """
+    broken: dict[int, int] = {}
+    following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
+    for source, entries in found.sources.items():
+        numbered = {number: data for name, data in entries.items() if (number := _source_entry(name)) is not None}
+        named = None if following is None else _log_offset(following, source)
+        newest = max([-1 if named is None else named, *numbered])
+        for number in range(_decided_log_offset(found, source) + 1, newest + 1):
+            if number not in numbered or not is_whole_source_entry(numbered[number]):
+                broken[source] = number
+                break
+    return broken
+
+
+def _decided_log_offset(found: Found, source: int) -> int:
+    newest = found.decided.get(found.newest)
+    before = None if newest is None else parse_offsets(newest.offsets)
+    reached = None if before is None else _log_offset(before, source)
+    return -1 if reached is None else reached
+
+
+def _log_offset(offsets: OffsetsEntry, source: int) -> int | None:
+    return log_offset(offsets.positions[source]) if source < len(offsets.positions) else None
+
+
+def _source_log(source: int) -> str:
+    return f"{SOURCES}/{source}"
+
+
+def _source_entry(name: str) -> int | None:
+    """The number of an entry of a source's own log: `7`, and where Spark has folded older ones in, `9.compact`."""
+    number = name.removesuffix(".compact")
+    return int(number) if number.isdigit() else None
 
 
 def _due_epoch(newest: Decided) -> list[Step]:
@@ -301,7 +376,32 @@ def _look_at_log(query: Query) -> Steps[Found]:
         record = yield from read_decided(number)
         if record is not None:
             decided[number] = record
-    return Found(newest=newest, decided=decided, log=log)
+    sources = yield from _look_at_sources(query, decided.get(newest), newest)
+    return Found(newest=newest, decided=decided, log=log, sources=sources, places=len(query.sources))
+
+
+def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[dict[int, dict[str, bytes]]]:
+    """The undecided entries of the logs that Spark's sources keep; after a decided epoch only file sources go on.
+
+    Positions go by the leaves of a plan, these logs by its sources: where one stands in a query twice their numbers
+    differ, and nothing is looked at.
+    """
+    found: dict[int, dict[str, bytes]] = {}
+    if len(set(query.sources)) < len(query.sources):
+        return found
+    before = None if newest is None else parse_offsets(newest.offsets)
+    for source in range(len(query.sources)):
+        position = None if before is None or source >= len(before.positions) else before.positions[source]
+        reached = -1 if position is None else log_offset(position)  # without a position nothing of it is decided
+        if reached is None or (before is None and epoch >= 0):
+            continue
+        found[source] = {}
+        for name in (yield from list_names(_source_log(source))):
+            number = _source_entry(name)
+            if number is not None and number > reached:
+                data = yield from get(f"{_source_log(source)}/{name}")
+                found[source][name] = b"" if data is None else data
+    return found
 
 
 def _checksum_of(name: str) -> str:

@@ -88,6 +88,25 @@ def goes_back(before: str | None, after: str | None) -> bool:
     return any(place not in new or new[place] < count for place, count in old.items())
 
 
+def log_offset(position: str | None) -> int | None:
+    """The newest entry of its own log that a position of Spark's file source names; None for other sources."""
+    value = None if position is None else _decode(position)
+    match value:
+        case {"logOffset": int(number)}:
+            return number
+        case _:
+            return None
+
+
+def is_whole_source_entry(data: bytes) -> bool:
+    """Whether an entry below `sources/` ends as it should: a version line, then one JSON value a line.
+
+    Spark 2.1 wanted a zero byte in front, which some sources still write.
+    """
+    lines = _lines(data.removeprefix(b"\0"), versions=("v1",))
+    return bool(lines) and all(_is_position(line) for line in lines)
+
+
 def same_position(before: str | None, after: str | None) -> bool:
     """Whether two positions are the same JSON value, however it is spelt."""
     if before is None or after is None:

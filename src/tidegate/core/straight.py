@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core.effects import CommitStraight, Hesitate, Steps, Tell, commit_sink
+from tidegate.core.effects import CommitStraight, Hesitate, Steps, Tell, commit_sink, look_for_evidence
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import RowsGivenUp, RowsShown
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.levels import Level
-from tidegate.core.records import Answer, Committable, Outcome
+from tidegate.core.records import Answer, Committable, Evidence, Outcome
 
 _TAKEN = frozenset({Outcome.COMMITTED, Outcome.ALREADY})
 
@@ -32,7 +32,7 @@ def show_straight(query: Query, epoch: int, committables: tuple[Committable, ...
             case Level.AT_LEAST_ONCE:
                 yield from _until_taken(query, epoch, mine)
             case Level.AT_MOST_ONCE:
-                yield from _once(epoch, mine)
+                yield from _once(query, epoch, mine)
     return tuple(waiting)
 
 
@@ -58,16 +58,27 @@ def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]
     yield Tell(RowsShown(epoch, sink, sum(each.rows for each in committables)))
 
 
-def _once(epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
-    """Commit with evidence; wait for a sink that is not ready, and give up what it has lost or cannot answer for."""
+def _once(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
+    """Commit with evidence; wait for a sink that is not ready, and give up what it has lost or cannot answer for.
+
+    A sink that keeps no evidence (a console) is asked once only: it may have shown a part.
+    """
     sink, tries = committables[0].attempt.sink.sink, 0
     while True:
         answers = yield from commit_sink(sink, committables)
         outcomes = {answer.outcome for answer in answers}
-        if Outcome.RETRY not in outcomes or outcomes & {Outcome.LOST, Outcome.UNKNOWN}:
+        if Outcome.RETRY not in outcomes or outcomes & {Outcome.LOST, Outcome.UNKNOWN} or sink in query.forgetful:
             break
         yield Hesitate(sink, epoch, tries, _details(answers))
         tries += 1
+    if Outcome.UNKNOWN in outcomes and (yield from look_for_evidence(sink, committables[0])) is Evidence.OTHER:
+        raise TidegateError(
+            Code.SECOND_TIMELINE,
+            expected=f"nothing for epoch {epoch} in sink {sink}",
+            found=_details(answers),
+            where=f"{query}, epoch {epoch}",
+            next_step="stop the other copy of this job, and start again",
+        )
     taken = sum(each.rows for each, answer in zip(committables, answers, strict=True) if answer.outcome in _TAKEN)
     yield Tell(RowsShown(epoch, sink, taken))
     if not outcomes <= _TAKEN:

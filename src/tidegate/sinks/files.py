@@ -145,7 +145,7 @@ class FileSink(TwoPhaseSink):
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         try:
-            answers = [self._rename(each, self._flaws(each)) for each in committables]
+            answers = [self._show(committable) for committable in committables]
             self._sync_what_is_visible(committables)
         except OSError as error:
             return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
@@ -195,6 +195,16 @@ class FileSink(TwoPhaseSink):
         if standing is Standing.SAME:
             return [self._rename(each, flaw) for each, flaw in zip(committables, flaws, strict=True)]
         return self._refused(committables, standing)
+
+    def _show(self, committable: Committable) -> Answer:
+        """Rename without a claim: so only the final files themselves prove that an earlier try has renamed them."""
+        flaws = self._flaws(committable)
+        lost = {
+            part.number: flaws[part.number]
+            for part in parts_of(committable)
+            if part.number in flaws and not self._final(committable, part).exists()
+        }
+        return _lost(lost) if lost else self._rename(committable, {})
 
     def _rename(self, committable: Committable, flaws: dict[int, str]) -> Answer:
         """Rename what is still staged: all files of the attempt, or none when one of them is flawed."""

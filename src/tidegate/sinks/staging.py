@@ -67,6 +67,9 @@ class Stage:
             if name.endswith(self.suffix)
         }
         self._remove(identity, lambda epoch: epoch >= from_epoch)
+        for folder in (self._folder(identity), self._folder(identity).parent):
+            with suppress(OSError):  # something is left in it, or it is gone
+                folder.rmdir()
         return len(attempts)
 
     def _folder(self, identity: SinkIdentity) -> Path:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from tidegate.checkpoints.durable import sync_folder
+from tidegate.checkpoints.spark_layout import SOURCES
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import NEWEST, START, Query
@@ -43,12 +47,43 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
     return max(found, default=0) + 1 if once else current
 
 
+def check_nothing_comes_again(folder: Path, left_out: Set[str], where: str) -> None:
+    """Raise when an older generation has read a file that a new one would read again.
+
+    The files to leave out are listed where the program declares its source. Since then an older run may have gone on:
+    of the same Job object, or of another process until its locks were free.
+    """
+    for number in _generations(folder):
+        for file in sorted(_files_read(folder / f"g{number}" / "spark")):
+            if file not in left_out:
+                raise TidegateError(
+                    Code.LEVEL_REFUSED,
+                    expected="files that no earlier run of this at-most-once job has read",
+                    found=f"{file}, read by generation {number} after this job was declared",
+                    where=where,
+                    next_step="declare the job again (a new Job with its sources), then start it",
+                )
+
+
+def _files_read(checkpoint: Path) -> set[str]:
+    """The files in the logs of a generation's file sources: a version line, then one JSON object a line."""
+    found: set[str] = set()
+    for entry in (checkpoint / SOURCES).glob("*/[0-9]*"):
+        for line in entry.read_text("utf-8").splitlines()[1:]:
+            with suppress(msgspec.DecodeError):  # torn: nothing of it was computed
+                path = msgspec.json.decode(line, type=dict[str, object]).get("path")
+                found |= {path} if isinstance(path, str) else set()
+    return found
+
+
 def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
     """What older generations staged, and their folders, once the new one has its *start*. Can be cut off anywhere."""
     for number in _generations(folder):
         if number < query.generation:
             for uid, sink in sinks.items():
-                sink.discard(query.sink(uid, number), 0)
+                older = query.sink(uid, number)
+                sink.abort(sink.pending(older))
+                sink.discard(older, 0)
             trash = folder / f".trash-g{number}"
             (folder / f"g{number}").rename(trash)
             sync_folder(folder)

@@ -22,14 +22,14 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.spark.function_sink import FunctionSink
-from tidegate.spark.generations import generation_of
+from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
-from tidegate.spark.sources import Source, SourceRegistry, vouch_for
+from tidegate.spark.sources import FileSource, Source, SourceRegistry, vouch_for
 from tidegate.spark.state_backend import check_state
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -61,6 +61,7 @@ class Job:
         self._session = None if spark is None else adopt_session(spark)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
+        self._left_out: dict[str, frozenset[str]] = {}
         self._queries: list[Declared] = []
 
     @property
@@ -80,6 +81,8 @@ class Job:
             vouch_for(source, where, level)
         self._sources().add(uid, rows, where)
         self._uids.add(uid)
+        if isinstance(source, FileSource):
+            self._left_out[uid] = source.left_out
         return rows
 
     def query(
@@ -174,10 +177,14 @@ class Job:
         place = folder / "queries" / declared.uid
         mode = self.settings.checkpointing_mode
         levels = levels_of(declared.sinks, mode)
+        where = f"job {self.name}, query {declared.uid}"
+        if mode is Level.AT_MOST_ONCE:
+            left_out = frozenset[str]().union(*(self._left_out.get(uid, ()) for uid in declared.sources))
+            check_nothing_comes_again(place, left_out, where)
         query = Query(
             job=self.name,
             job_id=record.job_id,
-            generation=generation_of(place, mode, record.generation, f"job {self.name}, query {declared.uid}"),
+            generation=generation_of(place, mode, record.generation, where),
             uid=declared.uid,
             sources=declared.sources,
             sinks=tuple(sink.uid for sink in declared.sinks),

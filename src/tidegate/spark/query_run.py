@@ -30,6 +30,7 @@ from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPARED, RUNS, Query, entry, read_finished
+from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.sinks.base import TwoPhaseSink
@@ -232,7 +233,7 @@ class QueryRun:
             expected="a query that runs",
             found=cause_of(error),
             where=str(self.plan.query),
-            next_step="see the cause above; nothing undecided became visible, and a new start goes on from there",
+            next_step=f"see the cause above, then start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
         ) from error
 
     def _spark_failure(self) -> BaseException | None:
@@ -253,7 +254,7 @@ class QueryRun:
             self._leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
-            if self._stopping and self._has_waited_enough():
+            if self._stopping and self._has_waited_enough() and not _is_unavailable(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
             self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
@@ -280,7 +281,7 @@ class QueryRun:
             expected=f"epoch {epoch} to be computed and pre-committed",
             found=cause_of(error),
             where=str(self.plan.query),
-            next_step="mend the cause and start again: nothing of this epoch became visible, its input comes again",
+            next_step=f"mend the cause and start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
         )
         failed.__cause__ = error
         return failed
@@ -407,6 +408,11 @@ def cause_of(error: BaseException) -> str:
 
 
 _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
+
+
+def _is_unavailable(error: BaseException) -> bool:
+    """Whether a sink that shows its rows inside the epoch was not ready until the end: whoever stops hears of it."""
+    return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
 
 
 def _keep_age(figures: list[float], file: Path) -> None:

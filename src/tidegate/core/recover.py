@@ -387,10 +387,9 @@ def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[
     differ, and nothing is looked at.
     """
     found: dict[int, dict[str, bytes]] = {}
-    if len(set(query.sources)) < len(query.sources):
-        return found
     before = None if newest is None else parse_offsets(newest.offsets)
-    for source in range(len(query.sources)):
+    each_once = len(set(query.sources)) == len(query.sources)
+    for source in range(len(query.sources) if each_once else 0):
         position = None if before is None or source >= len(before.positions) else before.positions[source]
         reached = -1 if position is None else log_offset(position)  # without a position nothing of it is decided
         if reached is None or (before is None and epoch >= 0):

@@ -119,6 +119,10 @@ class Disk:
         for key in [key for key in self._on_platter if key[0].startswith("spark/") and key[0] != COMMITS]:
             del self._on_platter[key]
 
+    def sync_all(self) -> None:
+        """Nothing that stands there now can be lost."""
+        self._on_platter.clear()
+
     def losses(self) -> list[Loss]:
         """The variants of a power loss that differ from each other now."""
         kinds = {self._kind(folder) for folder, file in self._on_platter if file in self._folders[folder]}

@@ -51,6 +51,7 @@ class Do:
 
 
 SparkSteps: TypeAlias = Generator["Effect | Do", Any, None]
+SparkCompute: TypeAlias = Generator[Do, Any, Computed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +125,14 @@ class Engine:
         # `committed < latest - 1` is only a warning: the epochs between are skipped.
         return Batch(epoch=latest, start=start, end=end, watermark=watermark)
 
+    def _latest_end(self) -> int:
+        """Where the source says that the next epoch ends."""
+        chunks = self._configuration.chunks
+        return min(self._configuration.records, self._end + chunks[(self.run_record.run - 1) % len(chunks)])
+
     def _next_batch(self) -> Batch | None:
         configuration = self._configuration
-        chunk = configuration.chunks[(self.run_record.run - 1) % len(configuration.chunks)]
-        end = min(configuration.records, self._end + chunk)
+        end = self._latest_end()
         due = self._last is not None and self._next_watermark > self._last.watermark
         if end == self._end and not due:
             return None
@@ -159,7 +164,10 @@ class Engine:
         data = self._disk.read_bytes(f"{COMMITS}/{number}") or b""
         if not data:
             raise SparkStopped(Reason.LOG_TORN, f"{COMMITS}/{number}")
-        return read_commits(data)
+        try:
+            return read_commits(data)
+        except ValueError:
+            raise SparkStopped(Reason.LOG_TORN, f"{COMMITS}/{number}") from None
 
     # --- one epoch -----------------------------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class Engine:
         while True:
             try:
                 if isinstance(effect, Compute):
-                    result: Any = yield from self._compute(batch, ids)
+                    result: Any = yield from self._compute(batch, ids, effect)
                 else:
                     result = yield effect
             except Exception as error:
@@ -181,7 +189,8 @@ class Engine:
             except StopIteration:
                 return
 
-    def _compute(self, batch: Batch, ids: list[str]) -> Generator[Do, Any, Computed]:
+    def _compute(self, batch: Batch, ids: list[str], asked: Compute) -> SparkCompute:
+        """The tasks, one after another; `ids` is filled with the state ids of those that count."""
         execution = self._new_execution()
         committables: list[Committable] = []
         for task in range(TASKS):
@@ -195,6 +204,9 @@ class Engine:
                     break
             committables += written
             ids.append(state_id)
+        return self._computed(batch, committables, ids)
+
+    def _computed(self, batch: Batch, committables: list[Committable], ids: list[str]) -> Computed:
         stateless = self._configuration.work is Work.STATELESS
         starts = tuple(
             self.odd_start or (None if form == "none" else position(form, batch.start))
@@ -252,9 +264,10 @@ class Engine:
 def read_offsets(disk: Disk, number: int) -> tuple[int, int]:
     """End and watermark of an offsets entry; Spark stops at a torn one."""
     lines = (disk.read_bytes(f"{OFFSETS}/{number}") or b"").decode().split("\n")
-    if len(lines) < 3:
-        raise SparkStopped(Reason.LOG_TORN, f"{OFFSETS}/{number}")
-    return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
+    try:
+        return position_end(lines[2]), json.loads(lines[1])["batchWatermarkMs"]
+    except (IndexError, ValueError):
+        raise SparkStopped(Reason.LOG_TORN, f"{OFFSETS}/{number}") from None
 
 
 def load_state(disk: Disk, version: int, task: int, ids: list[str] | None) -> State:

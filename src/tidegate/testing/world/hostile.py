@@ -150,12 +150,12 @@ def _lose_position(world: World, driver: Driver) -> None:
 def _other_ledger_row(world: World, driver: Driver) -> None:
     sink = world.sinks[0]
     if isinstance(sink, StagedSink):
-        sink.ledger[0] = ()
+        sink.table.ledger[0, 0] = ()
 
 
 def _lose_transactions_and_journals(world: World, driver: Driver) -> None:
     world.sinks[1].time_out()
-    _remove_folder("sink/k1/stage/0")(world, driver)
+    _remove_folder("sink/k1/stage/0/0")(world, driver)
 
 
 def _second_prepared(world: World, driver: Driver) -> None:
@@ -240,6 +240,7 @@ def _programs() -> list[Hostile]:
     return [
         Hostile("other sources", "stateful-sk", _at("done"), _query(sources=("other",)), Code.SOURCES_CHANGED),
         Hostile("other sinks", "stateful-sk", _at("done"), _query(sinks=("k1", "s0")), Code.SOURCES_CHANGED),
+        Hostile("one source in two places", "stateless-sf", _at("run"), _query(sources=("source0", "source0")), None),
         Hostile("another job", "stateful-sk", _at("done"), _query(job_id="j1"), Code.JOB_MISMATCH),
     ]
 
@@ -254,10 +255,14 @@ def _sinks() -> list[Hostile]:
         Hostile("another timeline", files, _at("gc.clean", count=3), _file_position(digest="x"), Code.SECOND_TIMELINE),
         Hostile("another ledger row", "stateful-sk", _at("commit", "s0"), _other_ledger_row, Code.SECOND_TIMELINE),
         Hostile(
-            "a lost stage", "stateful-sk", _at("commit", "s0"), _remove_folder("sink/s0/stage/0"), Code.TRANSACTION_LOST
+            "a lost stage",
+            "stateful-sk",
+            _at("commit", "s0"),
+            _remove_folder("sink/s0/stage/0/0"),
+            Code.TRANSACTION_LOST,
         ),
         Hostile(
-            "a lost folder", files, _at("commit", "f1"), _remove_folder("sink/f1/stage/0"), Code.TRANSACTION_UNKNOWN
+            "a lost folder", files, _at("commit", "f1"), _remove_folder("sink/f1/stage/0/0"), Code.TRANSACTION_UNKNOWN
         ),
         Hostile(
             "a lost journal",

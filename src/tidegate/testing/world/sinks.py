@@ -64,8 +64,8 @@ def open_sinks(query: Query, disk: Disk, show: Show) -> list[SimSink]:
     return [kinds[uid[0]](query.sink(uid), disk, show, one_run=query.local_lease) for uid in query.sinks]
 
 
-class _Sink:
-    """What the three have in common: no open transactions, journals in a folder per epoch."""
+class BaseSink:
+    """What all have in common: no open transactions, journals in a folder per generation and epoch."""
 
     def __init__(self, identity: SinkIdentity, disk: Disk, show: Show, *, one_run: bool) -> None:
         self.identity = identity
@@ -105,10 +105,10 @@ class _Sink:
         return self._disk.folders(f"{self._folder}/stage/")
 
     def _stage(self, epoch: int) -> str:
-        return f"{self._folder}/stage/{epoch}"
+        return f"{self._folder}/stage/{self.identity.generation}/{epoch}"
 
     def _remove(self, concerns: Callable[[int], bool]) -> None:
-        for folder in self._disk.folders(f"{self._folder}/stage/"):
+        for folder in self._disk.folders(f"{self._folder}/stage/{self.identity.generation}/"):
             if concerns(int(folder.rpartition("/")[2])):
                 self._disk.remove([f"{folder}/{name}" for name in self._disk.names(folder)])
 
@@ -133,51 +133,64 @@ class _Sink:
             else JournalRef(name=journal, rows=len(rows), size_bytes=len(checksum), checksum=checksum),
         )
 
-    def _position(self, epoch: int, digest: str) -> Position:
-        identity = self.identity
-        return Position(job_id=identity.job_id, generation=identity.generation, epoch=epoch, digest=digest)
+
+def position_of(identity: SinkIdentity, at: tuple[int, int], committables: Sequence[Committable]) -> Position:
+    """The evidence of the transactions `committables`, all of one generation and epoch (`at`)."""
+    return Position(job_id=identity.job_id, generation=at[0], epoch=at[1], digest=epoch_digest(committables))
 
 
-class StagedSink(_Sink):
+class Table:
+    """The target of a staged sink: its rows, and a ledger row per generation and epoch."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.ledger: dict[tuple[int, int], tuple[Committable, ...]] = {}
+
+
+class StagedSink(BaseSink):
     """SQLite-like: a stage file per task, which is the journal; one transaction per epoch with its ledger row."""
 
-    def __init__(self, identity: SinkIdentity, disk: Disk, show: Show, *, one_run: bool) -> None:
+    def __init__(
+        self, identity: SinkIdentity, disk: Disk, show: Show, *, one_run: bool, table: Table | None = None
+    ) -> None:
         super().__init__(identity, disk, show, one_run=one_run)
-        self.table: list[Row] = []
-        self.ledger: dict[int, tuple[Committable, ...]] = {}
+        self.table = table or Table()
 
     def prepare(self, attempt: Attempt, rows: Rows, handle: int) -> Committable:
         self._keep(attempt, rows)
         return self._committable(attempt, rows, None, handle)
 
     def commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        epoch = committables[0].attempt.epoch
-        if self.ledger.get(epoch) == tuple(committables):
+        key = self._key(committables[0])
+        if self.table.ledger.get(key) == tuple(committables):
             return [Answer(outcome=Outcome.ALREADY) for _ in committables]
         stages = [self._kept(committable.attempt) for committable in committables]
         whole = [stage for stage in stages if stage is not None]
-        if epoch in self.ledger or len(whole) < len(stages):
+        if key in self.table.ledger or len(whole) < len(stages):
             return [Answer(outcome=Outcome.LOST, detail="not staged, or another ledger row") for _ in committables]
         rows = tuple(row for stage in whole for row in stage)
-        self._show(self.identity.sink, epoch, rows)
-        self.table.extend(rows)
-        self.ledger[epoch] = tuple(committables)
+        self._show(self.identity.sink, key[1], rows)
+        self.table.rows.extend(rows)
+        self.table.ledger[key] = tuple(committables)
         return [Answer(outcome=Outcome.COMMITTED) for _ in committables]
 
     def evidence(self, committable: Committable) -> Evidence:
-        standing = self.ledger.get(committable.attempt.epoch)
+        standing = self.table.ledger.get(self._key(committable))
         if standing is None:
             return Evidence.ABSENT
         return Evidence.PRESENT if committable in standing else Evidence.OTHER
 
     def position(self) -> Position | None:
-        if not self.ledger:
+        if not self.table.ledger:
             return None
-        newest = max(self.ledger)
-        return self._position(newest, epoch_digest(self.ledger[newest]))
+        newest = max(self.table.ledger)
+        return position_of(self.identity, newest, self.table.ledger[newest])
 
     def visible(self) -> list[Row]:
-        return self.table
+        return self.table.rows
+
+    def _key(self, committable: Committable) -> tuple[int, int]:
+        return self.identity.generation, committable.attempt.epoch
 
 
 @dataclass(slots=True)
@@ -190,7 +203,7 @@ class _Producer:
     committed: bool = False  # the transaction of this producer epoch
 
 
-class KafkaSink(_Sink):
+class KafkaSink(BaseSink):
     """Kafka-like: an open transaction per attempt, EndTxn by another process, evidence inside the transaction.
 
     A transactional id serves every second epoch of a task (turns); without the lease each run has its own. An
@@ -277,7 +290,7 @@ class KafkaSink(_Sink):
         if newest is None:
             return None
         mine = [standing for standing in self.groups.values() if standing.attempt.epoch == newest]
-        return self._position(newest, epoch_digest(mine))
+        return position_of(self.identity, (self.identity.generation, newest), mine)
 
     def visible(self) -> list[Row]:
         return self.log
@@ -306,7 +319,7 @@ class KafkaSink(_Sink):
         self.groups[name] = committable
 
 
-class FilesSink(_Sink):
+class FilesSink(BaseSink):
     """Files: staged in a folder per epoch, renamed to become visible.
 
     Evidence: the staged file is gone while its folder is there; the rename alone removes it.
@@ -326,9 +339,9 @@ class FilesSink(_Sink):
         self._disk.sync_renames()
         epoch = committables[0].attempt.epoch
         if all(answer.outcome is not Outcome.UNKNOWN for answer in answers):
-            standing = self.position()
-            if standing is None or standing.epoch < epoch:
-                self._disk.put(f"{self._folder}/position", self._position(epoch, epoch_digest(committables)))
+            standing, at = self.position(), (self.identity.generation, epoch)
+            if standing is None or (standing.generation, standing.epoch) < at:
+                self._disk.put(f"{self._folder}/position", position_of(self.identity, at, committables))
         return answers
 
     def commit_half(self, committable: Committable) -> None:
@@ -345,7 +358,7 @@ class FilesSink(_Sink):
         return standing if isinstance(standing, Position) else None
 
     def visible(self) -> list[Row]:
-        files = sorted(self._disk.names(self._final), key=lambda name: int(name.partition("-")[0]))
+        files = sorted(self._disk.names(self._final), key=_place)
         found: list[Row] = []
         for name in files:
             rows = self._disk.read(f"{self._final}/{name}")
@@ -362,12 +375,17 @@ class FilesSink(_Sink):
         rows = self._kept(attempt)
         if rows is not None:
             self._show(self.identity.sink, attempt.epoch, rows)
-            new = f"{self._final}/{attempt.epoch}-{attempt.name}"
+            new = f"{self._final}/{self.identity.generation}-{attempt.epoch}-{attempt.name}"
             self._disk.rename(f"{self._stage(attempt.epoch)}/{attempt.name}", new)
             return Answer(outcome=Outcome.COMMITTED)
         if self._disk.read(f"{self._stage(attempt.epoch)}/{_FOLDER}") is ABSENT:
             return Answer(outcome=Outcome.UNKNOWN, detail="the staging folder is gone")
         return Answer(outcome=Outcome.ALREADY)
+
+
+def _place(name: str) -> tuple[int, int]:
+    generation, epoch, _ = name.split("-", 2)
+    return int(generation), int(epoch)
 
 
 _FOLDER = ".folder"

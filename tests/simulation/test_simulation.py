@@ -1,0 +1,82 @@
+"""The simulation: seeds full of faults end well, each gives the same every time, and broken rules are caught."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from tidegate.testing.simulation.faults import Fault, Injection, parse_injection
+from tidegate.testing.simulation.figures import never_fired, table
+from tidegate.testing.simulation.planted import PLANTED, PlantedBug, try_bug
+from tidegate.testing.simulation.run import Campaign, run_seed, run_seeds
+from tidegate.testing.simulation.shrink import shrink
+
+SEEDS = 1_500
+SEARCHED = 1_000
+"""Seeds from a bug's known one on, should a change of the protocol have moved it."""
+
+
+def test_no_seed_is_bad(capsys: pytest.CaptureFixture[str]) -> None:
+    campaign = Campaign()
+    for part in run_seeds(range(SEEDS)):
+        campaign.add(part)
+    with capsys.disabled():
+        print(f" {campaign.seeds} seeds, {campaign.steps} steps, {len(campaign.bad)} bad ", end="")
+    assert campaign.bad == {}
+    assert [fault.value for fault in Fault if not campaign.figures[f"fault: {fault.value}"]] == []
+
+
+def test_a_seed_gives_the_same_trace_in_every_process() -> None:
+    assert digests(hash_seed="1") == digests(hash_seed="2") != []
+
+
+def digests(*, hash_seed: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tidegate.testing.simulation", "--json", "--processes", "1", "--seeds", "60"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)["digests"]
+
+
+def test_the_faults_that_struck_can_be_let_strike_again() -> None:
+    drawn = run_seed(3)
+    again = run_seed(3, injections=drawn.injections)
+    assert drawn.injections == again.injections != []
+    assert drawn.digest == again.digest
+    assert run_seed(3, injections=[]).digest != drawn.digest
+
+
+def test_a_fault_is_written_in_one_word() -> None:
+    injection = Injection(17, Fault.POWER_LOSS, 4711)
+    assert parse_injection(str(injection)) == injection
+
+
+def test_shrinking_leaves_only_the_faults_that_it_needs() -> None:
+    injections = [Injection(step, Fault.KILL_DRIVER, step) for step in range(40)]
+
+    def fails(some: Sequence[Injection]) -> bool:
+        return {7, 31} <= {injection.step for injection in some}
+
+    assert [injection.step for injection in shrink(injections, fails)] == [7, 31]
+
+
+def test_what_never_fired_is_named() -> None:
+    figures = Counter({"put back": 1, "fault: stall": 2})
+    silent = {(line.kind, line.name) for line in never_fired(figures)}
+    assert ("verdict", "put back") not in silent
+    assert ("fault", "stall") not in silent
+    assert len(silent) == len(table(figures)) - 2
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_broken_rule_is_caught(bug: PlantedBug) -> None:
+    assert try_bug(bug, first=bug.near, seeds=SEARCHED, processes=1, stop=True).bad, f"not caught: {bug.rule}"

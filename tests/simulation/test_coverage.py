@@ -18,7 +18,7 @@ EXECUTED = (
     *("records", "recover", "spark_log", "states"),
 )
 ELSEWHERE = {"raise_all", "markdown_table", "markdown", "_row", "weakest"}
-"""Functions of the start, of error texts and of the documents; the refusals of the tables are in `tests/unit/test_states.py`."""
+"""Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`."""
 SMALL_WORLD = "tidegate.testing.world"
 SIMULATION = "tidegate.testing.simulation"
 PARTS = (

@@ -37,7 +37,7 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     assert (report["records_in"], report["records_out"]) == (400, 400)
     assert (report["lost"], report["duplicated"], report["wrong_counts"], report["torn"]) == (0, 0, 0, 0)
     assert report["kills"] == sum(report["kills_by_phase"].values()) == 2
-    assert report["epochs"] == 2 * 6
+    assert 2 * 5 <= report["epochs"] <= 2 * 6, "two files are one epoch where a run died before it wrote the offsets"
     assert told.count("kill -9") == 2
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, entry_numbers
+from tidegate.core.spark_log import log_offset, parse_offsets
 from tidegate.testing.demo.places import QUERIES, Places
 from tidegate.testing.demo.schedule import Phase
 
@@ -34,6 +35,17 @@ class Footprint:
             if epoch not in self.epoch_ms:
                 self._note_time(epoch, folder / str(epoch))
         return max(numbers, default=-1) + 1
+
+    def files_through(self) -> int:
+        """How many files of the input are through. Not always the number of epochs: a run that dies between the file
+        source's own log and the offsets lets the next one take two files into one epoch."""
+        epochs = self.complete()
+        try:
+            offsets = parse_offsets((self.spark / OFFSETS / str(epochs - 1)).read_bytes())
+        except FileNotFoundError:
+            return 0
+        newest = None if offsets is None else log_offset(offsets.positions[0])
+        return 0 if newest is None else newest + 1
 
     def phases(self, epoch: int) -> frozenset[Phase]:
         """The phases in which `epoch` can be, by its files; none when it has not begun or is complete.

@@ -246,7 +246,7 @@ class _Campaign:
             time.sleep(_LOOK_SECONDS)
 
     def _complete(self) -> int:
-        return min([query.complete() for query in self._queries])
+        return min([query.files_through() for query in self._queries])
 
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.

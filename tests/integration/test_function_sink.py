@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, run
 from tidegate import FileSink, FunctionSink
 from tidegate.core.records import Evidence, Outcome
+from tidegate.sinks import file_parts
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.spark import function_sink
 from tidegate.testing.contract import IDENTITY, Row, SinkContract, attempt_of, rows_from
 
 
@@ -198,8 +198,8 @@ def test_rows_that_are_lost_are_told_and_nothing_is_handed_over(
     assert [answer.outcome for answer in sink.commit(tasks)] == [Outcome.RETRY, Outcome.LOST]
     assert calls.seen == []
     assert sink.evidence(tasks[0]) is Evidence.ABSENT
-    monkeypatch.setattr(function_sink, "CHECKSUM_UP_TO_BYTES", 0)
-    assert sink._flaw(tasks[1]) is None  # a large file is compared by its size
+    monkeypatch.setattr(file_parts, "CHECKSUM_UP_TO_BYTES", 0)
+    assert file_parts.flaws_of(sink._stage, tasks[1]) == {}  # a large file is compared by its size
 
 
 def test_a_function_sink_belongs_to_one_job() -> None:

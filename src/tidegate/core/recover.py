@@ -185,7 +185,7 @@ def _follows(found: Found, following: bytes, broken: Mapping[int, int]) -> bool:
 
 def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
     """Whether an offsets entry needs the entry `first` of a source's own log, or a later one."""
-    position = offsets.positions[source] if source < len(offsets.positions) else None
+    position = _position(offsets, source)
     reached = log_offset(position)
     return position is not None and (reached is None or reached >= first)
 
@@ -200,7 +200,7 @@ def _broken_sources(found: Found) -> dict[int, int]:
     following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
     for source, entries in found.sources.items():
         numbered = {number: data for name, data in entries.items() if (number := _source_entry(name)) is not None}
-        named = None if following is None else _log_offset(following, source)
+        named = log_offset(_position(following, source))
         newest = max([-1 if named is None else named, *numbered])
         for number in range(_decided_log_offset(found, source) + 1, newest + 1):
             if number not in numbered or not is_whole_source_entry(numbered[number]):
@@ -212,12 +212,13 @@ def _broken_sources(found: Found) -> dict[int, int]:
 def _decided_log_offset(found: Found, source: int) -> int:
     newest = found.decided.get(found.newest)
     before = None if newest is None else parse_offsets(newest.offsets)
-    reached = None if before is None else _log_offset(before, source)
+    reached = log_offset(_position(before, source))
     return -1 if reached is None else reached
 
 
-def _log_offset(offsets: OffsetsEntry, source: int) -> int | None:
-    return log_offset(offsets.positions[source]) if source < len(offsets.positions) else None
+def _position(offsets: OffsetsEntry | None, source: int) -> str | None:
+    """Where an offsets entry ends a source; None without an entry, or where it names fewer sources."""
+    return None if offsets is None or source >= len(offsets.positions) else offsets.positions[source]
 
 
 def _source_log(source: int) -> str:
@@ -390,7 +391,7 @@ def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[
     before = None if newest is None else parse_offsets(newest.offsets)
     each_once = len(set(query.sources)) == len(query.sources)
     for source in range(len(query.sources) if each_once else 0):
-        position = None if before is None or source >= len(before.positions) else before.positions[source]
+        position = _position(before, source)
         reached = -1 if position is None else log_offset(position)  # without a position nothing of it is decided
         if reached is None or (before is None and epoch >= 0):
             continue

@@ -208,6 +208,11 @@ class TwoPhaseSink(ABC):
         return 0
 
 
+def answer_all(committables: Sequence[Committable], outcome: Outcome, detail: str) -> list[Answer]:
+    """The same answer for each committable."""
+    return [Answer(outcome=outcome, detail=detail) for _ in committables]
+
+
 def _already(detail: str) -> Answer:
     return Answer(outcome=Outcome.ALREADY, detail=detail)
 

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.sinks.staging import Seal
+from tidegate.sinks.staging import Seal, Stage
+
+CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
+"""At commit the checksum of larger files is not computed again; their size is compared. They were synced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +47,14 @@ def parts_of(committable: Committable) -> list[Part]:
         Part(number, folder, Seal(int(size_bytes), checksum))
         for number, (folder, size_bytes, checksum) in enumerate(zip(folders, sizes, checksums, strict=True))
     ]
+
+
+def flaws_of(stage: Stage, committable: Committable) -> dict[int, str]:
+    """What is wrong with the staged files of a committable, in words, by their numbers."""
+    found = {
+        part.number: part.seal.flaw_of(
+            stage.file(committable.attempt, part.number), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES
+        )
+        for part in parts_of(committable)
+    }
+    return {number: flaw for number, flaw in found.items() if flaw}

@@ -23,17 +23,14 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.file_check import folder_violations, row_violations
 from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
-from tidegate.sinks.file_parts import Part, parts_of
+from tidegate.sinks.file_parts import CHECKSUM_UP_TO_BYTES, Part, flaws_of, parts_of
 from tidegate.sinks.file_stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import Stage, make_folder, sync_folder
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
-
-CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
-"""At commit the checksum of larger files is not computed again; their size is compared. They were synced."""
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file has been renamed")
 
@@ -140,7 +137,7 @@ class FileSink(TwoPhaseSink):
             self._sync_what_is_visible(committables)
         except OSError as error:
             # Full, gone, read-only, no rights: somebody can mend all of them.
-            return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
         return answers
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
@@ -148,7 +145,7 @@ class FileSink(TwoPhaseSink):
             answers = [self._show(committable) for committable in committables]
             self._sync_what_is_visible(committables)
         except OSError as error:
-            return [Answer(outcome=Outcome.RETRY, detail=f"{self.path}: {error}") for _ in committables]
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
         return answers
 
     def evidence(self, committable: Committable) -> Evidence:
@@ -185,7 +182,7 @@ class FileSink(TwoPhaseSink):
 
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:
         # The stage first, the claim after it: whoever committed and cleaned up meanwhile is then seen.
-        flaws = [self._flaws(committable) for committable in committables]
+        flaws = [flaws_of(self._stage, committable) for committable in committables]
         standing = self._standing(committables)
         if standing is Standing.OPEN and any(flaws):
             waiting = Answer(outcome=Outcome.RETRY, detail="not renamed: another file of this epoch is lost")
@@ -198,7 +195,7 @@ class FileSink(TwoPhaseSink):
 
     def _show(self, committable: Committable) -> Answer:
         """Rename without a claim: so only the final files themselves prove that an earlier try has renamed them."""
-        flaws = self._flaws(committable)
+        flaws = flaws_of(self._stage, committable)
         lost = {
             part.number: flaws[part.number]
             for part in parts_of(committable)
@@ -258,15 +255,6 @@ class FileSink(TwoPhaseSink):
     def _is_staged(self, committable: Committable) -> bool:
         """Whether any file of the attempt is still in the stage."""
         return any(self._stage.file(committable.attempt, part.number).exists() for part in parts_of(committable))
-
-    def _flaws(self, committable: Committable) -> dict[int, str]:
-        """What is wrong with the staged files, in words, by their numbers."""
-        staged = {part: self._stage.file(committable.attempt, part.number) for part in parts_of(committable)}
-        found = {
-            part.number: part.seal.flaw_of(file, checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES)
-            for part, file in staged.items()
-        }
-        return {number: flaw for number, flaw in found.items() if flaw}
 
     def _sync_what_is_visible(self, committables: Sequence[Committable]) -> None:
         """Make the renames durable, also those of somebody else, who may have died before his own sync."""

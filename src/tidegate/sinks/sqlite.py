@@ -22,13 +22,13 @@ from tidegate.core.records import (
     SinkIdentity,
 )
 from tidegate.sinks.arrow import fields_of
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.sqlite_check import violations_of
 from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record
 from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions, uri
 from tidegate.sinks.sqlite_values import affinity_of
 from tidegate.sinks.staging import Seal, Stage, make_folder, sync_file, sync_folder
-from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 BUSY_TIMEOUT_SECONDS = 5.0
 """How long one commit waits for the write lock before it answers RETRY."""
@@ -109,7 +109,7 @@ class SQLiteSink(TwoPhaseSink):
             return self._commit(committables)
         except (sqlite3.Error, OSError) as error:
             # Locked, full, gone, no rights, a constraint of the user's table: somebody can mend all of them.
-            return _same_for(committables, Outcome.RETRY, f"{self.path}: {error}")
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
@@ -121,8 +121,8 @@ class SQLiteSink(TwoPhaseSink):
                 with self._attached(target, in_task_order) as schemas, _transaction(target):
                     self._insert(target, schemas)
         except (sqlite3.Error, OSError) as error:
-            return _same_for(committables, Outcome.RETRY, f"{self.path}: {error}")
-        return _same_for(committables, Outcome.COMMITTED, "")
+            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
+        return answer_all(committables, Outcome.COMMITTED, "")
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
@@ -135,7 +135,7 @@ class SQLiteSink(TwoPhaseSink):
                 self._sync_what_is_visible()
         except (sqlite3.Error, OSError):
             return Evidence.UNKNOWN
-        return _EVIDENCE[standing]
+        return PROVES[standing]
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
@@ -214,12 +214,12 @@ class SQLiteSink(TwoPhaseSink):
 
     def _answer(self, target: sqlite3.Connection, committables: Sequence[Committable], standing: Standing) -> _Answers:
         if standing is Standing.OPEN:
-            return _same_for(committables, Outcome.COMMITTED, "")
+            return answer_all(committables, Outcome.COMMITTED, "")
         if standing is Standing.SAME:
-            return _same_for(committables, Outcome.ALREADY, "the ledger row is there")
+            return answer_all(committables, Outcome.ALREADY, "the ledger row is there")
         attempt = committables[0].attempt
         told = in_words(standing, attempt.sink, attempt.epoch, newest_of(target, attempt.sink))
-        return _same_for(committables, Outcome.UNKNOWN, f"{self.path}: {told}")
+        return answer_all(committables, Outcome.UNKNOWN, f"{self.path}: {told}")
 
     # --- the target ----------------------------------------------------------------------------------------
 
@@ -255,14 +255,6 @@ class SQLiteSink(TwoPhaseSink):
         )
 
 
-_EVIDENCE = {
-    Standing.OPEN: Evidence.ABSENT,
-    Standing.SAME: Evidence.PRESENT,
-    Standing.OTHER: Evidence.OTHER,
-    Standing.LATER: Evidence.UNKNOWN,
-}
-
-
 @contextmanager
 def _transaction(target: sqlite3.Connection) -> Generator[None]:
     target.execute("BEGIN IMMEDIATE")
@@ -281,7 +273,3 @@ def quoted(name: str) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(quoted(name) for name in names)
-
-
-def _same_for(committables: Sequence[Committable], outcome: Outcome, detail: str) -> _Answers:
-    return [Answer(outcome=outcome, detail=detail) for _ in committables]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from tidegate.core.records import Committable, Position, SinkIdentity, epoch_digest
+from tidegate.core.records import Committable, Evidence, Position, SinkIdentity, epoch_digest
 
 
 class Standing(Enum):
@@ -16,6 +16,15 @@ class Standing(Enum):
     SAME = "exactly these transactions"
     OTHER = "the same epoch of another timeline"
     LATER = "nothing for this epoch, but a later one is there"
+
+
+PROVES: Mapping[Standing, Evidence] = {
+    Standing.OPEN: Evidence.ABSENT,
+    Standing.SAME: Evidence.PRESENT,
+    Standing.OTHER: Evidence.OTHER,
+    Standing.LATER: Evidence.UNKNOWN,
+}
+"""What a finding proves where the entry is written in one step with the rows, or after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

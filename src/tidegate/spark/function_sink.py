@@ -17,24 +17,16 @@ from pyspark.sql.types import StructType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.file_check import folder_violations, row_violations
 from tidegate.sinks.file_formats import FORMATS
-from tidegate.sinks.file_parts import parts_of
+from tidegate.sinks.file_parts import flaws_of, parts_of
 from tidegate.sinks.file_stage import FileShape, FileTransaction
-from tidegate.sinks.files import CHECKSUM_UP_TO_BYTES
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import Stage, make_folder
-from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
+from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _SHAPE = FileShape(format=FORMATS["parquet"])
-
-_EVIDENCE = {
-    Standing.OPEN: Evidence.ABSENT,
-    Standing.SAME: Evidence.PRESENT,
-    Standing.OTHER: Evidence.OTHER,
-    Standing.LATER: Evidence.UNKNOWN,
-}
 
 
 class FunctionSink(TwoPhaseSink):
@@ -107,17 +99,17 @@ class FunctionSink(TwoPhaseSink):
             return []
         with self._alone() as alone:
             if not alone:
-                return _same_for(committables, Outcome.RETRY, "another thread or process is calling the function")
+                return answer_all(committables, Outcome.RETRY, "another thread or process is calling the function")
             return self._commit(committables)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         self._call(committables)
-        return _same_for(committables, Outcome.COMMITTED, "")
+        return answer_all(committables, Outcome.COMMITTED, "")
 
     def evidence(self, committable: Committable) -> Evidence:
         attempt = committable.attempt
         found = self._receipts.get(attempt.sink, attempt.epoch)
-        return _EVIDENCE[standing_of_one(committable, found, self._newest(attempt.sink))]
+        return PROVES[standing_of_one(committable, found, self._newest(attempt.sink))]
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
@@ -130,21 +122,21 @@ class FunctionSink(TwoPhaseSink):
     # --- the call ------------------------------------------------------------------------------------------
 
     def _commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        flaws = [self._flaw(committable) for committable in committables]
+        flaws = [next(iter(flaws_of(self._stage, committable).values()), None) for committable in committables]
         wanted, identity = Entry.of(committables), committables[0].attempt.sink
         newest = self._newest(identity)
         match standing_of_epoch(wanted, self._receipts.get(identity, wanted.epoch), newest):
             case Standing.SAME:
-                return _same_for(committables, Outcome.ALREADY, "the function was called and returned")
+                return answer_all(committables, Outcome.ALREADY, "the function was called and returned")
             case Standing.OPEN if any(flaws):
                 waiting = Answer(outcome=Outcome.RETRY, detail="not called: rows of this epoch are lost")
                 return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
             case Standing.OPEN:
                 self._call(committables)
                 self._put_receipt(identity, wanted)
-                return _same_for(committables, Outcome.COMMITTED, "")
+                return answer_all(committables, Outcome.COMMITTED, "")
             case standing:
-                return _same_for(committables, Outcome.UNKNOWN, in_words(standing, identity, wanted.epoch, newest))
+                return answer_all(committables, Outcome.UNKNOWN, in_words(standing, identity, wanted.epoch, newest))
 
     def _call(self, committables: Sequence[Committable]) -> None:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
@@ -172,15 +164,6 @@ class FunctionSink(TwoPhaseSink):
     def _newest(self, identity: SinkIdentity) -> Position | None:
         newest = self._receipts.newest(identity)
         return None if newest is None else newest.position
-
-    def _flaw(self, committable: Committable) -> str | None:
-        flaws = (
-            part.seal.flaw_of(
-                self._stage.file(committable.attempt, part.number), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES
-            )
-            for part in parts_of(committable)
-        )
-        return next((flaw for flaw in flaws if flaw), None)
 
     @contextmanager
     def _alone(self) -> Generator[bool, None, None]:
@@ -232,7 +215,3 @@ class _Reader:
 def _literally(file: Path) -> str:
     """The path for Spark, which would take some characters of a checkpoint's path for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(file))
-
-
-def _same_for(committables: Sequence[Committable], outcome: Outcome, detail: str) -> list[Answer]:
-    return [Answer(outcome=outcome, detail=detail) for _ in committables]

@@ -9,15 +9,8 @@ import pyarrow as pa
 
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence, Position, SinkIdentity
-from tidegate.sinks.standing import Entry, Standing, standing_of_one
+from tidegate.sinks.standing import PROVES, Entry, standing_of_one
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
-
-_EVIDENCE = {
-    Standing.OPEN: Evidence.ABSENT,
-    Standing.SAME: Evidence.PRESENT,
-    Standing.OTHER: Evidence.OTHER,
-    Standing.LATER: Evidence.UNKNOWN,
-}
 
 
 class MemorySink(WriteAheadSink):
@@ -52,7 +45,7 @@ class MemorySink(WriteAheadSink):
         at = (attempt.sink.generation, attempt.epoch)
         entries = self._ledger.get(_key(attempt.sink), [])
         found = next((entry for entry in entries if (entry.generation, entry.epoch) == at), None)
-        return _EVIDENCE[standing_of_one(committable, found, self.position(attempt.sink))]
+        return PROVES[standing_of_one(committable, found, self.position(attempt.sink))]
 
     def position(self, identity: SinkIdentity) -> Position | None:
         entries = self._ledger.get(_key(identity), [])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.core.errors import TidegateError
+    from tidegate.kafka.sink import KafkaSink
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files import FileSink
     from tidegate.sinks.printing import PrintSink
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
+    from tidegate.spark.kafka_source import KafkaSource
     from tidegate.spark.sources import FileSource, RateSource, SocketSource, SparkSource
 
 __version__ = version("tidegate")
@@ -24,6 +26,8 @@ __all__ = [
     "Job",
     "JobHandle",
     "JobStatus",
+    "KafkaSink",
+    "KafkaSource",
     "PrintSink",
     "RateSource",
     "SQLiteSink",
@@ -40,6 +44,8 @@ _HOMES = {
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.handle",
+    "KafkaSink": "tidegate.kafka.sink",
+    "KafkaSource": "tidegate.spark.kafka_source",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
     "SQLiteSink": "tidegate.sinks.sqlite",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -28,8 +27,6 @@ from tidegate.core.records import (
     committable_digest,
 )
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction
-
-_STAGED = re.compile(r"g(\d+)-e(\d+)-r(\d+)-(\w+)-t(\d+)-a(\d+)")
 
 
 class TraySink(TwoPhaseSink):
@@ -72,24 +69,13 @@ class TraySink(TwoPhaseSink):
     def evidence(self, committable: Committable) -> Evidence:
         return Evidence.PRESENT if self._shown(committable).exists() else Evidence.ABSENT
 
-    def pending(self, identity: SinkIdentity) -> Sequence[Attempt]:
-        names = map(_STAGED.fullmatch, sorted(os.listdir(self.folder / "stage")))
-        return [
-            Attempt(
-                sink=identity,
-                epoch=int(found[2]),
-                run=int(found[3]),
-                run_token=found[4],
-                task=int(found[5]),
-                task_attempt=int(found[6]),
-            )
-            for found in names
-            if found and int(found[1]) == identity.generation
-        ]
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        names = sorted(os.listdir(self.folder / "stage"))
+        return [name for name in names if name.startswith(f"g{identity.generation}-")]
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            self.staged(attempt).unlink(missing_ok=True)
+    def abort(self, transactions: Sequence[str]) -> None:
+        for name in transactions:
+            (self.folder / "stage" / name).unlink(missing_ok=True)
 
     def staged(self, attempt: Attempt) -> Path:
         return self.folder / "stage" / f"g{attempt.sink.generation}-e{attempt.epoch}-{attempt.name}"

@@ -335,9 +335,12 @@ class DiscardsByPrefix(FlawedTable):
 class AbortsByDeleting(FlawedTable):
     names = "test_aborting_what_is_open_deletes_no_journal"
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            self._stage.file(attempt).unlink(missing_ok=True)
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return [str(file) for file in self._stage.root.glob("**/*.stage")]
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        for name in transactions:
+            Path(name).unlink(missing_ok=True)
 
 
 class SortsEpochsAsText(FlawedTable):

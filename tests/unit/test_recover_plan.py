@@ -182,5 +182,14 @@ def test_the_evidence_of_a_sink_is_judged(position: tuple[str, int, int, str] | 
     assert (None if error is None else error.catalogue_entry) is code
 
 
+def test_evidence_that_goes_with_time_is_not_missed_and_still_counts_where_it_is() -> None:
+    """A job that was paused for longer than a broker keeps offsets goes on."""
+    expiring = dataclasses.replace(QUERY, expiring=frozenset({"sink"}))
+    assert judge_position(expiring, "sink", None, FINISHED, 6) is None
+    ahead = judge_position(expiring, "sink", Position(job_id="j0", generation=1, epoch=7, digest="d7"), FINISHED, 6)
+    assert ahead is not None
+    assert ahead.catalogue_entry is Code.SINK_AHEAD
+
+
 def test_a_sink_without_evidence_is_fine_while_nothing_was_written() -> None:
     assert judge_position(QUERY, "sink", None, None, -1) is None

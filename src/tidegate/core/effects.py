@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tidegate.core.records import Answer, Attempt, Committable, Evidence, Position
+from tidegate.core.records import Answer, Committable, Evidence, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class RedoTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ListOpen:
-    """`TwoPhaseSink.pending`. Result: the attempts whose transactions are open."""
+    """`TwoPhaseSink.pending`. Result: the names of the transactions that are open."""
 
     sink: str
     point: str = "recover.listed"
@@ -184,7 +184,7 @@ class AbortOpen:
     """`TwoPhaseSink.abort`."""
 
     sink: str
-    attempts: tuple[Attempt, ...]
+    transactions: tuple[str, ...]
     point: str = "recover.aborted"
 
 
@@ -298,7 +298,7 @@ def redo_transaction(sink: str, committable: Committable) -> Steps[Answer]:
     return (yield RedoTransaction(sink, committable))
 
 
-def list_open(sink: str) -> Steps[Sequence[Attempt]]:
+def list_open(sink: str) -> Steps[Sequence[str]]:
     return (yield ListOpen(sink))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 
@@ -43,6 +44,7 @@ class Code(Enum):
         Remedy.PROGRAM,
         "at-most-once needs a source that can start at its newest input",
     )
+    SOURCE_OPTION = ("TG-SOURCE-OPTION", Remedy.PROGRAM, "an option of a source has a value that does not fit")
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     SOURCES_CHANGED = (
@@ -66,14 +68,33 @@ class Code(Enum):
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
     STORAGE_UNUSABLE = ("TG-STORAGE-UNUSABLE", Remedy.SURROUNDINGS, "a folder cannot be written, synced or linked in")
     STORAGE_FULL = ("TG-STORAGE-FULL", Remedy.SURROUNDINGS, "no space left where a durable record must go")
+    OPTION_UNREADABLE = (
+        "TG-OPTION-UNREADABLE",
+        Remedy.SURROUNDINGS,
+        "an option names an environment variable or a file that is not there",
+    )
+    KAFKA_UNREACHABLE = ("TG-KAFKA-UNREACHABLE", Remedy.SURROUNDINGS, "the brokers did not answer, or refused")
+    KAFKA_TOPIC_MISSING = (
+        "TG-KAFKA-TOPIC-MISSING",
+        Remedy.SURROUNDINGS,
+        "a topic or partition that a source reads does not exist",
+    )
     SINK_UNUSABLE = ("TG-SINK-UNUSABLE", Remedy.SURROUNDINGS, "a sink's target cannot be opened or written")
     SINK_UNAVAILABLE = ("TG-SINK-UNAVAILABLE", Remedy.SURROUNDINGS, "a sink did not take a decided epoch in time")
+    BROKER_REFUSED = (
+        "TG-BROKER-REFUSED",
+        Remedy.SURROUNDINGS,
+        "the broker for tests cannot be started or stopped as things stand",
+    )
+    BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
+    JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "the jars of the broker could not be fetched")
     DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")
 
     # A restart cures it.
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
+    RECORD_REFUSED = ("TG-RECORD-REFUSED", Remedy.RESTART, "a target refused a row; its epoch is undecided")
     EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
     FUNCTION_FAILED = (
         "TG-FUNCTION-FAILED",
@@ -94,6 +115,16 @@ class Code(Enum):
     )
     LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
     OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not go on where the last epoch ended")
+    KAFKA_TOPIC_RECREATED = (
+        "TG-KAFKA-TOPIC-RECREATED",
+        Remedy.DECIDE,
+        "a topic was deleted and created again: its offsets no longer mean what the checkpoint says",
+    )
+    KAFKA_OFFSETS_LOST = (
+        "TG-KAFKA-OFFSETS-LOST",
+        Remedy.DECIDE,
+        "a topic no longer has records that were not read yet",
+    )
     TRANSACTION_LOST = ("TG-TRANSACTION-LOST", Remedy.DECIDE, "a sink lost a decided transaction that has no journal")
     TRANSACTION_UNKNOWN = (
         "TG-TRANSACTION-UNKNOWN",
@@ -146,6 +177,21 @@ class TidegateError(Exception):
         for violation in self.violations:
             lines.extend("  " + line for line in str(violation).splitlines())
         return "\n".join(lines)
+
+
+def quoted_in(text: str) -> TidegateError | None:
+    """The error that `text` quotes: another process raised it, and a traceback is all that came back."""
+    found = _QUOTED.search(text)
+    code = None if found is None else next((each for each in Code if each.label == found[1]), None)
+    if found is None or code is None:
+        return None
+    expected, seen, where, next_step = (found[index].strip() for index in range(2, 6))
+    return TidegateError(code, expected=expected, found=seen, where=where, next_step=next_step)
+
+
+_QUOTED = re.compile(
+    r"(TG-[A-Z-]+): [^\n]*\n\s*expected: ([^\n]*)\n\s*found: ([^\n]*)\n\s*where: ([^\n]*)\n\s*next: ([^\n]*)"
+)
 
 
 def raise_all(violations: Sequence[TidegateError], where: str) -> None:

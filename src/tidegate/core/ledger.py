@@ -33,7 +33,7 @@ SOURCES = "spark/sources"
 
 LOGGED_BY_SPARK = "logged by Spark"
 NEWEST = "the newest at the start"
-"""Where the sources of a generation begin: what *start* says."""
+"""Where the sources of a generation begin: what *start* says; a source of tidegate's own adds its position."""
 
 KEPT_AT_LEAST = 3
 """*decided* and *done* of so many newest epochs are always kept."""
@@ -46,7 +46,9 @@ class Query:
     """What the protocol knows of a query.
 
     `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
-    evidence over a restart (a console). `levels`: of the sinks that are not exactly-once.
+    evidence over a restart (a console); `expiring`: those whose evidence goes with time. `levels`: of the sinks that
+    are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
+    of its generation.
     """
 
     job: str
@@ -56,9 +58,11 @@ class Query:
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
     forgetful: frozenset[str] = frozenset()
+    expiring: frozenset[str] = frozenset()
     max_concurrent: int = 1
     local_lease: bool = True
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
+    positions: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
         """The identity that transaction names and evidence of one sink are made of; of this generation or another."""
@@ -74,13 +78,25 @@ class Query:
         """The weakest level among the sinks."""
         return max((self.level(sink) for sink in self.sinks), key=list(Level).index, default=Level.EXACTLY_ONCE)
 
-    @property
-    def begins_at(self) -> str:
-        """Where the sources of a new generation begin."""
-        return NEWEST if Level.AT_MOST_ONCE in self.levels.values() else LOGGED_BY_SPARK
+    def begins_at(self, source: str) -> str:
+        """Where a source of a new generation begins."""
+        position = self.positions.get(source)
+        if Level.AT_MOST_ONCE in self.levels.values():
+            return NEWEST if position is None else f"{NEWEST}: {position}"
+        return LOGGED_BY_SPARK if position is None else position
 
     def __str__(self) -> str:
         return f"job {self.job}, query {self.uid}, generation {self.generation}"
+
+
+def is_newest(begins_at: str) -> bool:
+    """Whether a source began at its newest input: its job is at-most-once."""
+    return begins_at.startswith(NEWEST)
+
+
+def position_of(begins_at: str) -> str:
+    """The position in what *start* says of one of tidegate's own sources."""
+    return begins_at.removeprefix(f"{NEWEST}: ")
 
 
 def entry(folder: str, number: int) -> str:

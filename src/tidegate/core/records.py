@@ -248,7 +248,12 @@ def committable_digest(attempt: Attempt, checksum: str) -> str:
 
 def epoch_digest(committables: Iterable[Committable]) -> str:
     """The evidence of all transactions of one sink in one epoch, whatever their order."""
-    return _sha256("\n".join(sorted(committable.digest for committable in committables)).encode())
+    return digest_of_all(committable.digest for committable in committables)
+
+
+def digest_of_all(digests: Iterable[str]) -> str:
+    """`epoch_digest`, from the digests of the committables alone."""
+    return _sha256("\n".join(sorted(digests)).encode())
 
 
 _VERSION = re.compile("[1-9][0-9]{0,8}")

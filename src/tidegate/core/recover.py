@@ -260,7 +260,7 @@ def _begin_generation(query: Query) -> Steps[None]:
         first_epoch=0,
         sources=query.sources,
         sinks=query.sinks,
-        positions=dict.fromkeys(query.sources, query.begins_at),
+        positions={source: query.begins_at(source) for source in query.sources},
     )
     yield from put_if_absent(START, encode(mine), "start")
     start = yield from read_start()
@@ -426,7 +426,9 @@ def judge_position(
     """What stands against a start in a sink's evidence: it is of another job, ahead of the ledger, or behind it."""
     mine = None if finished is None else finished.sinks.get(sink)
     if position is None:
-        return None if mine is None else _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", "nothing")
+        if mine is None or sink in query.expiring:
+            return None
+        return _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", "nothing")
     if position.job_id != query.job_id:
         return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, f"job id {query.job_id}", f"job id {position.job_id}")
     at = (position.generation, position.epoch)

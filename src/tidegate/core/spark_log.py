@@ -15,6 +15,9 @@ import msgspec
 NO_OFFSET = "-"
 """What Spark writes for a source that has no offset yet."""
 
+TOPIC_IDS = "topic ids"
+"""In a position of tidegate's Kafka source, beside its topics: the id of each. No topic's name has a blank."""
+
 
 class OffsetsEntry(msgspec.Struct, frozen=True):
     """A whole `offsets/N`: its watermark in milliseconds, the settings in force, one position per source."""
@@ -78,14 +81,18 @@ def goes_back(before: str | None, after: str | None) -> bool:
     """Whether a source's position went back, for the forms whose order is known.
 
     Known are a number (rate), an object with one number (files), and numbers by topic and partition (Kafka), where
-    a partition that is gone counts as going back and a new one does not. Others are never said to go back.
+    a partition that is gone counts as going back and a new one does not, and so does a topic whose id is another one.
+    Others are never said to go back.
     """
     if before is None:
         return False
     if after is None:
         return True
-    old, new = _by_place(_decode(before)), _by_place(_decode(after))
-    return any(place not in new or new[place] < count for place, count in old.items())
+    old, new = _decode(before), _decode(after)
+    reached = _by_place(new)
+    return any(place not in reached or reached[place] < count for place, count in _by_place(old).items()) or any(
+        _topic_ids(new).get(topic, topic_id) != topic_id for topic, topic_id in _topic_ids(old).items()
+    )
 
 
 def log_offset(position: str | None) -> int | None:
@@ -132,6 +139,8 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
         return {(key,): int(value) for key, value in position.items()}
     found: dict[tuple[str, ...], int] = {}
     for topic, partitions in position.items():
+        if topic == TOPIC_IDS:
+            continue
         if not isinstance(partitions, dict):
             return {}
         for partition, offset in cast("dict[str, Any]", partitions).items():
@@ -139,6 +148,12 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
                 return {}
             found[topic, partition] = offset
     return found
+
+
+def _topic_ids(position: Any) -> dict[str, Any]:
+    """The ids of the topics in a position of tidegate's Kafka source; of a topic that is gone none is left."""
+    ids = cast("dict[str, Any]", position).get(TOPIC_IDS) if isinstance(position, dict) else None
+    return cast("dict[str, Any]", ids) if isinstance(ids, dict) else {}
 
 
 def _decode(position: str) -> Any:

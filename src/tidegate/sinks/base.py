@@ -90,6 +90,8 @@ class TwoPhaseSink(ABC):
     remembers: ClassVar[bool] = True
     """False where the target keeps no evidence over a restart (a console): `position` is then always None, and
     that says nothing about what was committed."""
+    evidence_expires: ClassVar[bool] = False
+    """True where evidence goes with time (Kafka): that `position` finds none says nothing then, what it finds does."""
 
     def __init__(
         self, uid: str, *, select: Sequence[object] | None = None, where: object = None, delivery: str | None = None
@@ -135,6 +137,10 @@ class TwoPhaseSink(ABC):
         """
 
     # --- in a task -----------------------------------------------------------------------------------------
+
+    def in_epoch(self, finished_through: int) -> TwoPhaseSink:
+        """What goes to the tasks of an epoch in place of this sink; epochs up to `finished_through` are finished."""
+        return self
 
     @abstractmethod
     def begin(self, attempt: Attempt) -> Transaction:
@@ -189,12 +195,12 @@ class TwoPhaseSink(ABC):
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
-    def pending(self, identity: SinkIdentity) -> Sequence[Attempt]:
-        """The transactions open in the target under exactly this identity (parsed, never by prefix)."""
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        """The names of the transactions open in the target under exactly this identity (parsed, never by prefix)."""
         return ()
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        """Abort open transactions by fencing; unknown ones are no error. Never deletes a journal."""
+    def abort(self, transactions: Sequence[str]) -> None:
+        """Abort what `pending` named, by fencing; unknown names are no error. Never deletes a journal."""
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
         """Remove what is staged for epochs at or below `finished_through`. Idempotent."""

@@ -19,7 +19,7 @@ from tidegate.checkpoints.durable import sync_folder
 from tidegate.checkpoints.spark_layout import SOURCES
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import NEWEST, START, Query
+from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
 from tidegate.core.records import Start, decode
 from tidegate.sinks.base import TwoPhaseSink
@@ -36,7 +36,7 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
     once = level is Level.AT_MOST_ONCE
     for number in found:
         start = _start_of(folder / f"g{number}")
-        if start is not None and start.sources and once != (NEWEST in start.positions.values()):
+        if start is not None and start.sources and once != any(map(is_newest, start.positions.values())):
             raise TidegateError(
                 Code.LEVEL_CHANGED,
                 expected=f"a checkpoint that was written {level.value}",

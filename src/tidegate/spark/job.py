@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.ledger import Query
+from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
@@ -29,7 +30,7 @@ from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
-from tidegate.spark.sources import FileSource, Source, SourceRegistry, vouch_for
+from tidegate.spark.sources import FileSource, Monitor, PositionedSource, Source, SourceRegistry, vouch_for
 from tidegate.spark.state_backend import check_state
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -62,6 +63,7 @@ class Job:
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
         self._left_out: dict[str, frozenset[str]] = {}
+        self._positioned: dict[str, PositionedSource] = {}
         self._queries: list[Declared] = []
 
     @property
@@ -83,6 +85,8 @@ class Job:
         self._uids.add(uid)
         if isinstance(source, FileSource):
             self._left_out[uid] = source.left_out
+        if isinstance(source, PositionedSource):
+            self._positioned[uid] = source
         return rows
 
     def query(
@@ -142,10 +146,11 @@ class Job:
             stack.callback(jvm_lock.release)
             storage = LocalStorage(folder)
             record = self._record(storage)
+            asked: dict[str, str] = {}
             handle = JobHandle(
                 name=self.name,
                 session=self.spark,
-                plans=[self._plan(each, record, folder) for each in self._queries],
+                plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
             )
@@ -173,7 +178,7 @@ class Job:
             )
         return record
 
-    def _plan(self, declared: Declared, record: JobRecord, folder: Path) -> QueryPlan:
+    def _plan(self, declared: Declared, record: JobRecord, folder: Path, asked: dict[str, str]) -> QueryPlan:
         place = folder / "queries" / declared.uid
         mode = self.settings.checkpointing_mode
         levels = levels_of(declared.sinks, mode)
@@ -181,23 +186,55 @@ class Job:
         if mode is Level.AT_MOST_ONCE:
             left_out = frozenset[str]().union(*(self._left_out.get(uid, ()) for uid in declared.sources))
             check_nothing_comes_again(place, left_out, where)
+        generation = generation_of(place, mode, record.generation, where)
         query = Query(
             job=self.name,
             job_id=record.job_id,
-            generation=generation_of(place, mode, record.generation, where),
+            generation=generation,
             uid=declared.uid,
             sources=declared.sources,
             sinks=tuple(sink.uid for sink in declared.sinks),
             forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
+            expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
             levels=levels,
+            positions=self._positions(declared, place / f"g{generation}", asked),
         )
         return QueryPlan(
             query=query,
             rows=declared.rows,
+            begun_at=partial(self._begun_at, declared),
             mode=declared.mode,
             sinks={sink.uid: sink for sink in declared.sinks},
-            folder=place / f"g{query.generation}",
+            folder=place / f"g{generation}",
+            monitors=partial(self._monitors, declared),
         )
+
+    def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:
+        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
+        found = {uid: source.monitor(f"{self.name}.{declared.uid}.{uid}") for uid, source in own.items()}
+        return {uid: monitor for uid, monitor in found.items() if monitor is not None}
+
+    def _positions(self, declared: Declared, folder: Path, asked: dict[str, str]) -> Mapping[str, str]:
+        """Where tidegate's own sources begin, for a query without *start*. All queries of one start get one answer."""
+        own = [uid for uid in declared.sources if uid in self._positioned]
+        if not own or LocalStorage(folder).read(START) is not None:
+            return {}
+        for uid in own:
+            if uid not in asked:
+                asked[uid] = self._positioned[uid].begin(
+                    f"job {self.name}, source {uid}", self.settings.checkpointing_mode
+                )
+        return {uid: asked[uid] for uid in own}
+
+    def _begun_at(self, declared: Declared, positions: Mapping[str, str]) -> DataFrame:
+        """The rows of a query, its positioned sources beginning where *start* says."""
+        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
+        interval = self.settings.checkpointing_interval
+        streams = {
+            uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), interval)
+            for uid, source in own.items()
+        }
+        return self._sources().put_in_place(declared.rows, streams)
 
     def _check(self, handle: JobHandle) -> list[tuple[TwoPhaseSink, SinkPlan]]:
         """Everything that stands against the start, of all queries and sinks, in one error. Writes nothing."""

@@ -27,12 +27,26 @@ from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
 from tidegate.core.finish import finish_as_they_come
-from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPARED, RUNS, Query, entry, read_finished
+from tidegate.core.ledger import (
+    COMMITS,
+    DECIDED,
+    DONE,
+    LEDGER,
+    OFFSETS,
+    PREPARED,
+    RUNS,
+    Query,
+    entry,
+    read_decided,
+    read_finished,
+    read_start,
+)
 from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
+from tidegate.core.spark_log import parse_offsets
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.plan_check import refused_by_spark
@@ -40,6 +54,7 @@ from tidegate.spark.projection import Projection
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.runner import Runner
 from tidegate.spark.session import query_settings
+from tidegate.spark.sources import Monitor
 from tidegate.spark.stream import RunningStream
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
 
@@ -54,13 +69,19 @@ _FIGURES_KEPT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it."""
+    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
+
+    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `monitors`
+    opens, by source, what is told how far it is.
+    """
 
     query: Query
     rows: DataFrame
+    begun_at: Callable[[Mapping[str, str]], DataFrame]
     mode: str
     sinks: Mapping[str, TwoPhaseSink]
     folder: Path
+    monitors: Callable[[], Mapping[str, Monitor]] = dict
 
 
 @dataclass(slots=True)
@@ -115,6 +136,7 @@ class QueryRun:
         self._stream_ended = False
         self._give_up_at: float | None = None
         self._errors: list[BaseException] = []
+        self._monitors: Mapping[str, Monitor] = {}
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -133,8 +155,10 @@ class QueryRun:
         """Start Spark's query and the finisher behind it."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
+        rows = self.plan.begun_at(self.runner.run(read_start()).positions)
+        self._monitors = self.plan.monitors()
         writer: DataStreamWriter = (
-            self.plan.rows.writeStream.outputMode(self.plan.mode)
+            rows.writeStream.outputMode(self.plan.mode)
             .option("checkpointLocation", str(self.plan.folder / "spark"))
             .queryName(name)
             .foreachBatch(self._on_epoch)
@@ -190,6 +214,8 @@ class QueryRun:
             self._changed.notify_all()
         if self._finisher is not None:
             self._finisher.join()
+        for monitor in self._monitors.values():
+            monitor.close()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
 
@@ -228,6 +254,9 @@ class QueryRun:
             return
         if isinstance(error, TidegateError):
             raise error
+        quoted = quoted_in(str(error))
+        if quoted is not None:
+            raise quoted from error
         raise TidegateError(
             Code.QUERY_FAILED,
             expected="a query that runs",
@@ -276,6 +305,9 @@ class QueryRun:
             self._changed.notify_all()
 
     def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
+        quoted = quoted_in(str(error))
+        if quoted is not None and quoted.catalogue_entry in _TO_BE_DECIDED:
+            return quoted
         failed = TidegateError(
             Code.EPOCH_FAILED,
             expected=f"epoch {epoch} to be computed and pre-committed",
@@ -297,7 +329,7 @@ class QueryRun:
             run_token=effect.run_token,
             journal_folder=str(self._journal_folder),
             sinks=tuple(
-                SinkTask(channel, self.plan.query.sink(uid), sink)
+                SinkTask(channel, self.plan.query.sink(uid), sink.in_epoch(effect.finished_through))
                 for channel, (uid, sink) in zip(self._projection.channel_of, self.plan.sinks.items(), strict=True)
             ),
         )
@@ -379,6 +411,15 @@ class QueryRun:
                     pass
             self._changed.notify_all()
         self._listener(happening)
+        if isinstance(happening, hp.EpochDone) and self._monitors:
+            self._tell_monitors(happening.epoch)
+
+    def _tell_monitors(self, epoch: int) -> None:
+        decided = self.runner.run(read_decided(epoch))
+        offsets = None if decided is None else parse_offsets(decided.offsets)
+        for uid, position in zip(self.plan.query.sources, () if offsets is None else offsets.positions, strict=False):
+            if uid in self._monitors and position is not None:
+                self._monitors[uid].tell(position)
 
     def _note_done(self, epoch: int, rows: int) -> None:
         self._finished = self.figures.finished = epoch
@@ -404,10 +445,25 @@ def cause_of(error: BaseException) -> str:
     """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
-    return (inner[-1] if inner else f"{type(error).__name__}: {lines[0] if lines else ''}")[:500]
+    first = lines[0] if lines else ""
+    if isinstance(error, PySparkException) and _SAID_OF_A_DEAD_PROCESS.fullmatch(first):
+        return (
+            f"a Python process of Spark's, perhaps a source's, ended without a word: killed, or out of memory ({first})"
+        )
+    return (inner[-1] if inner else f"{type(error).__name__}: {first}")[:500]
+
+
+_SAID_OF_A_DEAD_PROCESS = re.compile(
+    r"(null|None|Connection reset|Broken pipe|java\.io\.EOFException|\[STREAM_FAILED\].*\(no cause message\))?"
+)
+"""What is left of an error when the process at the other end of a socket is gone."""
 
 
 _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
+
+
+_TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE)
+"""What a task may find that a new start would only find again."""
 
 
 def _is_unavailable(error: BaseException) -> bool:

@@ -77,7 +77,7 @@ class Runner:
             fx.FenceTransaction: lambda e: sinks[e.sink].fence(e.committable),
             fx.RedoTransaction: self._redo,
             fx.ListOpen: lambda e: sinks[e.sink].pending(query.sink(e.sink)),
-            fx.AbortOpen: lambda e: sinks[e.sink].abort(e.attempts),
+            fx.AbortOpen: lambda e: sinks[e.sink].abort(e.transactions),
             fx.ReadPosition: lambda e: sinks[e.sink].position(query.sink(e.sink)),
             fx.CleanThrough: self._clean,
             fx.DiscardFrom: self._discard,

@@ -45,6 +45,16 @@ QUERY_SETTINGS = {
 """What is in force while a query of tidegate starts (Spark copies the session's settings then), and not after."""
 
 
+_KEPT_FOR_THE_PAGE = {
+    "spark.sql.ui.retainedExecutions": "100",
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
+    "spark.ui.retainedTasks": "5000",
+}
+"""What Spark's own page remembers, also where it is off. Its defaults are for hours of batches: with epochs twice a
+second they fill the heap with some 40 KiB an epoch until a thousand are kept."""
+
+
 def open_session(name: str) -> SparkSession:
     """The active session, or a new one with settings that suit short epochs."""
     if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
@@ -61,6 +71,7 @@ def open_session(name: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        **_KEPT_FOR_THE_PAGE,
     }
     for key, value in {**defaults, **_worker_sockets()}.items():
         if not conf.contains(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -12,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.spark.graft import graft
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
 REPLAYABLE_FORMATS = FILE_FORMATS | {"rate", "rate-micro-batch", "delta", "iceberg", "kafka"}
@@ -27,6 +29,38 @@ class Source(Protocol):
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         """The streaming DataFrame for a job of this level; `where` names the source in errors."""
         ...
+
+
+class Monitor(Protocol):
+    """Is told how far a source is, for those who only watch. It never raises, and holds nothing up."""
+
+    def tell(self, position: str) -> None:
+        """Everything up to this position is done."""
+        ...
+
+    def close(self) -> None:
+        """The query has ended; there is little time."""
+        ...
+
+
+class PositionedSource(ABC):
+    """A source of tidegate's own: *start* records the position where it begins, before Spark starts the query."""
+
+    @abstractmethod
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        """As `Source.load`: what the program builds its queries on. No query reads it as it is: see `bound`."""
+
+    @abstractmethod
+    def begin(self, where: str, level: Level) -> str:
+        """Where a query begins that has no *start* yet. Asks the outside world; the answer never moves again."""
+
+    @abstractmethod
+    def bound(self, session: SparkSession, where: str, position: str, interval_seconds: float) -> DataFrame:
+        """The stream for one query, with the columns of `load`, that begins at what *start* says."""
+
+    @abstractmethod
+    def monitor(self, name: str) -> Monitor | None:
+        """What is told when an epoch is done; `name` is that of the job, the query and the source."""
 
 
 class SparkSource:
@@ -165,6 +199,15 @@ class SourceRegistry:
             )
         return tuple(uid for uid in uids if uid is not None)
 
+    def put_in_place(self, rows: DataFrame, streams: Mapping[str, DataFrame]) -> DataFrame:
+        """`rows` reading, for each uid of `streams`, that stream instead of the one that is known by it."""
+
+        def stream_for(leaf: Any) -> DataFrame | None:
+            uid = self._uids.get(self._identity(_stream(leaf))) if _is_stream(leaf) else None
+            return None if uid is None else streams.get(uid)
+
+        return graft(self._session, rows, stream_for) if streams else rows
+
     def _identity(self, stream: Any) -> int:
         jvm: Any = self._session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         return jvm.java.lang.System.identityHashCode(stream)
@@ -208,14 +251,19 @@ def not_newest(found: str, where: str) -> TidegateError:
 
 def _streams(rows: DataFrame) -> list[Any]:
     """The JVM object behind each stream of the plan; it is the same in every DataFrame made from the stream."""
-    return [
-        leaf.table() if leaf.getClass().getSimpleName() == "StreamingRelationV2" else leaf.dataSource()
-        for leaf in _stream_leaves(rows)
-    ]
+    return [_stream(leaf) for leaf in _stream_leaves(rows)]
+
+
+def _stream(leaf: Any) -> Any:
+    return leaf.table() if leaf.getClass().getSimpleName() == "StreamingRelationV2" else leaf.dataSource()
+
+
+def _is_stream(leaf: Any) -> bool:
+    return leaf.getClass().getSimpleName().startswith("StreamingRelation")
 
 
 def _stream_leaves(rows: DataFrame) -> list[Any]:
     frame = cast("Any", rows._jdf)  # pyright: ignore[reportPrivateUsage]
     leaves = frame.queryExecution().analyzed().collectLeaves()
     found = [leaves.apply(index) for index in range(leaves.size())]
-    return [leaf for leaf in found if leaf.getClass().getSimpleName().startswith("StreamingRelation")]
+    return [leaf for leaf in found if _is_stream(leaf)]

@@ -90,7 +90,7 @@ class SinkContract(ContractTools):
         first = self.opened()
         committables = [self.prepared(first, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         self.all_answer(first.commit(committables), Outcome.COMMITTED)
-        self.all_answer(self.opened().commit(committables), Outcome.ALREADY)
+        self.all_taken(self.opened().commit(committables))
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     # --- what recovery relies on -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class SinkContract(ContractTools):
         sink = self.opened()
         tasks = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(3)]
         self.all_answer(sink.commit([tasks[2], tasks[0], tasks[1]]), Outcome.COMMITTED)
-        self.all_answer(sink.commit([tasks[1], tasks[2], tasks[0]]), Outcome.ALREADY)
+        self.all_taken(sink.commit([tasks[1], tasks[2], tasks[0]]))
         self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_two_finishers_at_once_commit_once(self) -> None:
@@ -158,15 +158,15 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_a_commit_after_clean_up_repeats_nothing(self) -> None:
-        """A finisher that was stalled asks again: ALREADY, or UNKNOWN where the proof has gone."""
+        """A finisher that was stalled asks again: it is committed, or UNKNOWN where the proof has gone."""
         sink = self.opened()
         committable = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([committable])
         sink.clean(IDENTITY, 1)
         answers = sink.commit([committable])
         demand(
-            {answer.outcome for answer in answers} <= {Outcome.ALREADY, Outcome.UNKNOWN},
-            f"a commit after clean-up is ALREADY or UNKNOWN, not {answers}",
+            {answer.outcome for answer in answers} <= {*TAKEN, Outcome.UNKNOWN},
+            f"a commit after clean-up is COMMITTED, ALREADY or UNKNOWN, not {answers}",
         )
         self.target_has(rows_from(0, 2))
 
@@ -247,7 +247,7 @@ class SinkContract(ContractTools):
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         for _ in range(2):
-            sink.abort([committable.attempt for committable in committables])
+            sink.abort(sink.pending(IDENTITY))
         for committable, answer in zip(committables, committed(sink, committables), strict=True):
             demand(
                 answer.outcome in TAKEN or self.redone(sink, committable, answer),

@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -156,6 +157,7 @@ def _commit_and_exit(pipe: Connection, sink: TwoPhaseSink, committables: Sequenc
             calls += 1
 
     try:
+        threading.setprofile(look)  # a client may write from a thread of its own, which this commit starts
         sys.setprofile(look)
         committed(sink, committables)
         sys.setprofile(None)

@@ -119,6 +119,10 @@ class ContractTools(ABC):
             f"every answer is {outcome.name}, not {list(answers)}",
         )
 
+    def all_taken(self, answers: Sequence[Answer]) -> None:
+        """Demand that every committable is committed, by this commit or an older one: a target may not tell which."""
+        demand(bool(answers) and all(answer.outcome in TAKEN for answer in answers), f"all are taken: {list(answers)}")
+
     def reported(self, transaction: Transaction, batches: Sequence[pa.RecordBatch]) -> Committable:
         committable = transaction.pre_commit()
         if committable is None:

@@ -72,12 +72,13 @@ class BranchSink(BaseSink):
         self._apply(committable, rows)
         return Answer(outcome=Outcome.COMMITTED)
 
-    def pending(self) -> list[Attempt]:
-        return list(self.database.branches)
+    def pending(self) -> list[str]:
+        return list(self._prepared())
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            self.database.branches.pop(attempt, None)
+    def abort(self, transactions: Sequence[str]) -> None:
+        for transaction, attempt in self._prepared().items():
+            if transaction in transactions:
+                self.database.branches.pop(attempt, None)
 
     def time_out(self) -> None:
         self.database.branches.clear()
@@ -93,7 +94,12 @@ class BranchSink(BaseSink):
         return self.database.rows
 
     def leftovers(self) -> list[str]:
-        return [*super().leftovers(), *(f"prepared branch of {attempt.name}" for attempt in self.pending())]
+        return [*super().leftovers(), *(f"prepared branch {name}" for name in self.pending())]
+
+    def _prepared(self) -> dict[str, Attempt]:
+        return {
+            f"g{attempt.sink.generation}-e{attempt.epoch}-{attempt.name}": attempt for attempt in self.database.branches
+        }
 
     def _commit_branch(self, committable: Committable) -> Answer:
         rows = self.database.branches.pop(committable.attempt, None)

@@ -269,7 +269,7 @@ def _redo(part: Part, effect: asked.RedoTransaction) -> Answer:
 
 
 def _abort(part: Part, effect: asked.AbortOpen) -> None:
-    part.sink(effect.sink).abort(effect.attempts)
+    part.sink(effect.sink).abort(effect.transactions)
 
 
 def _delete(part: Part, effect: asked.Delete) -> None:

@@ -255,17 +255,15 @@ class SlottedSink(BaseSink):
         self.broker.end_transaction(name, known.producer)
         return Answer(outcome=Outcome.COMMITTED)
 
-    def pending(self) -> list[Attempt]:
+    def pending(self) -> list[str]:
         """Of this query and sink alone, by the whole name: one query's uid is the beginning of another's."""
-        mine = (self.identity.query, self.identity.sink)
-        return [
-            attempt for _, attempt in self.broker.open_attempts() if (attempt.sink.query, attempt.sink.sink) == mine
-        ]
+        return list(self._open())
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        for name, attempt in self.broker.open_attempts():
-            if attempt in attempts:
-                self.broker.init_producer(name)
+    def abort(self, transactions: Sequence[str]) -> None:
+        """Those that are still the same: an id may have begun another transaction since it was listed."""
+        for transaction, (name, attempt) in self._open().items():
+            if transaction in transactions:
+                self._abort_one(name, attempt)
 
     def position(self) -> Position | None:
         mine = [
@@ -281,7 +279,18 @@ class SlottedSink(BaseSink):
         return [row for record in log if record.committed for row in record.rows]
 
     def leftovers(self) -> list[str]:
-        return [*super().leftovers(), *(f"open transaction of {attempt.name}" for attempt in self.pending())]
+        return [*super().leftovers(), *(f"open transaction {name}" for name in self.pending())]
+
+    def _open(self) -> dict[str, tuple[str, Attempt]]:
+        mine = (self.identity.query, self.identity.sink)
+        return {
+            f"{name}@{self.broker.ids[name].producer}": (name, attempt)
+            for name, attempt in self.broker.open_attempts()
+            if (attempt.sink.query, attempt.sink.sink) == mine
+        }
+
+    def _abort_one(self, name: str, attempt: Attempt) -> None:
+        self.broker.init_producer(name)
 
 
 def _id(committable: Committable) -> str:

@@ -283,8 +283,8 @@ PLANTED: Final = (
         "aborting deletes the journal",
         "rule 5",
         _KAFKA,
-        "            if attempt in attempts:\n                self.broker.init_producer(name)\n",
-        "            if attempt in attempts:\n                self.broker.init_producer(name)\n"
+        "                self._abort_one(name, attempt)\n",
+        "                self._abort_one(name, attempt)\n"
         '                self._disk.delete(f"{self._stage(attempt.epoch)}/{attempt.name}")\n',
         seeds=2000,
         near=20,

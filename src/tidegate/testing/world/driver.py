@@ -246,7 +246,7 @@ _DO: dict[type[Effect | Do], Callable[[Driver, Any], Any]] = {
     asked.FenceTransaction: lambda driver, effect: driver.sink(effect.sink).fence(effect.committable, driver.fences),
     asked.RedoTransaction: lambda driver, effect: driver.sink(effect.sink).redo(effect.committable, driver.fences),
     asked.ListOpen: lambda driver, effect: driver.sink(effect.sink).pending(),
-    asked.AbortOpen: lambda driver, effect: driver.sink(effect.sink).abort(effect.attempts),
+    asked.AbortOpen: lambda driver, effect: driver.sink(effect.sink).abort(effect.transactions),
     asked.ReadPosition: lambda driver, effect: driver.sink(effect.sink).position(),
     asked.CleanThrough: _clean,
     asked.DiscardFrom: _discard,

@@ -46,8 +46,8 @@ class SimSink(Protocol):
     def evidence(self, committable: Committable) -> Evidence: ...
     def fence(self, committable: Committable, fences: Fences) -> None: ...
     def redo(self, committable: Committable, fences: Fences) -> Answer: ...
-    def pending(self) -> list[Attempt]: ...
-    def abort(self, attempts: Sequence[Attempt]) -> None: ...
+    def pending(self) -> list[str]: ...
+    def abort(self, transactions: Sequence[str]) -> None: ...
     def position(self) -> Position | None: ...
     def clean(self, finished_through: int) -> None: ...
     def discard(self, from_epoch: int) -> None: ...
@@ -86,10 +86,10 @@ class BaseSink:
     def redo(self, committable: Committable, fences: Fences) -> Answer:
         raise NotImplementedError(f"{self.identity.sink} keeps no journal")
 
-    def pending(self) -> list[Attempt]:
+    def pending(self) -> list[str]:
         return []
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
+    def abort(self, transactions: Sequence[str]) -> None:
         """Nothing: the stage is the journal."""
 
     def clean(self, finished_through: int) -> None:
@@ -274,13 +274,12 @@ class KafkaSink(BaseSink):
         self._publish(committable, rows)
         return Answer(outcome=Outcome.COMMITTED)
 
-    def pending(self) -> list[Attempt]:
-        return [producer.attempt for producer in self.producers.values() if producer.attempt is not None]
+    def pending(self) -> list[str]:
+        return [f"{name}@{each.epoch}" for name, each in self.producers.items() if each.attempt is not None]
 
-    def abort(self, attempts: Sequence[Attempt]) -> None:
-        for name, producer in self.producers.items():
-            if producer.attempt in attempts:
-                self._init_producer(name)
+    def abort(self, transactions: Sequence[str]) -> None:
+        for transaction in set(transactions) & set(self.pending()):
+            self._init_producer(transaction.rpartition("@")[0])
 
     def time_out(self) -> None:
         self.abort(self.pending())
@@ -296,7 +295,7 @@ class KafkaSink(BaseSink):
         return self.log
 
     def leftovers(self) -> list[str]:
-        return [*super().leftovers(), *(f"open transaction of {attempt.name}" for attempt in self.pending())]
+        return [*super().leftovers(), *(f"open transaction {name}" for name in self.pending())]
 
     def _id(self, attempt: Attempt) -> str:
         place = "" if self._one_run else f".{attempt.run}"

@@ -1,0 +1,1 @@
+"""The Kafka end: what needs no Spark."""

@@ -1,0 +1,75 @@
+"""How clients reach a Kafka cluster: servers and options, secrets read where a client is opened and never shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate.core.errors import Code, TidegateError
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Servers (`host:port,...`) and options by librdkafka's names (`security.protocol`, `sasl.password`, ...).
+
+    A value `env:NAME` is read from the environment and `file:PATH` from a file, by the process that opens a client:
+    only then is it a secret in memory. No value of an option is ever shown.
+    """
+
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def settings(self, **extra: Any) -> dict[str, Any]:
+        """What a client of confluent-kafka is opened with. `extra` wins; in its names `_` stands for `.`.
+
+        Raises OPTION_UNREADABLE when an environment variable or a file is not there.
+        """
+        given = {name: _resolved(name, value) for name, value in self.options.items()}
+        own = {name.replace("_", "."): value for name, value in extra.items()}
+        return {**_QUIET, "bootstrap.servers": self.servers, **given, **own}
+
+    def __repr__(self) -> str:
+        return f"Clients({self.servers!r}, options: {', '.join(sorted(self.options)) or 'none'})"
+
+
+_QUIET: Mapping[str, Any] = {
+    "log.connection.close": False,
+    # A broker that is away is met in the calls that need it; the client's own log would repeat it for ever.
+    "log_level": 2,
+}
+
+
+def _resolved(name: str, value: str) -> str:
+    kind, colon, rest = value.partition(":")
+    read = _PLACES.get(kind) if colon else None
+    return value if read is None else read(name, rest)
+
+
+def _from_environment(name: str, variable: str) -> str:
+    value = os.environ.get(variable)
+    if value is None:
+        raise _unreadable(name, f"environment variable {variable}", "it is not set")
+    return value
+
+
+def _from_file(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise _unreadable(name, f"file {path}", error.strerror or type(error).__name__) from None
+
+
+_PLACES: Mapping[str, Callable[[str, str], str]] = {"env": _from_environment, "file": _from_file}
+
+
+def _unreadable(name: str, place: str, found: str) -> TidegateError:
+    return TidegateError(
+        Code.OPTION_UNREADABLE,
+        expected=f"the value of {name} in {place}",
+        found=found,
+        where=f"options={{{name!r}: ...}}, read by process {os.getpid()}",
+        next_step="set it for the driver and for every worker (it is read where a client is opened), then start again",
+    )

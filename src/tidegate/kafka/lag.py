@@ -1,0 +1,70 @@
+"""Tells a consumer group how far a source is, so that ordinary lag tools work. Nothing is ever read back from it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tidegate.core.errors import TidegateError
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.offsets import Offsets
+
+_LOG = logging.getLogger("tidegate")
+_CLOSE_SECONDS = 5.0
+_ANSWER_MS = 5000
+
+
+class LagGroup:
+    """Commits the newest offsets it is told, from a thread of its own: what fails is a warning and holds nothing up."""
+
+    def __init__(self, clients: Clients, group: str) -> None:
+        self._clients = clients
+        self._group = group
+        self._newest: Offsets | None = None
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="tidegate-lag", daemon=True)
+        self._thread.start()
+
+    def tell(self, offsets: Offsets) -> None:
+        """These offsets are done. Returns at once; older ones that are not committed yet are skipped."""
+        with self._changed:
+            self._newest = offsets
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Commit what was told last, for at most 5 seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        consumer: Consumer | None = None
+        try:
+            while (offsets := self._await()) is not None:
+                try:
+                    consumer = consumer or self._open()
+                    self._commit(consumer, offsets)
+                except (KafkaException, TidegateError) as error:
+                    _LOG.warning("group %s, for lag tools only: not committed (%s)", self._group, error)
+        finally:
+            if consumer is not None:
+                consumer.close()
+
+    def _await(self) -> Offsets | None:
+        """The next offsets to commit; None when there are none any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest is not None or self._closing)
+            newest, self._newest = self._newest, None
+            return newest
+
+    def _open(self) -> Consumer:
+        own = {"group_id": self._group, "enable_auto_commit": False, "socket_timeout_ms": _ANSWER_MS}
+        return Consumer(self._clients.settings(**own))
+
+    def _commit(self, consumer: Consumer, offsets: Offsets) -> None:
+        places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.next.items()]
+        consumer.commit(offsets=places, asynchronous=False)

@@ -1,0 +1,63 @@
+"""Transactional ids: `[<prefix>.]tg.<job id>.<query>.<sink>.<place>.<slot>.<turn>`, parsed, never matched by prefix."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from tidegate.core.records import SinkIdentity
+
+_NAME = re.compile(
+    r"(?:(?P<prefix>.+)\.)?tg\.(?P<job_id>[^.]+)\.(?P<query>[^.]+)\.(?P<sink>[^.]+)"
+    r"\.(?P<place>[0-9a-f]{8})\.(?P<slot>\d+)\.(?P<turn>[01])",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalId:
+    """Whose transactions an id serves, and which folder of which host makes sure that it serves one at a time."""
+
+    prefix: str
+    job_id: str
+    query: str
+    sink: str
+    place: str
+    slot: int
+    turn: int
+
+    def __str__(self) -> str:
+        parts = ["tg", *map(_part, (self.job_id, self.query, self.sink)), self.place, str(self.slot), str(self.turn)]
+        return ".".join([self.prefix, *parts] if self.prefix else parts)
+
+    def belongs_to(self, prefix: str, identity: SinkIdentity) -> bool:
+        """Whether it is an id of this sink, of whatever generation, place, slot and turn."""
+        mine = (prefix, identity.job_id, identity.query, identity.sink)
+        return (self.prefix, self.job_id, self.query, self.sink) == mine
+
+    @classmethod
+    def parse(cls, name: str) -> TransactionalId | None:
+        """The parts of `name`, or None where it is no id of this library."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        return cls(
+            prefix=found["prefix"] or "",
+            job_id=unquote(found["job_id"]),
+            query=unquote(found["query"]),
+            sink=unquote(found["sink"]),
+            place=found["place"],
+            slot=int(found["slot"]),
+            turn=int(found["turn"]),
+        )
+
+
+def sink_part(identity: SinkIdentity) -> str:
+    """`<job id>.<query>.<sink>` as in the ids: also a safe name of a folder."""
+    return ".".join(map(_part, (identity.job_id, identity.query, identity.sink)))
+
+
+def _part(uid: str) -> str:
+    """`uid` without the dot that separates parts; two uids never give the same."""
+    return quote(uid, safe="").replace(".", "%2E")

@@ -1,0 +1,158 @@
+"""Offsets of topics as values: what stands in a checkpoint, what an epoch reads, and what may follow what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from tidegate.core.spark_log import TOPIC_IDS
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic's name and the number of one of its partitions."""
+
+OffsetOf: TypeAlias = Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """For each partition the offset of the next record to read, and the id of each topic.
+
+    In a checkpoint, readable and with one spelling only (Spark compares texts):
+    `{"lines": {"0": 17, "1": 4}, "topic ids": {"lines": "ZHJv..."}}`.
+    """
+
+    next: OffsetOf
+    topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def to_json(self) -> dict[str, Any]:
+        """The offsets as a JSON object."""
+        topics: dict[str, Any] = {}
+        for (topic, partition), offset in sorted(self.next.items()):
+            topics.setdefault(topic, {})[str(partition)] = offset
+        return {**topics, TOPIC_IDS: dict(sorted(self.topic_ids.items()))}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Offsets:
+        """The offsets in what `to_json` gave."""
+        topics = {name: cast("dict[str, int]", found) for name, found in value.items() if name != TOPIC_IDS}
+        return Offsets(
+            {(topic, int(number)): offset for topic, found in topics.items() for number, offset in found.items()},
+            dict(value.get(TOPIC_IDS, {})),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a source begins and, when it is bounded, ends: recorded once, before Spark starts."""
+
+    start: Offsets
+    stop: OffsetOf | None = None
+
+    def to_text(self) -> str:
+        """The bounds as *start* keeps them."""
+        stop = {} if self.stop is None else {"stop": Offsets(self.stop).to_json()}
+        return msgspec.json.encode({"start": self.start.to_json(), **stop}).decode()
+
+    @staticmethod
+    def from_text(text: str) -> Bounds:
+        """The bounds in what `to_text` gave."""
+        value = msgspec.json.decode(text, type=dict[str, dict[str, Any]])
+        stop = value.get("stop")
+        return Bounds(Offsets.from_json(value["start"]), None if stop is None else Offsets.from_json(stop).next)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What one task reads: the records of a partition from `start` up to, not including, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def ranges(start: Offsets, end: Offsets) -> list[Range]:
+    """What an epoch reads between two positions.
+
+    A partition that only `end` names was found in this epoch: it stands there with the offset it begins at, and the
+    next epoch reads from it. So a replay reads the same.
+    """
+    return [
+        Range(topic, partition, start.next[topic, partition], offset)
+        for (topic, partition), offset in sorted(end.next.items())
+        if start.next.get((topic, partition), offset) < offset
+    ]
+
+
+def rows_between(start: Offsets, end: Offsets) -> int:
+    """At most so many rows are between two positions; a compacted or transactional topic has fewer."""
+    return sum(each.end - each.start for each in ranges(start, end))
+
+
+def cap(ends: OffsetOf, at_most: OffsetOf | None) -> OffsetOf:
+    """`ends`, none beyond `at_most`; a partition that has no entry there is left out."""
+    if at_most is None:
+        return ends
+    return {partition: min(offset, at_most[partition]) for partition, offset in ends.items() if partition in at_most}
+
+
+def share_out(start: OffsetOf, ends: OffsetOf, rows: int) -> OffsetOf:
+    """Ends that are at most `rows` beyond `start`, shared among partitions by what each has waiting.
+
+    At least one row goes ahead, so that a small limit never stops a source.
+    """
+    waiting = {partition: end - start[partition] for partition, end in ends.items() if end > start.get(partition, end)}
+    total = sum(waiting.values())
+    if total <= rows:
+        return ends
+    limit = max(rows, 1)
+    shares = {partition: count * limit // total for partition, count in waiting.items()}
+    left = limit - sum(shares.values())
+    for partition in sorted(waiting, key=lambda each: (-waiting[each], each))[:left]:
+        shares[partition] += 1
+    return {
+        partition: start[partition] + shares[partition] if partition in shares else ends[partition]
+        for partition in ends
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many rows an epoch may have so that it ends within the interval; None: no limit.
+
+    What is measured is the time until Spark asks again, which is the interval for every epoch that fits. So a limit
+    that fitted grows, twofold until one was too much and by a tenth from then on; an epoch that took longer brings it
+    down to what would have fitted.
+    """
+
+    interval_seconds: float
+    rows: int | None = None
+    growth: float = 2.0
+
+    def after(self, rows: int, seconds: float) -> Pace:
+        """The pace after an epoch of so many rows, when Spark asks for the next one so many seconds later."""
+        if self.interval_seconds <= 0 or rows <= 0:
+            return self
+        if seconds > self.interval_seconds * _OVERRUN:
+            fits = int(rows * self.interval_seconds * _AIM / seconds)
+            return Pace(self.interval_seconds, max(fits, ROWS_AT_LEAST), _GROWTH_WITH_CARE)
+        if self.rows is not None and rows >= self.rows:
+            return Pace(self.interval_seconds, int(self.rows * self.growth), self.growth)
+        return self
+
+    @staticmethod
+    def first(interval_seconds: float) -> Pace:
+        """Before anything is known."""
+        if interval_seconds <= 0:
+            return Pace(interval_seconds)
+        return Pace(interval_seconds, max(int(interval_seconds * _ROWS_PER_SECOND_AT_FIRST), ROWS_AT_LEAST))
+
+
+_OVERRUN = 1.1  # Spark's own part of an epoch jitters
+_AIM = 0.8
+_GROWTH_WITH_CARE = 1.1
+_ROWS_PER_SECOND_AT_FIRST = 50_000
+ROWS_AT_LEAST = 1_000

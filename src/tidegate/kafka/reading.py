@@ -1,0 +1,206 @@
+"""Reads the records of one range in a task, as Arrow batches, through a consumer that the worker process keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.offsets import Partition, Range
+from tidegate.kafka.source import Reading
+from tidegate.kafka.topics import unreachable
+
+BATCH_ROWS = 20_000
+BATCH_BYTES = 16 * 1024 * 1024
+_WAIT_SECONDS = 0.1
+_PATIENCE_SECONDS = 60.0
+"""So long a task waits for records, or for a mended connection, before it fails the epoch."""
+_SAMPLE_ROWS = 200
+_SAMPLE_PATIENCE_SECONDS = 2.0
+
+_SETTINGS: Mapping[str, Any] = {
+    "group.id": "tidegate",  # the client wants one; nothing is joined or committed
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+    # A fetch that waits at the end of one task's partition would hold up the next task's first one.
+    "fetch.wait.max.ms": 10,
+    "queued.max.messages.kbytes": 16 * 1024,
+}
+
+
+def read(reading: Reading, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The committed records of a range, in their order; `schema` names the columns.
+
+    Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute.
+    """
+    for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
+        arrays = [_COLUMNS[field.name](messages, wanted).cast(field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def mean_bytes(reading: Reading, partition: Partition, offset: int) -> float:
+    """The mean size of key and value of some records from an offset on; 1 where none is found."""
+    topic, number = partition
+    wanted = Range(topic, number, offset, offset + _SAMPLE_ROWS)
+    messages = next(_kept(reading, wanted, _SAMPLE_PATIENCE_SECONDS), [])
+    return sum(map(_size, messages)) / len(messages) if messages else 1.0
+
+
+def _kept(reading: Reading, wanted: Range, patience_seconds: float) -> Iterator[list[Message]]:
+    """The messages of a range, by the consumer that this process keeps; one that met an error is thrown away."""
+    key = (reading.clients.servers, *sorted(reading.clients.options.items()))
+    consumer = _CONSUMERS.pop(key, None) or Consumer({**reading.clients.settings(), **_SETTINGS})
+    sound = False
+    try:
+        consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
+        yield from _messages(consumer, wanted, patience_seconds, reading.where)
+        consumer.unassign()
+        sound = True
+    except KafkaException as error:
+        raise unreachable(_named(wanted), error, reading.where) from None
+    finally:
+        if sound:
+            _CONSUMERS[key] = consumer
+        else:
+            consumer.close()
+
+
+_CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
+"""Idle consumers by how they are opened: opening one takes 200 ms, longer than many an epoch."""
+
+
+def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, where: str) -> Iterator[list[Message]]:
+    """The messages of a range in lists of bounded size.
+
+    What is past the last message of a transactional topic is never delivered, so the range has ended as well when a
+    later message comes, when the partition's end is reported, or by the consumer's own position.
+    """
+    held: list[Message] = []
+    size = 0
+    heard = time.monotonic()
+    while True:
+        found = consumer.consume(1, _WAIT_SECONDS)
+        found += consumer.consume(BATCH_ROWS - len(held), 0.0) if found else []
+        events = [message for message in found if message.error() is not None]
+        messages = [message for message in found if message.error() is None] if events else found
+        ended = _position(consumer, wanted, messages, events, where) >= wanted.end
+        if ended and messages and _offset(messages[-1]) >= wanted.end:
+            messages = [message for message in messages if _offset(message) < wanted.end]
+        held += messages
+        size += sum(map(len, messages))
+        if held and (ended or len(held) >= BATCH_ROWS or size >= BATCH_BYTES):
+            yield held
+            held, size = [], 0
+        if ended:
+            return
+        if found:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > patience_seconds:
+            raise _silent(wanted, patience_seconds, where)
+
+
+def _position(
+    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], where: str
+) -> int:
+    """The offset that is reached. Raises for an event that ends the reading."""
+    reached = [_offset(messages[-1]) + 1] if messages else []
+    for event in events:
+        error = event.error()
+        code = KafkaError.UNKNOWN if error is None else error.code()
+        if code == KafkaError._PARTITION_EOF:  # pyright: ignore[reportPrivateUsage]
+            reached.append(_offset(event))
+        elif code in _GONE:
+            raise _lost(wanted, str(error), where)
+        elif code not in _PASSING:
+            raise KafkaException(error)
+    if not messages and not events:
+        reached.append(consumer.position([TopicPartition(wanted.topic, wanted.partition)])[0].offset)
+    return max(reached, default=wanted.start)
+
+
+_GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # pyright: ignore[reportPrivateUsage]
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # pyright: ignore[reportPrivateUsage]
+        KafkaError._TRANSPORT,  # pyright: ignore[reportPrivateUsage]
+        KafkaError._RESOLVE,  # pyright: ignore[reportPrivateUsage]
+        KafkaError._TIMED_OUT,  # pyright: ignore[reportPrivateUsage]
+    }
+)
+"""Events after which the client goes on by itself; the patience of a task is the limit."""
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
+def _size(message: Message) -> int:
+    return len(message.key() or b"") + len(message.value() or b"")
+
+
+# --- columns -----------------------------------------------------------------------------------------------
+
+
+def _timestamps(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+    return pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
+
+
+def _timestamp_types(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+    """As in Spark's connector: -1 none, 0 created, 1 appended."""
+    return pa.array([message.timestamp()[0] - 1 for message in messages], pa.int32())
+
+
+def _headers(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+    rows = [
+        [{"key": key, "value": value} for key, value in headers] if (headers := message.headers()) else None
+        for message in messages
+    ]
+    return pa.array(rows, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[Message], Range], pa.Array[Any]]] = {
+    "key": lambda messages, _: pa.array([message.key() for message in messages], pa.binary()),
+    "value": lambda messages, _: pa.array([message.value() for message in messages], pa.binary()),
+    "topic": lambda messages, wanted: pa.array([wanted.topic] * len(messages), pa.string()),
+    "partition": lambda messages, wanted: pa.array([wanted.partition] * len(messages), pa.int32()),
+    "offset": lambda messages, _: pa.array([message.offset() for message in messages], pa.int64()),
+    "timestamp": _timestamps,
+    "timestampType": _timestamp_types,
+    "headers": _headers,
+}
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+def _named(wanted: Range) -> str:
+    return f"records {wanted.start} to {wanted.end - 1} of {wanted.topic}-{wanted.partition}"
+
+
+def _lost(wanted: Range, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.KAFKA_OFFSETS_LOST,
+        expected=_named(wanted),
+        found=found,
+        where=where,
+        next_step="they cannot come back: keep records longer, and go on under another job name with start=",
+    )
+
+
+def _silent(wanted: Range, patience_seconds: float, where: str) -> TidegateError:
+    return TidegateError(
+        Code.KAFKA_UNREACHABLE,
+        expected=_named(wanted),
+        found=f"nothing for {patience_seconds:.0f} s",
+        where=where,
+        next_step="see whether the partition has a leader, then start again: the epoch is undecided",
+    )

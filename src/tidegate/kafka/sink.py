@@ -1,0 +1,273 @@
+"""The Kafka sink: an open transaction for each task, ended by the driver once its epoch is decided."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import KafkaException
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity, digest_of_all
+from tidegate.kafka.checks import cluster_of, layout_of, violations_of
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.names import TransactionalId
+from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
+from tidegate.kafka.slots import default_root
+from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
+from tidegate.kafka.wire import PASSING, KafkaRefused, Mark, Producer, Reply, TransactionState, Wire
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+
+_DAY_MS = 86_400_000
+_NOTHING_FINISHED = -1
+
+
+class KafkaSink(TwoPhaseSink):
+    """Rows into Kafka topics, exactly once for readers with `isolation.level=read_committed`.
+
+    `format="json"`: the value is a JSON object of the columns `value` (none: all that are not topic, partition or
+    headers). `format="raw"`: the value is one column as it is, `value` by name ("value"); a null is a tombstone.
+    `topic`: of all rows; without it the column "topic" names it. `key`, `partition`, `headers`: columns; in format raw
+    those called so are taken by themselves, as in Spark's own Kafka sink.
+
+    `options`: librdkafka's settings; a value may be `env:NAME` or `file:PATH`. `transaction_timeout`: seconds after
+    which the broker aborts what is still open (its own maximum, unless given); such rows are written again from the
+    journal. `transactional_id_prefix` stands in front of every transactional id. At most one decided epoch waits.
+
+    Source of the rules: KIP-98, KIP-447 (offsets in a transaction), KIP-664 (describing transactions).
+    """
+
+    journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
+    prepared_rows_have_their_place: ClassVar[bool] = True
+    evidence_expires: ClassVar[bool] = True
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
+
+    def __init__(
+        self,
+        uid: str,
+        servers: str,
+        *,
+        topic: str | None = None,
+        key: str | None = None,
+        value: Sequence[str] | str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        format: str = "json",
+        transactional_id_prefix: str = "",
+        transaction_timeout: float | None = None,
+        options: Mapping[str, str | int | float | bool] | None = None,
+        select: Sequence[object] | None = None,
+        where: object = None,
+        delivery: str | None = None,
+    ) -> None:
+        super().__init__(uid, select=select, where=where, delivery=delivery)
+        self.topic = topic
+        self.key = key
+        self.value = (value,) if isinstance(value, str) else tuple(value or ())
+        self.headers = headers
+        self.partition = partition
+        self.format = format
+        self.prefix = transactional_id_prefix
+        self.transaction_timeout = transaction_timeout
+        self.clients = Clients(servers, {name: _text(given) for name, given in (options or {}).items()})
+        self._finished = _NOTHING_FINISHED
+        self._timeout_ms: int | None = None
+
+    # --- before a query starts -----------------------------------------------------------------------------
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        return violations_of(self, plan)
+
+    def open(self, plan: SinkPlan) -> None:
+        self._timeout_ms = cluster_of(self).timeout_ms(self.transaction_timeout)
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        with self._reached() as wire:
+            return self._position(wire, identity)
+
+    def _position(self, wire: Wire, identity: SinkIdentity) -> Position | None:
+        ids = {name: found for name in wire.groups() if (found := TransactionalId.parse(name)) is not None}
+        mine = [
+            name
+            for name, each in ids.items()
+            if (each.prefix, each.query, each.sink) == (self.prefix, identity.query, identity.sink)
+        ]
+        # A decided transaction that is still open must not be waited for: it is committed after this look.
+        described = wire.describe(mine, settled=True)
+        open_ = {name for name, each in described.items() if each.state is TransactionState.OPEN}
+        marks = [
+            *wire.marks(dict.fromkeys(sorted(open_), self.topic), stable=False).values(),
+            *wire.marks({name: self.topic for name in mine if name not in open_}).values(),
+        ]
+        found = [
+            (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
+            for group in marks
+            for mark in group
+            if (text := _evidence_in(mark)) is not None and text.job == identity.job
+        ]
+        if not found:
+            return None
+        generation, epoch, job_id, _ = max(found)
+        digests = [digest for *at, digest in found if at == [generation, epoch, job_id]]
+        return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest_of_all(digests))
+
+    # --- in a task -----------------------------------------------------------------------------------------
+
+    def in_epoch(self, finished_through: int) -> TwoPhaseSink:
+        seen_by_tasks = copy.copy(self)
+        seen_by_tasks._finished = finished_through
+        return seen_by_tasks
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        settings = self._settings()
+        lease = producers_of(settings, attempt.sink).take(attempt, self._finished)
+        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease)
+
+    # --- the commit phase, on a driver ---------------------------------------------------------------------
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        try:
+            replies = wire_of(self.clients).commit([Handle.of(each).producer for each in committables])
+        except KafkaRefused as error:
+            return answer_all(committables, Outcome.RETRY, str(error))
+        return [_answer(reply) for reply in replies]
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        return self.commit(committables)
+
+    def evidence(self, committable: Committable) -> Evidence:
+        """Absent only while the evidence cannot have expired since the transaction was prepared."""
+        handle = Handle.of(committable)
+        name = handle.producer.transactional_id
+        try:
+            wire = wire_of(self.clients)
+            described = wire.describe([name]).get(name)
+            if described is not None and described.is_open(handle.producer):
+                return Evidence.ABSENT
+            marks = wire.marks({name: handle.topic})[name]
+        except KafkaRefused:
+            return Evidence.UNKNOWN
+        found = [text for mark in marks if (text := _evidence_in(mark)) is not None]
+        if any(text.digest == committable.digest for text in found):
+            return Evidence.PRESENT
+        attempt = committable.attempt
+        if any((text.generation, text.epoch) == (attempt.sink.generation, attempt.epoch) for text in found):
+            return Evidence.OTHER
+        age_ms = time.time() * 1000 - handle.prepared_ms
+        if age_ms > _DAY_MS and age_ms > cluster_of(self).evidence_kept_ms:
+            return Evidence.UNKNOWN
+        return Evidence.ABSENT
+
+    def fence(self, committable: Committable) -> None:
+        with self._reached() as wire:
+            wire.fence(Handle.of(committable).producer.transactional_id, self._settings().timeout_ms)
+
+    def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
+        """Under its own name: opening the producer fences everybody else who would write it again."""
+        settings, name = self._settings(), Handle.of(committable).producer.transactional_id
+        try:
+            lease = Lease(name, settings.open(name), prepared=_nothing, give_back=_nothing)
+            evidence = self.evidence(committable)
+            if evidence is Evidence.PRESENT:
+                return Answer(outcome=Outcome.ALREADY, detail="the evidence came while the transaction was fenced")
+            if evidence is not Evidence.ABSENT:
+                return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
+            again = self._write_again(committable, lease, batches)
+            reply = wire_of(self.clients).commit([Handle.of(again).producer])[0]
+        except (KafkaException, KafkaRefused, TransactionBroken) as error:
+            return Answer(outcome=Outcome.RETRY, detail=str(error))
+        return _answer(reply)
+
+    def _write_again(self, committable: Committable, lease: Lease, batches: Iterable[pa.RecordBatch]) -> Committable:
+        transaction = KafkaTransaction(self._settings(), partial(layout_of, self), committable.attempt, lease)
+        for batch in batches:
+            transaction.write(batch)
+        again = transaction.pre_commit()
+        if again is None or again.digest != committable.digest:
+            transaction.abort()
+            raise TransactionBroken(f"the journal of {committable.attempt.name} gave other rows")
+        return again
+
+    # --- clean-up, on a driver -----------------------------------------------------------------------------
+
+    def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        with self._reached() as wire:
+            mine = [
+                name
+                for name, _ in wire.open_transactions()
+                if (found := TransactionalId.parse(name)) is not None and found.belongs_to(self.prefix, identity)
+            ]
+            described = wire.describe(mine).values()
+        return [_named(each.producer) for each in described if each.state is TransactionState.OPEN]
+
+    def abort(self, transactions: Sequence[str]) -> None:
+        """Those that are still the same: an id may have begun another transaction since it was listed."""
+        ids = [name.rsplit("@", 1)[0] for name in transactions]
+        with self._reached() as wire:
+            for found in wire.describe(ids).values():
+                if found.state is TransactionState.OPEN and _named(found.producer) in transactions:
+                    wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
+
+    # --- settings ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _reached(self) -> Generator[Wire]:
+        """The connections of this process. A cluster that stays out of reach, or refuses, ends the run."""
+        try:
+            yield wire_of(self.clients)
+        except KafkaRefused as error:
+            raise TidegateError(
+                Code.SINK_UNUSABLE,
+                expected="a Kafka cluster that answers, and lets this user look at its transactions and groups",
+                found=str(error),
+                where=f"sink {self.uid!r}: {self.clients.servers}",
+                next_step="mend the cluster or the user's rights, then start again: nothing is lost",
+            ) from None
+
+    def _settings(self) -> Settings:
+        if self._timeout_ms is None:
+            self._timeout_ms = cluster_of(self).timeout_ms(self.transaction_timeout)
+        return Settings(self.clients, self.prefix, self._timeout_ms, _place())
+
+
+def _answer(reply: int) -> Answer:
+    """NONE says committed. FENCED, a wrong state and a forgotten id are ambiguous: the evidence decides."""
+    if reply == Reply.NONE:
+        return Answer(outcome=Outcome.COMMITTED)
+    name = Reply(reply).name if reply in set(Reply) else f"error {reply}"
+    waits = reply in PASSING or reply == Reply.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return Answer(outcome=Outcome.RETRY if waits else Outcome.LOST, detail=f"EndTxn: {name}")
+
+
+def _evidence_in(mark: Mark) -> EvidenceText | None:
+    """What a group's metadata says, or None where somebody else committed this offset."""
+    try:
+        return msgspec.json.decode(mark.metadata, type=EvidenceText)
+    except msgspec.DecodeError:
+        return None
+
+
+def _named(producer: Producer) -> str:
+    return f"{producer.transactional_id}@{producer.producer_id}:{producer.producer_epoch}"
+
+
+def _place() -> Path:
+    given = os.environ.get("TIDEGATE_PLACE")
+    return Path(given) if given else default_root()
+
+
+def _text(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _nothing() -> None:
+    """The driver's producer writes one transaction again and is thrown away."""

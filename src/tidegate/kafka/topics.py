@@ -1,0 +1,165 @@
+"""What the brokers say of topics: which there are, their ids and partitions, and where each partition stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.offsets import OffsetOf, Partition
+
+ResultT = TypeVar("ResultT")
+
+_ANSWER_SECONDS = 5.0
+_OF_KAFKA_ITSELF = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which partitions a source reads; one of the three is given. `pattern` fits whole names of topics."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def named(self) -> tuple[str, ...]:
+        """The topics that must exist."""
+        return self.topics or tuple(self.partitions)
+
+    def has(self, partition: Partition) -> bool:
+        """Whether a partition of a selected topic is read."""
+        return not self.partitions or partition[1] in self.partitions[partition[0]]
+
+    def __str__(self) -> str:
+        return f"pattern {self.pattern}" if self.pattern is not None else f"topics {', '.join(self.named())}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The partitions of a selection that exist now, and the ids of their topics."""
+
+    partitions: frozenset[Partition]
+    topic_ids: Mapping[str, str]
+
+
+class Mark(Enum):
+    """A place in every partition: the oldest record that is kept, or behind the newest that is decided."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Topics:
+    """Asks the brokers. Every call raises KAFKA_UNREACHABLE when they do not answer in 5 seconds, or refuse."""
+
+    def __init__(self, clients: Clients, where: str) -> None:
+        self._clients = clients
+        self._where = where
+        self._admin = AdminClient(clients.settings())
+
+    def find(self, selection: Selection) -> Found:
+        """What there is of a selection. Raises KAFKA_TOPIC_MISSING for a topic that is named and does not exist."""
+        names = selection.named() if selection.pattern is None else self._matching(selection.pattern)
+        if not names:
+            return Found(frozenset(), {})
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_ANSWER_SECONDS)
+        described = {name: found for name, future in futures.items() if (found := self._describe(name, future))}
+        missing = [name for name in selection.named() if name not in described]
+        if missing:
+            raise self.missing(f"topic {', '.join(missing)}", "no such topic")
+        partitions = frozenset((name, each.id) for name, found in described.items() for each in found.partitions)
+        absent = {(name, number) for name, numbers in selection.partitions.items() for number in numbers} - partitions
+        if absent:
+            raise self.missing(f"partitions {spelt(absent)}", "they do not exist")
+        return Found(
+            frozenset(filter(selection.has, partitions)),
+            {name: str(found.topic_id) for name, found in described.items()},
+        )
+
+    def at(self, partitions: Collection[Partition], mark: Mark) -> OffsetOf:
+        """Where every partition begins or ends. The end is the last stable offset: what is undecided lies behind."""
+        return self._offsets(partitions, OffsetSpec.earliest() if mark is Mark.EARLIEST else OffsetSpec.latest())
+
+    def at_time(self, partitions: Collection[Partition], milliseconds: int) -> OffsetOf:
+        """The first record of every partition that is not older than a time; its end where there is none."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(milliseconds))
+        none = [partition for partition, offset in found.items() if offset < 0]
+        return {**found, **(self.at(none, Mark.LATEST) if none else {})}
+
+    def missing(self, expected: str, found: str) -> TidegateError:
+        """A topic or partition that is not there."""
+        return TidegateError(
+            Code.KAFKA_TOPIC_MISSING,
+            expected=expected,
+            found=found,
+            where=f"{self._where}, {self._clients.servers}",
+            next_step="create it, or correct the source's topics, pattern or partitions",
+        )
+
+    def _matching(self, pattern: str) -> tuple[str, ...]:
+        fits = re.compile(pattern)
+        metadata = self._ask("list topics", lambda: self._admin.list_topics(timeout=_ANSWER_SECONDS))
+        return tuple(sorted(name for name in metadata.topics if fits.fullmatch(name) and name not in _OF_KAFKA_ITSELF))
+
+    def _describe(self, name: str, future: Future[Any]) -> Any:
+        """A topic's description; None when there is no such topic."""
+        try:
+            return future.result()
+        except KafkaException as error:
+            if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._unreachable(f"to describe topic {name}", error) from None
+
+    def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec | None) -> OffsetOf:
+        if not partitions:
+            return {}
+        request: dict[TopicPartition, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures: dict[TopicPartition, Future[Any]] = self._ask(
+            "list offsets",
+            lambda: self._admin.list_offsets(
+                request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+            ),
+        )
+        return {
+            (place.topic, place.partition): self._ask("list offsets", future.result).offset
+            for place, future in futures.items()
+        }
+
+    def _ask(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._unreachable(f"to {what}", error) from None
+
+    def _unreachable(self, expected: str, error: KafkaException) -> TidegateError:
+        return unreachable(expected, error, f"{self._where}, {self._clients.servers}")
+
+
+def unreachable(expected: str, error: KafkaException, where: str) -> TidegateError:
+    """What a client of Kafka could not do, in the words of the catalogue."""
+    return TidegateError(
+        Code.KAFKA_UNREACHABLE,
+        expected=expected,
+        found=str(error.args[0]) if error.args else "no answer",
+        where=where,
+        next_step="see whether the brokers run, the address and options are right and the rights are given",
+    )
+
+
+def code_of(error: KafkaException) -> int | None:
+    """The number of a Kafka error."""
+    inner = error.args[0] if error.args else None
+    return inner.code() if isinstance(inner, KafkaError) else None
+
+
+def spelt(partitions: Collection[Partition]) -> str:
+    """Partitions as a reader wants them: `lines-0, lines-1`."""
+    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))

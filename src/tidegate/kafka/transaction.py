@@ -1,0 +1,241 @@
+"""One Kafka transaction: written and proven by one process, ended by another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import Attempt, Committable, committable_digest
+from tidegate.kafka.messages import Layout, Message
+from tidegate.kafka.producers import Lease, Settings, wire_of
+from tidegate.kafka.wire import Described, KafkaRefused, Mark, Producer, TransactionState
+from tidegate.sinks.base import Transaction
+
+_POLL_EVERY = 1_000
+_QUEUE_FULL_WAIT_SECONDS = 0.05
+_OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class EvidenceText(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in the metadata of the offset that proves a commit; its digest is what is compared."""
+
+    job: str
+    generation: int
+    epoch: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A committable's handle: the identity of its transaction, where its evidence goes, when it was prepared."""
+
+    producer: Producer
+    topic: str
+    prepared_ms: int
+
+    def as_handle(self) -> dict[str, str]:
+        return {
+            "transactional_id": self.producer.transactional_id,
+            "producer_id": str(self.producer.producer_id),
+            "producer_epoch": str(self.producer.producer_epoch),
+            "topic": self.topic,
+            "prepared_ms": str(self.prepared_ms),
+        }
+
+    @classmethod
+    def of(cls, committable: Committable) -> Handle:
+        given = committable.handle
+        producer = Producer(given["transactional_id"], int(given["producer_id"]), int(given["producer_epoch"]))
+        return cls(producer, given["topic"], int(given["prepared_ms"]))
+
+
+class TransactionBroken(Exception):
+    """The transaction was fenced, timed out or aborted while it was written: the attempt has failed."""
+
+
+class KafkaTransaction(Transaction):
+    """Writes one attempt's messages into an open transaction, and proves it whole."""
+
+    def __init__(
+        self, settings: Settings, layout_of: Callable[[pa.Schema], Layout], attempt: Attempt, lease: Lease
+    ) -> None:
+        self._settings = settings
+        self._layout_of = layout_of
+        self._layout: Layout | None = None
+        self._attempt = attempt
+        self._lease: Lease | None = lease
+        self._name = lease.transactional_id
+        self._rows = self._confirmed = 0
+        self._partitions: set[tuple[str, int]] = set()
+        self._refused: tuple[KafkaError, str, bytes | None] | None = None
+        lease.producer.begin_transaction()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        produce = self._producer().produce
+        self._layout = self._layout or self._layout_of(batch.schema)
+        for message in self._layout.messages(batch):
+            self._produce(produce, message)
+            if self._rows % _POLL_EVERY == 0:
+                self._serve("poll", 0)
+
+    def pre_commit(self) -> Committable | None:
+        if self._rows == 0:
+            return None
+        lease = self._lease
+        if lease is None:
+            raise TransactionBroken(f"{self._name}: given up before")
+        self._flush()
+        producer = self._prove(lease)
+        lease.prepared()
+        self._let_go()
+        return self._committable(producer)
+
+    def abort(self) -> None:
+        """By fencing. Where the cluster cannot be reached, whoever uses the id next does it, or recovery."""
+        if self._lease is not None:
+            self._let_go()
+        try:
+            wire_of(self._settings.clients).fence(self._name, self._settings.timeout_ms)
+        except KafkaRefused:
+            return
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def _produce(self, produce: Callable[..., None], message: Message) -> None:
+        try:
+            self._send(produce, message)
+        except KafkaException as error:
+            raise self._refusal(error.args[0], message.topic, message.key) from None
+        self._rows += 1
+
+    def _send(self, produce: Callable[..., None], message: Message) -> None:
+        given: dict[str, Any] = {} if message.headers is None else {"headers": message.headers}
+        while True:
+            try:
+                return produce(
+                    message.topic,
+                    value=message.value,
+                    key=message.key,
+                    partition=message.partition,
+                    on_delivery=self._delivered,
+                    **given,
+                )
+            except BufferError:
+                self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self._refused = self._refused or (error, message.topic(), message.key())
+            return
+        self._confirmed += 1
+        self._partitions.add((message.topic(), message.partition()))
+
+    def _serve(self, call: str, seconds: float) -> None:
+        """Let the client call back what was delivered. Raises what it was told of.
+
+        A client that is fenced raises out of whatever callback comes next: then a SystemError has the cause in it.
+        """
+        try:
+            getattr(self._producer(), call)(seconds)
+        except (KafkaException, SystemError) as error:
+            if isinstance(error, SystemError) and not isinstance(error.__cause__, KafkaException):
+                raise
+            raise TransactionBroken(f"{self._name}: {error.__cause__ or error}") from None
+        if self._refused is not None:
+            raise self._refusal(*self._refused)
+
+    def _refusal(self, error: KafkaError, topic: str, key: bytes | None) -> TidegateError | TransactionBroken:
+        """Of a row, where the row or its topic is the cause; else of the whole transaction."""
+        remedy = _REMEDIES.get(error.name())
+        if remedy is None:
+            return TransactionBroken(f"{self._name}: {error.name()}: {error.str()}")
+        shown = "none" if key is None else repr(key[:60].decode("utf-8", "replace"))
+        return TidegateError(
+            Code.RECORD_REFUSED,
+            expected=f"topic {topic!r} to take the row with key {shown}",
+            found=f"{error.name()}: {error.str()}",
+            where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}, task {self._attempt.task}",
+            next_step=remedy,
+        )
+
+    # --- the proof -----------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """A flush that ends is no confirmation: refused and fenced messages leave the queue too."""
+        self._serve("flush", self._settings.timeout_ms / 1000)
+        if self._confirmed != self._rows:
+            raise TransactionBroken(f"{self._name}: {self._confirmed} of {self._rows} messages confirmed")
+
+    def _prove(self, lease: Lease) -> Producer:
+        """The evidence becomes part of the transaction; after that it must still hold all that was written."""
+        wire, name = wire_of(self._settings.clients), lease.transactional_id
+        opened = self._of_this_transaction(wire.describe([name]).get(name))
+        wire.send_mark(opened.producer, self._mark())
+        proven = self._of_this_transaction(wire.describe([name]).get(name))
+        partitions = {each for each in proven.partitions if each[0] != _OFFSETS_TOPIC}
+        if proven.producer != opened.producer or partitions != self._partitions:
+            raise TransactionBroken(f"{name}: aborted while it was written, and begun again by its last request")
+        return proven.producer
+
+    def _of_this_transaction(self, found: Described | None) -> Described:
+        if found is None or found.state is not TransactionState.OPEN:
+            raise TransactionBroken(f"{self._name}: not open any more")
+        return found
+
+    def _mark(self) -> Mark:
+        text = EvidenceText(
+            job=self._attempt.sink.job,
+            generation=self._attempt.sink.generation,
+            epoch=self._attempt.epoch,
+            digest=self._digest(),
+        )
+        # One group per id: two open transactions on one group would wait for each other.
+        return Mark(
+            group=self._name,
+            topic=self._first_topic(),
+            offset=self._attempt.epoch,
+            metadata=msgspec.json.encode(text).decode(),
+        )
+
+    def _committable(self, producer: Producer) -> Committable:
+        handle = Handle(producer, self._first_topic(), int(time.time() * 1000))
+        return Committable(attempt=self._attempt, rows=self._rows, digest=self._digest(), handle=handle.as_handle())
+
+    def _digest(self) -> str:
+        return committable_digest(self._attempt, f"rows:{self._rows}")
+
+    def _first_topic(self) -> str:
+        return min(topic for topic, _ in self._partitions)
+
+    # --- the producer --------------------------------------------------------------------------------------
+
+    def _producer(self) -> Any:
+        if self._lease is None:
+            raise TransactionBroken(f"{self._name}: given up before")
+        return self._lease.producer
+
+    def _let_go(self) -> None:
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+
+_REMEDIES = {
+    "MSG_SIZE_TOO_LARGE": "raise max.message.bytes of the topic and message.max.bytes in options=, or leave the row out"
+    " with where=; then start again: the epoch's input comes again",
+    "TOPIC_AUTHORIZATION_FAILED": "give the user WRITE on the topic, then start again",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "give the user WRITE and DESCRIBE on the transactional ids, then start"
+    " again",
+    "UNKNOWN_TOPIC_OR_PART": "create the topic, then start again",
+    "_UNKNOWN_TOPIC": "create the topic, then start again",
+    "_UNKNOWN_PARTITION": "give a partition that the topic has, or none",
+    "INVALID_RECORD": "give what the topic wants (a compacted one needs a key), then start again",
+    "POLICY_VIOLATION": "give what the broker's policy allows, then start again",
+}

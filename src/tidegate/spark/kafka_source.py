@@ -1,0 +1,251 @@
+"""The Kafka source: a stream reader of Spark's Python Data Source API over confluent-kafka, without jars.
+
+Where it begins is asked once, before Spark starts the query, and stands in *start*; Spark's own question for a first
+offset, which comes several times and again at every replay, is answered from there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.lag import LagGroup
+from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, ranges
+from tidegate.kafka.reading import mean_bytes, read
+from tidegate.kafka.source import EndFinder, Place, Reading, resolve
+from tidegate.kafka.topics import Selection, Topics
+from tidegate.spark.sources import Monitor, PositionedSource, not_newest
+
+
+class KafkaSource(PositionedSource):
+    """Records of topics, with the columns of Spark's Kafka connector; only committed ones of transactional topics.
+
+    `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
+    `start` and `stop`: "earliest", "latest", a datetime with its time zone, or offsets of every partition
+    (`{"lines": {0: 17, 1: 4}}`); they are asked once, at the first start. An at-most-once job starts at the latest.
+    `options` are those of librdkafka; a value `env:NAME` or `file:PATH` is read where a client is opened.
+    `headers=True` adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is about the size
+    of keys and values, by the mean of the records that come next. `group`: the consumer group to which finished
+    offsets are committed, for lag tools alone (`{}` stands for `<job>.<query>.<source>`); None for no group.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        *,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        partitions: Mapping[str, Sequence[int]] | None = None,
+        start: Place | None = None,
+        stop: Place | None = None,
+        options: Mapping[str, str] | None = None,
+        headers: bool = False,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        group: str | None = "tidegate.{}",
+    ) -> None:
+        self.clients = Clients(servers, dict(options or {}))
+        named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
+        self.selection = Selection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
+        self.start: Place | None = start
+        self.stop: Place | None = stop
+        self.headers = headers
+        self.max_rows = max_rows
+        self.max_bytes = max_bytes
+        self.group = group
+
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        self._check(where, level)
+        return _frame(session, self._reading(where, 0.0), None)
+
+    def begin(self, where: str, level: Level) -> str:
+        reading = self._reading(where, 0.0)
+        start: Place = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
+        return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
+
+    def bound(self, session: SparkSession, where: str, position: str, interval_seconds: float) -> DataFrame:
+        try:
+            bounds = Bounds.from_text(position)
+        except (msgspec.MsgspecError, KeyError):
+            raise TidegateError(
+                Code.SOURCES_CHANGED,
+                expected="a checkpoint of this Kafka source",
+                found=f"one that begins at {position!r}",
+                where=where,
+                next_step="put the source back as it was, or start under another job name or checkpointing.dir",
+            ) from None
+        return _frame(session, self._reading(where, interval_seconds), bounds)
+
+    def monitor(self, name: str) -> Monitor | None:
+        if self.group is None:
+            return None
+        return GroupMonitor(LagGroup(self.clients, self.group.replace("{}", name)))
+
+    def _reading(self, where: str, interval_seconds: float) -> Reading:
+        return Reading(
+            clients=self.clients,
+            selection=self.selection,
+            where=where,
+            headers=self.headers,
+            max_rows=self.max_rows,
+            max_bytes=self.max_bytes,
+            interval_seconds=interval_seconds,
+        )
+
+    def _check(self, where: str, level: Level) -> None:
+        if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
+            raise not_newest(f"KafkaSource with start={self.start!r}", where)
+        for expected, found in self._violations():
+            raise TidegateError(
+                Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step="change the program"
+            )
+
+    def _violations(self) -> Iterator[tuple[str, str]]:
+        given = [self.selection.topics, self.selection.pattern, self.selection.partitions]
+        count = sum(1 for each in given if each)
+        if count != 1:
+            yield "one of topics=, pattern= and partitions=", f"{count} of them"
+        try:
+            re.compile(self.selection.pattern or "")
+        except re.error as error:
+            yield "pattern= to be a regular expression", f"{self.selection.pattern!r}: {error}"
+        for option, place in (("start", self.start), ("stop", self.stop)):
+            match place:
+                case None | "earliest" | "latest" | Mapping():
+                    pass
+                case datetime() if place.tzinfo is not None:
+                    pass
+                case _:
+                    yield f'{option}= "earliest", "latest", a datetime with a time zone, or offsets', repr(place)
+        for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
+            if limit is not None and limit < 1:
+                yield f"{option}= above 0", str(limit)
+
+
+class GroupMonitor:
+    """Positions of a checkpoint, for a consumer group."""
+
+    def __init__(self, group: LagGroup) -> None:
+        self._group = group
+
+    def tell(self, position: str) -> None:
+        self._group.tell(Offsets.from_json(msgspec.json.decode(position, type=dict[str, Any])))
+
+    def close(self) -> None:
+        self._group.close()
+
+
+class KafkaDataSource(DataSource):
+    """What Spark knows of a Kafka source. Each use has a subclass of its own, so that no option shows a secret."""
+
+    label: ClassVar[str]
+    reading: ClassVar[Reading]
+    bounds: ClassVar[Bounds | None]
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.label
+
+    def schema(self) -> str:
+        return _COLUMNS + (_HEADERS if self.reading.headers else "")
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return KafkaStreamReader(self.reading, self.bounds)
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions in a process that Spark keeps for the query; `read` in the tasks. They share what is pickled."""
+
+    def __init__(self, reading: Reading, bounds: Bounds | None) -> None:
+        self._reading = reading
+        self._bounds = bounds
+        self._finder: EndFinder | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._from_start().start.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._ends().catch_up()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self._ends().after(Offsets.from_json(start)).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [InputPartition(each) for each in ranges(Offsets.from_json(start), Offsets.from_json(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        wanted: Range = partition.value
+        return read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark says it before the epoch is decided."""
+
+    def _ends(self) -> EndFinder:
+        if self._finder is None:
+            topics = Topics(self._reading.clients, self._reading.where)
+            self._finder = EndFinder(self._reading, topics, self._from_start().stop, self._row_bytes)
+        return self._finder
+
+    def _row_bytes(self, partition: Partition, offset: int) -> float:
+        return mean_bytes(self._reading, partition, offset)
+
+    def _from_start(self) -> Bounds:
+        if self._bounds is None:
+            raise TidegateError(
+                Code.SOURCE_OPTION,
+                expected="a query of the job, whose ledger says where the source begins",
+                found="another streaming query",
+                where=self._reading.where,
+                next_step='write it with job.query(...), or read with SparkSource("kafka", ...)',
+            )
+        return self._bounds
+
+
+def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> DataFrame:
+    label = f"tidegate-kafka-{next(_labels)}"
+    bound = type("KafkaDataSource", (KafkaDataSource,), {"label": label, "reading": reading, "bounds": bounds})
+    try:
+        session.dataSource.register(bound)
+        return session.readStream.format(label).load()
+    except PySparkException as error:
+        raise TidegateError(
+            Code.SOURCE_REFUSED,
+            expected="Spark to take tidegate's Kafka source",
+            found=str(error).split("\n")[0],
+            where=reading.where,
+            next_step="see whether the workers' Python (PYSPARK_PYTHON) has tidegate",
+        ) from None
+
+
+_labels = itertools.count(1)
+
+_COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+_HEADERS = ", headers array<struct<key: string, value: binary>>"
+
+_ARROW = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_ARROW_WITH_HEADERS = _ARROW.append(pa.field("headers", pa.list_(pa.field("element", _HEADER))))

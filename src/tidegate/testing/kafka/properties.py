@@ -1,0 +1,95 @@
+"""The settings of a broker for demos and tests: loopback only, small, and quick to be ready."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tidegate.testing.kafka.record import ADMIN, OWN_USER, NodeRecord, Record
+
+DATA = "data"
+FILE = "server.properties"
+
+# A broker that was killed may come back only when the session of the one before it has run out.
+_SMALL = {
+    "auto.create.topics.enable": "false",
+    "background.threads": "2",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "4000",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "num.replica.fetchers": "1",
+    "offsets.topic.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "4",
+}
+
+
+def server_properties(record: Record, node: NodeRecord) -> str:
+    """The properties file of one node; its paths are below the folder in which the process works."""
+    lines = {**_SMALL, **_replication(len(record.nodes)), **record.settings, **place(record, node), **security(record)}
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in lines.items())
+
+
+def place(record: Record, node: NodeRecord) -> Mapping[str, str]:
+    """What makes this node one of this cluster, at its ports; not for anybody else to set."""
+    controllers = _controllers(record)
+    is_controller = node in controllers
+    listeners = {"CLIENTS": node.port, **({"CONTROLLER": node.controller_port} if is_controller else {})}
+    return {
+        "node.id": str(node.number),
+        "process.roles": "broker,controller" if is_controller else "broker",
+        "controller.quorum.voters": ",".join(f"{one.number}@127.0.0.1:{one.controller_port}" for one in controllers),
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "CLIENTS",
+        "listener.security.protocol.map": f"CLIENTS:{record.protocol},CONTROLLER:PLAINTEXT",
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
+        "advertised.listeners": f"CLIENTS://{node.server}",
+        "log.dirs": DATA,
+    }
+
+
+def security(record: Record) -> Mapping[str, str]:
+    """With users: who may connect, by a password, and that an access list decides what they may do.
+
+    The brokers themselves are a user; at the controllers' port they have no name.
+    """
+    if not record.users:
+        return {}
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in record.users.items())
+    own = f'username="{OWN_USER}" password="{record.users[OWN_USER]}"'
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "listener.name.clients.plain.sasl.jaas.config": f"{module} required {own} {passwords};",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "super.users": f"User:{OWN_USER};User:{ADMIN};User:ANONYMOUS",
+    }
+
+
+def _replication(brokers: int) -> Mapping[str, str]:
+    """Everything on every broker; of three, one may be down."""
+    copies, needed = str(brokers), str(max(1, brokers - 1))
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": needed,
+        "offsets.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": needed,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "transaction.state.log.min.isr": needed,
+        "transaction.state.log.replication.factor": copies,
+    }
+
+
+def _controllers(record: Record) -> tuple[NodeRecord, ...]:
+    """Three where there are three brokers; else one, for of two none could be missed."""
+    return record.nodes[: 3 if len(record.nodes) >= 3 else 1]
+
+
+def _escaped(text: str) -> str:
+    """As Java reads properties files, which is how JSON escapes: a backslash, and a number for what is not ASCII."""
+    return json.dumps(text)[1:-1]

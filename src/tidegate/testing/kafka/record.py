@@ -1,0 +1,99 @@
+"""What is kept of a broker in its folder, so that another command finds it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.testing.kafka.process import Process
+
+OWN_USER = "broker"
+"""As whom the brokers of a cluster with users, and the questions about how it is, log in."""
+ADMIN = "admin"
+"""The user who, if there is one of this name, may do everything."""
+
+_NAME = "broker.json"
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker of the cluster. `process`: None after it was stopped; one that is dead was not stopped by us."""
+
+    number: int
+    port: int
+    controller_port: int
+    process: Process | None = None
+
+    @property
+    def server(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def folder(self, root: Path) -> Path:
+        return root / f"node-{self.number}"
+
+    def log(self, root: Path) -> Path:
+        return self.folder(root) / "broker.log"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster: what it was formatted with, and its brokers as they were started last."""
+
+    version: str
+    cluster_id: str
+    transaction_version: int | None
+    settings: dict[str, str]
+    nodes: tuple[NodeRecord, ...]
+    jvm: tuple[str, ...] = ()
+    users: dict[str, str] = {}
+    """Passwords by user, that of the brokers among them; empty: everybody may do everything."""
+
+    @property
+    def servers(self) -> str:
+        return ",".join(node.server for node in self.nodes)
+
+    @property
+    def protocol(self) -> str:
+        return "SASL_PLAINTEXT" if self.users else "PLAINTEXT"
+
+    def client_options(self, user: str) -> dict[str, str]:
+        """What a client needs beside the servers."""
+        if not self.users:
+            return {}
+        return {
+            "security.protocol": self.protocol,
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": self.users[user],
+        }
+
+    def replaced(self, *changed: NodeRecord) -> Record:
+        """The same with these nodes in the place of those with their numbers."""
+        new = {node.number: node for node in changed}
+        return msgspec.structs.replace(self, nodes=tuple(new.get(node.number, node) for node in self.nodes))
+
+
+def load(folder: Path) -> Record | None:
+    """The record of the folder, None if no broker was ever started there."""
+    path = folder / _NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise TidegateError(
+            Code.RECORD_CORRUPT,
+            expected="the record of a broker",
+            found=str(error),
+            where=str(path),
+            next_step="end the broker's process if there is one, then use another folder or remove this one",
+        ) from error
+
+
+def save(folder: Path, record: Record) -> None:
+    """Replace the record."""
+    aside = folder / f".{_NAME}"
+    aside.touch(mode=0o600)  # it may hold passwords
+    aside.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2))
+    os.replace(aside, folder / _NAME)

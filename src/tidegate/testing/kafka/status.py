@@ -1,0 +1,112 @@
+"""How a broker is, seen from its folder: by its processes and by whether they answer."""
+
+from __future__ import annotations
+
+import socket
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tidegate.testing.kafka.record import OWN_USER, NodeRecord, Record, load
+
+_ANSWER_SECONDS = 2.0
+
+
+class State(str, Enum):
+    """Of a broker; and of several, that of the one that is worst off (the later in this list)."""
+
+    RUNNING = "running"
+    ABSENT = "absent"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    SILENT = "silent"
+    DIED = "died"
+
+
+_MEANINGS = {
+    State.RUNNING: "it answers",
+    State.ABSENT: "no broker was ever started in this folder",
+    State.STOPPED: "it was stopped",
+    State.PAUSED: "its process stands still (SIGSTOP)",
+    State.SILENT: "its process is alive but does not answer",
+    State.DIED: "its process is gone and nobody stopped it",
+}
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker of the cluster. `pid`: None where no process is alive."""
+
+    number: int
+    state: State
+    server: str
+    pid: int | None
+    log: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker in a folder: what to connect to, and how each of its processes is."""
+
+    state: State
+    meaning: str
+    folder: str
+    version: str | None = None
+    transaction_version: int | None = None
+    servers: str | None = None
+    nodes: tuple[NodeStatus, ...] = ()
+
+
+def status(folder: str | Path) -> Status:
+    """The truth about the broker in this folder, whoever started it. Takes up to 2 s for each that is silent."""
+    root = Path(folder).absolute()
+    record = load(root)
+    if record is None:
+        return Status(state=State.ABSENT, meaning=_MEANINGS[State.ABSENT], folder=str(root))
+    nodes = tuple(_node_status(root, record, node) for node in record.nodes)
+    order = list(State)
+    worst = max((node.state for node in nodes), key=order.index)
+    return Status(
+        state=worst,
+        meaning=_MEANINGS[worst],
+        folder=str(root),
+        version=record.version,
+        transaction_version=record.transaction_version,
+        servers=record.servers,
+        nodes=nodes,
+    )
+
+
+def answers(record: Record, node: NodeRecord) -> bool:
+    """Whether this node, and not a stranger at its port, answers and is a member of its cluster."""
+    try:
+        socket.create_connection(("127.0.0.1", node.port), _ANSWER_SECONDS).close()
+        options = record.client_options(OWN_USER)
+        client = AdminClient({**options, "bootstrap.servers": node.server, "log_level": 0})
+        metadata = client.list_topics(timeout=_ANSWER_SECONDS)
+    except (OSError, KafkaException):
+        return False
+    return str(metadata.cluster_id) == record.cluster_id and node.number in metadata.brokers
+
+
+def _node_status(root: Path, record: Record, node: NodeRecord) -> NodeStatus:
+    state = _state(record, node)
+    alive = state in {State.RUNNING, State.PAUSED, State.SILENT}
+    return NodeStatus(
+        number=node.number,
+        state=state,
+        server=node.server,
+        pid=node.process.pid if alive and node.process is not None else None,
+        log=str(node.log(root)),
+    )
+
+
+def _state(record: Record, node: NodeRecord) -> State:
+    if node.process is None:
+        return State.STOPPED
+    if not node.process.is_alive():
+        return State.DIED
+    if node.process.is_paused():
+        return State.PAUSED
+    return State.RUNNING if answers(record, node) else State.SILENT

@@ -1,0 +1,33 @@
+"""A topic into a table, in a driver of its own: arguments are the folder, the servers, the topic, start, and until."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate import Job, KafkaSource, SQLiteSink
+
+
+def main(folder: Path, servers: str, topic: str, start: Any, until: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    job = Job("job", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
+    rows = job.source("lines", KafkaSource(servers, topics=[topic], start=start, max_rows=1000))
+    values = rows.selectExpr("cast(value as string) as value", "partition", "offset")
+    job.query("query", values, sinks=[SQLiteSink("table", folder / "out.db", table="lines")])
+    job.run(until="caught-up" if until == "caught-up" else None)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

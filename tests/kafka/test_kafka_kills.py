@@ -1,0 +1,89 @@
+"""A driver that writes to Kafka and SQLite at once is killed at the places where it hurts; every row is compared."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.seen import open_transactions, visible_now
+from tests.kafka.topics import make_topic
+from tests.support.driver import Driver
+from tidegate.testing.kafka import Broker
+
+PROGRAM = Path(__file__).with_name("exact_program.py")
+FILES, ROWS = 10, 60
+
+KILLED_AT = (
+    "task.prepared@1",
+    "prepared.after@2",
+    "decision.before@3",
+    "commit.before@4",
+    "commit.after@5",
+    "done.before@6",
+)
+"""Failpoints in the order in which an epoch passes them, each in an epoch of its own."""
+
+
+@pytest.mark.timeout(600)
+def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(tmp_path: Path, broker: Broker) -> None:
+    topic = make_topic(broker.servers)
+    write_numbers(tmp_path)
+    for number, point in enumerate(KILLED_AT):
+        hold = tmp_path / f"hold-{number}"
+        with started(tmp_path, broker, topic, 60, failpoints=f"{point}=hold:{hold}") as driver:
+            driver.wait_for_hold(hold)
+            driver.kill_all()
+    with started(tmp_path, broker, topic, 60) as driver:
+        assert driver.wait() == 0, driver.tail()
+    both_have_every_row_once(tmp_path, broker, topic)
+
+
+@pytest.mark.timeout(300)
+def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(tmp_path: Path, broker: Broker) -> None:
+    """Its timeout passes while the driver is dead; the rows come from the journal, and nobody sees them twice."""
+    topic = make_topic(broker.servers)
+    write_numbers(tmp_path)
+    hold = tmp_path / "hold"
+    with started(tmp_path, broker, topic, 5, failpoints=f"commit.before@2=hold:{hold}") as driver:
+        driver.wait_for_hold(hold)
+        driver.kill_all()
+    aborted_by_the_broker(broker)
+    with started(tmp_path, broker, topic, 5) as driver:
+        assert driver.wait() == 0, driver.tail()
+        assert json.loads(driver.tail().splitlines()[-1])["redone"] > 0
+    both_have_every_row_once(tmp_path, broker, topic)
+
+
+def started(folder: Path, broker: Broker, topic: str, timeout_seconds: float, *, failpoints: str = "") -> Driver:
+    arguments = (str(folder), broker.servers, topic, str(timeout_seconds))
+    return Driver(PROGRAM, *arguments, log=folder / "log", failpoints=failpoints)
+
+
+def write_numbers(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for file in range(FILES):
+        lines = [json.dumps({"number": number}) for number in range(file * ROWS, (file + 1) * ROWS)]
+        (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
+
+
+def both_have_every_row_once(folder: Path, broker: Broker, topic: str) -> None:
+    assert open_transactions(broker.servers) == []
+    with closing(sqlite3.connect(folder / "out.db")) as database:
+        table = Counter(database.execute("SELECT number, mark FROM rows").fetchall())
+    rows = [json.loads(row.value or b"") for row in visible_now(broker.servers, topic)]
+    messages = Counter((row["number"], row["mark"]) for row in rows)
+    assert sorted(number for number, _ in table.elements()) == list(range(FILES * ROWS))
+    assert messages == table, "both sinks have the rows of one evaluation"
+
+
+def aborted_by_the_broker(broker: Broker) -> None:
+    end = time.monotonic() + 60
+    while open_transactions(broker.servers):
+        assert time.monotonic() < end, "the broker aborts what is open for too long"
+        time.sleep(0.2)

@@ -1,0 +1,272 @@
+"""The Kafka sink against a real broker: late and doubled commits, redone transactions, rows that a topic refuses."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from kafka import KafkaAdminClient
+from kafka.protocol.producer.transaction import EndTxnRequest
+
+from tests.kafka.seen import open_transactions, visible_now
+from tests.kafka.topics import make_topic
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity
+from tidegate.kafka.producers import wire_of
+from tidegate.kafka.sink import KafkaSink
+from tidegate.kafka.transaction import Handle, TransactionBroken
+from tidegate.kafka.wire import Producer, Reply
+from tidegate.sinks.base import SinkPlan, Transaction
+from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
+from tidegate.testing.kafka import Broker
+
+
+@pytest.fixture
+def sink(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KafkaSink:
+    """A sink of its own topic and prefix; its place is this test's."""
+    monkeypatch.setenv("TIDEGATE_PLACE", str(tmp_path / "place"))
+    topic = make_topic(broker.servers)
+    sink = KafkaSink("numbers", broker.servers, topic=topic, transactional_id_prefix=topic, transaction_timeout=60)
+    sink.open(plan_of(SCHEMA))
+    return sink
+
+
+def plan_of(schema: pa.Schema) -> SinkPlan:
+    return SinkPlan(identity=IDENTITY, schema=schema, mode="append", local_master=True, read_journal=lambda _: ())
+
+
+def prepared(sink: KafkaSink, attempt: Attempt, batch: pa.RecordBatch, *, finished: int = -1) -> Committable:
+    transaction = sink.in_epoch(finished).begin(attempt)
+    transaction.write(batch)
+    committable = transaction.pre_commit()
+    assert committable is not None
+    return committable
+
+
+def ids(sink: KafkaSink) -> list[int]:
+    rows = visible_now(sink.clients.servers, sink.topic or "")
+    return sorted(json.loads(row.value or b"")["id"] for row in rows)
+
+
+def test_an_identity_serves_one_attempt_and_a_late_commit_hits_nothing(sink: KafkaSink) -> None:
+    """The commit of an epoch comes once more, while a later epoch is open under the same transactional id."""
+    old = prepared(sink, attempt_of(epoch=0), rows_from(0, 2))
+    sink.commit([old])
+    between = prepared(sink, attempt_of(epoch=1), rows_from(1, 2), finished=0)
+    sink.commit([between])
+    newer = prepared(sink, attempt_of(epoch=2), rows_from(2, 2), finished=1)
+    assert Handle.of(newer).producer.transactional_id == Handle.of(old).producer.transactional_id
+    assert Handle.of(newer).producer != Handle.of(old).producer
+    (late,) = sink.commit([old])
+    assert late.outcome is Outcome.LOST, "the broker cannot tell, so the evidence has to"
+    assert ids(sink) == [0, 1, 1000, 1001], "nothing of the undecided epoch is visible"
+    assert sink.evidence(newer) is Evidence.ABSENT
+    sink.commit([newer])
+    assert ids(sink) == [0, 1, 1000, 1001, 2000, 2001]
+
+
+def test_the_ids_of_a_task_take_turns_and_stay_two(sink: KafkaSink) -> None:
+    names = set[str]()
+    for epoch in range(6):
+        committable = prepared(sink, attempt_of(epoch=epoch), rows_from(epoch, 1), finished=epoch - 1)
+        names.add(Handle.of(committable).producer.transactional_id)
+        sink.commit([committable])
+    assert len(names) == 2
+
+
+def test_tasks_of_one_epoch_never_share_an_id(sink: KafkaSink) -> None:
+    """A worker runs several tasks of an epoch one after the other: each keeps its transaction open until the end."""
+    committables = [prepared(sink, attempt_of(task=task), rows_from(task, 1)) for task in range(8)]
+    assert len({Handle.of(each).producer.transactional_id for each in committables}) == 8
+    assert {answer.outcome for answer in sink.commit(committables)} == {Outcome.COMMITTED}
+    assert ids(sink) == [task * 1000 for task in range(8)]
+
+
+def test_a_lost_transaction_is_written_again_once_by_two_drivers_at_once(sink: KafkaSink) -> None:
+    lost = prepared(sink, attempt_of(), rows_from(0, 50))
+    sink.abort(sink.pending(IDENTITY))
+    assert sink.commit([lost])[0].outcome is Outcome.LOST
+    answers: list[Outcome] = []
+
+    def redo() -> None:
+        for _ in range(40):
+            sink.fence(lost)
+            if sink.evidence(lost) is Evidence.PRESENT:
+                answers.append(Outcome.ALREADY)
+                return
+            answer = sink.redo(lost, [rows_from(0, 50)])
+            if answer.outcome is not Outcome.RETRY and answer.outcome is not Outcome.LOST:
+                answers.append(answer.outcome)
+                return
+
+    drivers = [threading.Thread(target=redo) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert sorted(answer.name for answer in answers) == ["ALREADY", "COMMITTED"]
+    assert ids(sink) == list(range(50))
+    assert open_transactions(sink.clients.servers) == []
+
+
+def test_a_transaction_that_was_ended_by_others_while_it_was_written_is_not_prepared(sink: KafkaSink) -> None:
+    """Whatever the writer does after it was fenced, nothing of it can be committed."""
+    transaction = sink.begin(attempt_of())
+    transaction.write(rows_from(0, 1000))
+    (name,) = names_of(sink)
+    wire_of(sink.clients).fence(name, 60_000)
+    with pytest.raises(TransactionBroken):
+        written_on(transaction, rows_from(1, 1000))
+    transaction.abort()
+    assert ids(sink) == []
+    assert open_transactions(sink.clients.servers) == []
+
+
+def test_a_transaction_that_was_aborted_and_revived_is_not_prepared(sink: KafkaSink) -> None:
+    """Aborted by hand with EndTxn, which fences nobody; the next row, in another partition, begins it again."""
+    sink.partition = "partition"
+    transaction = sink.begin(attempt_of())
+    transaction.write(in_partition(0, rows_from(0, 1000)))
+    (name,) = names_of(sink)
+    wire = wire_of(sink.clients)
+    abort_by_hand(sink.clients.servers, wire.describe([name])[name].producer)
+    with pytest.raises(TransactionBroken):
+        written_on(transaction, in_partition(1, rows_from(1, 1000)))
+    transaction.abort()
+    assert ids(sink) == []
+    assert open_transactions(sink.clients.servers) == []
+
+
+def names_of(sink: KafkaSink) -> list[str]:
+    """The open transactional ids of the sink, once its first rows are on the broker."""
+    end = time.monotonic() + 30
+    while not (found := sink.pending(IDENTITY)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return [name.rsplit("@", 1)[0] for name in found]
+
+
+def written_on(transaction: Transaction, batch: pa.RecordBatch) -> None:
+    transaction.write(batch)
+    transaction.pre_commit()
+
+
+def in_partition(number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.append_column("partition", pa.array([number] * batch.num_rows, pa.int32()))
+
+
+def abort_by_hand(servers: str, producer: Producer) -> None:
+    admin: Any = KafkaAdminClient(bootstrap_servers=servers)
+    request = EndTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=False,
+        max_version=4,
+    )
+    try:
+        admin._manager.run(lambda: admin._manager.send(request, node_id=1))
+    finally:
+        admin.close()
+
+
+def test_a_row_that_the_topic_refuses_fails_the_epoch_and_says_which(broker: Broker, sink: KafkaSink) -> None:
+    small = make_topic(broker.servers, config={"max.message.bytes": "1000"})
+    sink.topic, sink.key = small, "word"
+    transaction = sink.begin(attempt_of(epoch=7))
+    too_long = pa.RecordBatch.from_pydict({"id": [1], "word": [secrets.token_hex(5000)]}, schema=SCHEMA)
+    with pytest.raises(TidegateError) as caught:
+        written_on(transaction, too_long)
+    transaction.abort()
+    assert caught.value.catalogue_entry is Code.RECORD_REFUSED
+    for told in ("max.message.bytes", small, "epoch 7", too_long["word"][0].as_py()[:60]):
+        assert told in str(caught.value)
+    assert open_transactions(sink.clients.servers) == []
+
+
+def test_orphans_of_this_sink_alone_are_aborted(sink: KafkaSink) -> None:
+    mine = prepared(sink, attempt_of(), rows_from(0, 1))
+    like_mine = msgspec.structs.replace(IDENTITY, sink="numbers-2")
+    other = prepared(sink, msgspec.structs.replace(attempt_of(), sink=like_mine), rows_from(1, 1))
+    sink.abort(sink.pending(IDENTITY))
+    assert sink.pending(IDENTITY) == []
+    assert [each.outcome for each in sink.commit([mine, other])] == [Outcome.LOST, Outcome.COMMITTED]
+    assert ids(sink) == [1000]
+
+
+def test_the_position_does_not_wait_for_a_transaction_that_is_still_to_be_committed(sink: KafkaSink) -> None:
+    """At a restart a decided transaction is open, and its sink is compared with the ledger before it is committed."""
+    first = prepared(sink, attempt_of(epoch=0), rows_from(0, 1))
+    sink.commit([first])
+    pending = prepared(sink, attempt_of(epoch=1), rows_from(1, 1), finished=0)
+    found = sink.position(IDENTITY)
+    assert found is not None
+    assert found.epoch == 0
+    sink.commit([pending])
+    found = sink.position(IDENTITY)
+    assert found is not None
+    assert found.epoch == 1
+
+
+def test_a_version_of_the_request_that_raises_the_epoch_is_never_sent(sink: KafkaSink) -> None:
+    """After a commit the producer epoch is the same: the request was sent at version 4 or below."""
+    committable = prepared(sink, attempt_of(), rows_from(0, 1))
+    producer = Handle.of(committable).producer
+    wire = wire_of(sink.clients)
+    assert wire.commit([producer]) == [Reply.NONE]
+    assert wire.describe([producer.transactional_id])[producer.transactional_id].producer == producer
+    while (again := wire.commit([producer])) == [Reply.CONCURRENT_TRANSACTIONS]:
+        time.sleep(0.01)
+    assert again == [Reply.NONE]
+
+
+# --- what stands against a start ---------------------------------------------------------------------------
+
+
+def violations(sink: KafkaSink, schema: pa.Schema) -> dict[str, str]:
+    return {error.code: str(error) for error in sink.check(plan_of(schema))}
+
+
+def test_everything_that_stands_against_a_start_is_said_at_once(broker: Broker) -> None:
+    sink = KafkaSink(
+        "numbers",
+        broker.servers,
+        topic="there-is-none",
+        key="nowhere",
+        transaction_timeout=7200,
+        options={"acks": 1, "transactional.id": "mine"},
+    )
+    found = sink.check(plan_of(SCHEMA))
+    told = "\n".join(map(str, found))
+    assert len(found) == 5
+    for each in ("'acks'", "'transactional.id'", "nowhere", "there-is-none", "transaction.max.timeout.ms"):
+        assert each in told
+
+
+def test_a_column_of_the_wrong_type_is_refused(broker: Broker) -> None:
+    topic = make_topic(broker.servers)
+    schema = pa.schema([("k", pa.list_(pa.int64())), ("p", pa.string()), ("value", pa.struct([("a", pa.int64())]))])
+    sink = KafkaSink("numbers", broker.servers, topic=topic, format="raw", key="k", partition="p")
+    assert set(violations(sink, schema)) == {"TG-SCHEMA-MISMATCH"}
+    assert len(sink.check(plan_of(schema))) == 3
+
+
+def test_a_broker_that_is_down_is_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.kafka.checks._CONTACT_SECONDS", 1.0)
+    sink = KafkaSink("numbers", "127.0.0.1:1", topic="t", options={"sasl.password": "very-secret"})
+    told = "\n".join(violations(sink, SCHEMA).values())
+    assert "TG-SINK-UNUSABLE" in told
+    assert "127.0.0.1:1" in told
+    assert "very-secret" not in told + repr(sink.clients)
+
+
+def test_names_that_do_not_exist_are_nobodys(sink: KafkaSink) -> None:
+    nobody = SinkIdentity(job="j", job_id="x", generation=1, query="q", sink="s")
+    assert sink.pending(nobody) == []
+    assert sink.position(nobody) is None

@@ -1,0 +1,278 @@
+"""Offsets as values, and where an epoch of the Kafka source ends: limits, bounds, new partitions, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.integration.place import error_of
+from tidegate.core.errors import Code, TidegateError, quoted_in
+from tidegate.core.spark_log import goes_back, same_position
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.offsets import Bounds, Offsets, Pace, Partition, Range, ranges, rows_between, share_out
+from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Reading, resolve
+from tidegate.kafka.topics import Found, Mark, Selection
+
+A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_readable_in_a_checkpoint_and_have_one_spelling():
+    offsets = Offsets({("b", 10): 3, ("b", 9): 2, ("a", 0): 17}, {"b": "id-b", "a": "id-a"})
+    spelt = json.dumps(offsets.to_json())
+    assert spelt == '{"a": {"0": 17}, "b": {"9": 2, "10": 3}, "topic ids": {"a": "id-a", "b": "id-b"}}'
+    assert Offsets.from_json(json.loads(spelt)) == offsets
+
+
+def test_where_a_source_begins_and_ends_comes_back_from_start():
+    for stop in (None, {A0: 20}):
+        bounds = Bounds(Offsets({A0: 17}, {"a": "id"}), stop)
+        assert Bounds.from_text(bounds.to_text()) == bounds
+
+
+def text(next_: dict[Partition, int], **ids: str) -> str:
+    return json.dumps(Offsets(next_, ids).to_json())
+
+
+def test_the_ledger_sees_offsets_that_go_back_and_topics_that_are_others():
+    before = text({A0: 5, A1: 2}, a="one")
+    assert not goes_back(before, text({A0: 5, A1: 3, B0: 0}, a="one", b="two"))
+    assert goes_back(before, text({A0: 5, A1: 1}, a="one"))
+    assert goes_back(before, text({A0: 9}, a="one"))
+    assert goes_back(before, text({A0: 9, A1: 9}, a="other"))
+    assert same_position(before, text({A1: 2, A0: 5}, a="one"))
+    assert not same_position(before, text({A1: 2, A0: 5}, a="other"))
+
+
+def test_an_epoch_reads_what_lies_between_and_nothing_of_a_partition_it_finds():
+    start, end = Offsets({A0: 5, A1: 2}), Offsets({A0: 7, A1: 2, B0: 40})
+    assert ranges(start, end) == [Range("a", 0, 5, 7)]
+    assert ranges(end, Offsets({A0: 7, A1: 2, B0: 41})) == [Range("b", 0, 40, 41)]
+
+
+@given(
+    st.dictionaries(st.integers(0, 20), st.tuples(st.integers(0, 50), st.integers(0, 1000)), min_size=1),
+    st.integers(1, 3000),
+)
+def test_a_limit_is_kept_moves_on_and_goes_beyond_no_end(found: dict[int, tuple[int, int]], rows: int):
+    start = {("t", number): begin for number, (begin, _) in found.items()}
+    ends = {("t", number): begin + count for number, (begin, count) in found.items()}
+    limited = share_out(start, ends, rows)
+    assert limited.keys() == ends.keys()
+    assert all(start[each] <= limited[each] <= ends[each] for each in ends)
+    waiting = rows_between(Offsets(start), Offsets(ends))
+    assert rows_between(Offsets(start), Offsets(limited)) == min(rows, waiting)
+
+
+def test_the_pace_comes_down_after_an_epoch_that_took_too_long_and_up_again():
+    pace = Pace(10.0).after(rows=1_000_000, seconds=40.0)
+    assert pace.rows == 200_000
+    assert pace.after(200_000, 10.0).rows == 220_000, "it fitted: a little more"
+    assert pace.after(100, 10.0) == pace, "a short epoch tells nothing"
+    assert Pace.first(10.0).after(500_000, 10.0).rows == 1_000_000, "nothing was too much yet"
+    assert Pace(0.0).after(1_000_000, 40.0).rows is None, "without an interval nothing adapts"
+
+
+# --- the end of an epoch -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Cluster:
+    """What the brokers hold, set by a test."""
+
+    ends: dict[Partition, int]
+    oldest: dict[Partition, int] = field(default_factory=dict[Partition, int])
+    ids: dict[str, str] = field(default_factory=lambda: {"a": "id-a", "b": "id-b"})
+    down: bool = False
+    asked: int = 0
+
+    def find(self, selection: Selection) -> Found:
+        self._answer()
+        return Found(frozenset(self.ends), {topic: self.ids[topic] for topic, _ in self.ends})
+
+    def at(self, partitions: frozenset[Partition], mark: Mark) -> dict[Partition, int]:
+        self._answer()
+        return {each: self.ends[each] if mark is Mark.LATEST else self.oldest.get(each, 0) for each in partitions}
+
+    def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> dict[Partition, int]:
+        raise NotImplementedError
+
+    def _answer(self) -> None:
+        self.asked += 1
+        if self.down:
+            raise TidegateError(Code.KAFKA_UNREACHABLE, expected="", found="down", where="", next_step="")
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def finder(
+    cluster: Cluster,
+    clock: Callable[[], float] | None = None,
+    *,
+    stop: dict[Partition, int] | None = None,
+    **limits: Any,
+) -> EndFinder:
+    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s", **limits)
+    return EndFinder(reading, cluster, stop, lambda _, __: 100.0, clock or Clock())
+
+
+def at(**next_: int) -> Offsets:
+    """`at(a0=5)`: partition 0 of topic a at 5."""
+    return Offsets(
+        {(name[0], int(name[1:])): offset for name, offset in next_.items()}, {n[0]: f"id-{n[0]}" for n in next_}
+    )
+
+
+def test_an_idle_topic_is_not_asked_all_the_time():
+    cluster, clock = Cluster({A0: 5}), Clock()
+    ends = finder(cluster, clock)
+    assert ends.after(at(a0=5)) == at(a0=5)
+    asked = cluster.asked
+    cluster.ends[A0] = 6
+    assert ends.after(at(a0=5)) == at(a0=5)
+    assert cluster.asked == asked
+    clock.now += 2 * ANSWER_KEPT_SECONDS
+    assert ends.after(at(a0=5)) == at(a0=6)
+
+
+def test_a_partition_found_later_begins_in_the_epoch_that_lists_it_and_is_read_from_the_next():
+    cluster, clock = Cluster({A0: 5}), Clock()
+    ends = finder(cluster, clock)
+    assert ends.after(at(a0=5)) == at(a0=5)
+    cluster.ends[A1], cluster.oldest[A1] = 9, 4
+    clock.now += 2 * LOOK_FOR_PARTITIONS_SECONDS
+    assert ends.after(at(a0=5)) == at(a0=5, a1=4)
+    assert ends.after(at(a0=5, a1=4)) == at(a0=5, a1=9)
+
+
+def test_a_run_until_caught_up_ends_where_the_topic_ended_and_takes_new_partitions_along():
+    cluster = Cluster({A0: 5, A1: 3})
+    ends = finder(cluster)
+    ends.catch_up()
+    cluster.ends |= {A0: 50, A1: 30, B0: 7}
+    first = ends.after(at(a0=2))
+    assert first == at(a0=5, a1=0)
+    assert ends.after(first) == at(a0=5, a1=3)
+    assert ends.after(at(a0=5, a1=3)) == at(a0=5, a1=3)
+
+
+def test_a_bounded_source_stops_at_its_bound_although_the_topic_goes_on():
+    cluster = Cluster({A0: 50, A1: 50})
+    ends = finder(cluster, stop={A0: 9, A1: 2})
+    assert ends.after(at(a0=0, a1=2)) == at(a0=9, a1=2)
+    assert ends.after(at(a0=9, a1=2)) == at(a0=9, a1=2)
+
+
+@pytest.mark.parametrize(("limit", "rows"), [({"max_rows": 10}, 10), ({"max_bytes": 2_000}, 20), ({}, 100)])
+def test_an_epoch_has_no_more_rows_or_bytes_than_it_may(limit: dict[str, Any], rows: int):
+    start = at(a0=0, a1=0)
+    assert rows_between(start, finder(Cluster({A0: 70, A1: 30}), **limit).after(start)) == rows
+
+
+def test_an_epoch_that_missed_its_interval_makes_the_next_one_shorter():
+    cluster, clock = Cluster({A0: 1_000_000}), Clock()
+    ends = finder(cluster, clock, interval_seconds=1.0)
+    first = ends.after(at(a0=0))
+    assert first == at(a0=50_000)
+    clock.now += 4.0
+    assert ends.after(first) == at(a0=60_000)
+
+
+def test_a_topic_made_anew_under_the_old_name_is_refused():
+    cluster = Cluster({A0: 90}, ids={"a": "id-of-another"})
+    error = error_of(lambda: finder(cluster).after(at(a0=5)))
+    assert (error.code, "a-0 5" in error.expected, "id-of-another" in error.found) == (
+        "TG-KAFKA-TOPIC-RECREATED",
+        True,
+        True,
+    )
+    cluster.ends[A0] = 2  # shorter than what was read: the same verdict, not "records lost"
+    assert error_of(lambda: finder(cluster).after(at(a0=5))).code == "TG-KAFKA-TOPIC-RECREATED"
+
+
+def test_records_that_went_before_they_were_read_are_refused_with_their_number():
+    error = error_of(lambda: finder(Cluster({A0: 90, A1: 9}, oldest={A0: 7})).after(at(a0=5, a1=3)))
+    assert error.code == "TG-KAFKA-OFFSETS-LOST"
+    assert (error.expected, error.found) == (
+        "the records from a-0 5 on",
+        "the oldest that are kept: a-0 7; 2 offsets are gone",
+    )
+
+
+def test_a_topic_that_ends_before_what_was_read_is_refused():
+    error = error_of(lambda: finder(Cluster({A0: 4})).after(at(a0=5)))
+    assert (error.code, error.found) == ("TG-KAFKA-OFFSETS-LOST", "the topic ends at a-0 4")
+
+
+def test_a_partition_that_is_gone_is_refused():
+    error = error_of(lambda: finder(Cluster({A0: 9})).after(at(a0=5, a1=3)))
+    assert (error.code, error.expected) == ("TG-KAFKA-TOPIC-MISSING", "the records from a-1 3 on")
+
+
+def test_brokers_that_go_away_are_waited_for_once_they_have_answered():
+    cluster, clock = Cluster({A0: 5}, down=True), Clock()
+    ends = finder(cluster, clock)
+    assert error_of(lambda: ends.after(at(a0=5))).code == "TG-KAFKA-UNREACHABLE"
+    cluster.down = False
+    assert ends.after(at(a0=5)) == at(a0=5)
+    cluster.down, clock.now = True, clock.now + 1
+    cluster.ends[A0] = 6
+    assert ends.after(at(a0=5)) == at(a0=5)
+    cluster.down = False
+    assert ends.after(at(a0=5)) == at(a0=6)
+
+
+def test_a_run_until_caught_up_does_not_take_silence_for_the_end():
+    cluster = Cluster({A0: 5})
+    ends = finder(cluster)
+    ends.catch_up()
+    cluster.down = True
+    assert error_of(lambda: ends.after(at(a0=2))).code == "TG-KAFKA-UNREACHABLE"
+
+
+def test_offsets_to_start_at_must_name_every_partition_and_lie_in_the_topic():
+    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    cluster = Cluster({A0: 9, A1: 9}, oldest={A0: 3})
+    assert resolve(reading, cluster, {"a": {0: 3, 1: 9}}, None).start.next == {A0: 3, A1: 9}
+    assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3}}, None)).code == "TG-SOURCE-OPTION"
+    assert error_of(lambda: resolve(reading, cluster, {"a": {0: 2, 1: 0}}, None)).found == "a-0 2"
+    assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3, 1: 10}}, None)).found == "a-1 10"
+
+
+# --- clients and errors ------------------------------------------------------------------------------------
+
+
+def test_secrets_are_read_late_and_never_shown(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    (tmp_path / "password").write_text("hush\n")
+    clients = Clients("a:1", {"sasl.username": "env:WHO", "sasl.password": f"file:{tmp_path}/password", "x": "plain"})
+    monkeypatch.delenv("WHO", raising=False)
+    error = error_of(clients.settings)
+    assert (error.code, "WHO" in error.expected) == ("TG-OPTION-UNREADABLE", True)
+    monkeypatch.setenv("WHO", "me")
+    settings = clients.settings(group_id="g")
+    assert [settings[name] for name in ("sasl.username", "sasl.password", "group.id")] == ["me", "hush", "g"]
+    assert "hush" not in f"{clients} {clients!r}"
+    assert "plain" not in f"{clients} {clients!r}"
+
+
+def test_an_error_comes_whole_out_of_another_process_s_traceback():
+    error = TidegateError(
+        Code.KAFKA_OFFSETS_LOST, expected="the records from a-0 5 on", found="a-0 7", where="job j", next_step="go on"
+    )
+    quoted = quoted_in(f"Traceback ...\ntidegate.core.errors.TidegateError: {error}\n\n\tat java.lang.Thread")
+    assert str(quoted) == str(error)
+    assert quoted_in("TG-NO-SUCH-CODE: what\n  expected: a\n  found: b\n  where: c\n  next: d\n") is None
+    assert quoted_in("some other text") is None

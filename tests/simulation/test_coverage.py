@@ -17,7 +17,10 @@ EXECUTED = (
     *("effects", "epoch", "errors", "finish", "happenings", "ledger"),
     *("records", "recover", "spark_log", "states"),
 )
-ELSEWHERE = {"raise_all", "markdown_table", "markdown", "_row", "weakest"}
+ELSEWHERE = {
+    *("raise_all", "quoted_in", "weakest", "is_newest", "position_of"),
+    *("markdown_table", "markdown", "_row"),
+}
 """Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`."""
 SMALL_WORLD = "tidegate.testing.world"
 SIMULATION = "tidegate.testing.simulation"

@@ -80,10 +80,8 @@ class Query:
 
     def begins_at(self, source: str) -> str:
         """Where a source of a new generation begins."""
-        position = self.positions.get(source)
-        if Level.AT_MOST_ONCE in self.levels.values():
-            return NEWEST if position is None else f"{NEWEST}: {position}"
-        return LOGGED_BY_SPARK if position is None else position
+        newest = NEWEST if Level.AT_MOST_ONCE in self.levels.values() else None
+        return ": ".join(filter(None, [newest, self.positions.get(source)])) or LOGGED_BY_SPARK
 
     def __str__(self) -> str:
         return f"job {self.job}, query {self.uid}, generation {self.generation}"

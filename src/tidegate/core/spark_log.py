@@ -138,9 +138,7 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
     if len(position) == 1 and all(isinstance(value, int) for value in position.values()):
         return {(key,): int(value) for key, value in position.items()}
     found: dict[tuple[str, ...], int] = {}
-    for topic, partitions in position.items():
-        if topic == TOPIC_IDS:
-            continue
+    for topic, partitions in ((name, value) for name, value in position.items() if name != TOPIC_IDS):
         if not isinstance(partitions, dict):
             return {}
         for partition, offset in cast("dict[str, Any]", partitions).items():

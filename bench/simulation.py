@@ -34,7 +34,7 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
     return [
         Figure(
             name="simulation",
-            what=f"{seeds:,} seeds of the simulation, {summary['bad']} bad",
+            what=f"{seeds:,} seeds of the simulation, {len(summary['bad'])} bad",
             value=round(seconds, 1),
             unit="s",
             better=Better.LOWER,

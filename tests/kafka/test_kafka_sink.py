@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import threading
 import time
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ from kafka.protocol.producer.transaction import EndTxnRequest
 from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.topics import make_topic
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity
-from tidegate.kafka.producers import wire_of
+from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
+from tidegate.kafka.checks import layout_of
+from tidegate.kafka.producers import Lease, wire_of
 from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.transaction import Handle, TransactionBroken
+from tidegate.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import Producer, Reply
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
@@ -224,6 +228,92 @@ def test_a_version_of_the_request_that_raises_the_epoch_is_never_sent(sink: Kafk
     while (again := wire.commit([producer])) == [Reply.CONCURRENT_TRANSACTIONS]:
         time.sleep(0.01)
     assert again == [Reply.NONE]
+
+
+def test_a_writer_never_takes_anothers_transaction_for_its_own(sink: KafkaSink) -> None:
+    """All of its messages are confirmed; then another process opens the same id and writes to the same partition."""
+    sink.partition = "partition"
+    mine = sink.begin(attempt_of(run=1))
+    mine.write(in_partition(0, rows_from(0, 3)))
+    (name,) = names_of(sink)
+    assert isinstance(mine, KafkaTransaction)
+    mine._serve("flush", 30)
+    other = Lease(sink._settings().open(name), prepared=lambda: None, give_back=lambda: None)
+    theirs = KafkaTransaction(sink._settings(), partial(layout_of, sink), attempt_of(run=2), other)
+    theirs.write(in_partition(0, rows_from(1, 3)))
+    theirs._serve("flush", 30)
+    with pytest.raises(TransactionBroken):
+        mine.pre_commit()
+    committable = theirs.pre_commit()
+    assert committable is not None
+    assert sink.commit([committable])[0].outcome is Outcome.COMMITTED
+    assert ids(sink) == [1000, 1001, 1002]
+
+
+def test_a_lost_transaction_is_written_again_once_although_the_sink_has_another_topic_by_now(
+    broker: Broker, sink: KafkaSink
+) -> None:
+    lost = prepared(sink, attempt_of(), rows_from(0, 3))
+    sink.abort(sink.pending(IDENTITY))
+    assert sink.commit([lost])[0].outcome is Outcome.LOST
+    sink.topic = make_topic(broker.servers)
+    for _ in range(3):
+        sink.fence(lost)
+        if sink.evidence(lost) is Evidence.ABSENT:
+            assert sink.redo(lost, [rows_from(0, 3)]).outcome is Outcome.COMMITTED
+    assert ids(sink) == [0, 1, 2]
+    found = sink.position(IDENTITY)
+    assert found is not None
+    assert found.digest == epoch_digest([lost])
+
+
+def test_the_position_counts_what_went_into_other_topics(broker: Broker, sink: KafkaSink) -> None:
+    first = sink.topic
+    for epoch, topic in enumerate([first, make_topic(broker.servers), first]):
+        sink.topic = topic
+        sink.commit([prepared(sink, attempt_of(epoch=epoch), rows_from(epoch, 1), finished=epoch - 1)])
+        found = sink.position(IDENTITY)
+        assert found is not None
+        assert found.epoch == epoch
+
+
+def test_what_an_attempt_left_open_is_aborted_while_the_job_runs(
+    sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lost against another attempt of its task: nobody decides it, and readers wait behind it."""
+    monkeypatch.setattr("tidegate.kafka.sink._LOOK_FOR_ORPHANS_SECONDS", 0.0)
+    transactions = [sink.begin(attempt_of(task_attempt=each)) for each in range(2)]
+    for number, transaction in enumerate(transactions):
+        transaction.write(rows_from(number, 1))
+    loser, winner = [transaction.pre_commit() for transaction in transactions]
+    assert loser is not None
+    assert winner is not None
+    sink.commit([winner])
+    sink.in_epoch(0)
+    assert [Handle.of(loser).producer.transactional_id] == names_of(sink), "it may still be about to end"
+    sink.in_epoch(1)
+    assert sink.pending(IDENTITY) == []
+    assert ids(sink) == [1000]
+
+
+def test_options_that_were_changed_reach_the_next_producer(broker: Broker, sink: KafkaSink) -> None:
+    """In one process, as in a notebook: the remedy for a row that is too large has to work."""
+    too_long = pa.RecordBatch.from_pydict({"id": [1], "word": [secrets.token_hex(5000)]}, schema=SCHEMA)
+    for epoch, (limit, refused) in enumerate([(2000, True), (100_000, False)]):
+        options = {"message.max.bytes": limit, "compression.type": "none"}
+        now = KafkaSink("numbers", broker.servers, topic=sink.topic, transaction_timeout=60, options=options)
+        now.open(plan_of(SCHEMA))
+        transaction = now.begin(attempt_of(epoch=epoch))
+        with pytest.raises(TidegateError) if refused else nullcontext():
+            written_on(transaction, too_long)
+        transaction.abort()
+
+
+def test_no_log_of_whatever_level_has_a_password(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name in ("kafka", "kafka.protocol.parser", "kafka.net.connection"):
+        logging.getLogger(name).debug("Request: SaslAuthenticate(auth_bytes=very-secret)")
+    assert "very-secret" not in caplog.text
 
 
 # --- what stands against a start ---------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def finder(
     **limits: Any,
 ) -> EndFinder:
     reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s", **limits)
-    return EndFinder(reading, cluster, stop, lambda _, __: 100.0, clock or Clock())
+    return EndFinder(reading, cluster, stop, lambda *_: 100.0, clock or Clock())
 
 
 def at(**next_: int) -> Offsets:

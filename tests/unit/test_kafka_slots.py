@@ -84,3 +84,26 @@ def test_other_sinks_have_slots_of_their_own(tmp_path: Path) -> None:
         assert slot.number == 0
         slot.note(0, Use(1, 1, number))
     assert len(list(tmp_path.glob("*/*/0"))) == 2
+
+
+def test_a_place_that_was_cut_off_or_copied_from_another_host_is_begun_anew(tmp_path: Path) -> None:
+    """Two hosts with the same digits would use the same transactional ids, each under locks of its own."""
+    first = take_slot(tmp_path, MINE, NONE).place
+    whole = (tmp_path / "place").read_text()
+    assert take_slot(tmp_path, MINE, frozenset({0})).place == first
+    for flaw in ("", "zzzz", whole[:8], whole + "-other-boot"):
+        (tmp_path / "place").write_text(flaw)
+        again = take_slot(tmp_path, MINE, NONE).place
+        assert again != first
+        assert len(again) == 8
+
+
+def test_a_slot_whose_file_was_removed_is_not_used_again(tmp_path: Path) -> None:
+    """Clean-up of old temporary files: another process would lock a new file of that name."""
+    slot = take_slot(tmp_path, MINE, NONE)
+    assert slot.is_there()
+    (file,) = tmp_path.glob("*/*/0")
+    file.unlink()
+    assert not slot.is_there()
+    take_slot(tmp_path, MINE, NONE)
+    assert not slot.is_there()

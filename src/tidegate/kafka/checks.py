@@ -18,8 +18,8 @@ from tidegate.sinks.base import SinkPlan
 _CONTACT_SECONDS = 15.0
 _MAX_TIMEOUT_MS = 900_000
 """`transaction.max.timeout.ms` as brokers have it, where it cannot be read."""
-_EVIDENCE_KEPT_MS = 7 * 86_400_000
-"""`offsets.retention.minutes` as brokers have it, where it cannot be read."""
+_EVIDENCE_KEPT_MS = 86_400_000
+"""Where `offsets.retention.minutes` cannot be read: less than brokers usually have."""
 PROTECTED = ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "transaction.timeout.ms")
 """What the protocol stands on: not for the user to set."""
 

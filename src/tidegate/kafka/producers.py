@@ -13,15 +13,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer as Client
 
 from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.names import TransactionalId
 from tidegate.kafka.slots import TURNS, Slot, Use, take_slot
-from tidegate.kafka.wire import Wire
+from tidegate.kafka.wire import KafkaRefused, Producer, Reply, Wire
 
 _FIRST_CONTACT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A client that has just fenced every older one of its id, and the identity that this gave it."""
+
+    client: Client
+    identity: Producer
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,13 @@ class Settings:
     timeout_ms: int
     root: Path
 
-    def open(self, transactional_id: str) -> Producer:
-        """A producer that has fenced every older one of this id. Raises KafkaException."""
-        producer = Producer(
+    def open(self, transactional_id: str) -> Opened:
+        """A producer that has fenced every older one of this id. Raises KafkaException, KafkaRefused.
+
+        The client does not tell its identity, so the coordinator is asked. Should somebody else have opened the id in
+        between, what comes is his: then this client is fenced, and no message of it is ever confirmed.
+        """
+        client = Client(
             self.clients.settings(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=self.timeout_ms,
@@ -43,9 +55,12 @@ class Settings:
             )
         )
         # Without it the first InitProducerId often waits half a second for a timer that starts before a broker is up.
-        producer.list_topics(timeout=_FIRST_CONTACT_SECONDS)
-        producer.init_transactions(_FIRST_CONTACT_SECONDS)
-        return producer
+        client.list_topics(timeout=_FIRST_CONTACT_SECONDS)
+        client.init_transactions(_FIRST_CONTACT_SECONDS)
+        described = wire_of(self.clients).describe([transactional_id]).get(transactional_id)
+        if described is None:
+            raise KafkaRefused("DescribeTransactions", Reply.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        return Opened(client, described.producer)
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -65,17 +80,23 @@ class _Held:
     """A slot of this process: the turns whose producers are open or being opened, and whether a task works with it."""
 
     slot: Slot
-    open: dict[int, Producer] = field(default_factory=dict[int, Producer])
+    open: dict[int, tuple[Settings, Opened]] = field(default_factory=dict[int, tuple[Settings, Opened]])
     opening: dict[int, threading.Thread] = field(default_factory=dict[int, threading.Thread])
     busy: bool = True
+
+    def take(self, turn: int, settings: Settings, name: str) -> Opened:
+        """The producer that was opened ahead, unless with other settings; else a new one."""
+        if (thread := self.opening.pop(turn, None)) is not None:
+            thread.join()
+        given, opened = self.open.pop(turn, (None, None))
+        return settings.open(name) if opened is None or given != settings else opened
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A turn that one attempt has taken, with its producer."""
 
-    transactional_id: str
-    producer: Producer
+    opened: Opened
     prepared: Callable[[], None]
     """Note the use, durably. Only after it may the attempt's transaction count as prepared."""
     give_back: Callable[[], None]
@@ -83,50 +104,48 @@ class Lease:
 
 
 class Producers:
-    """The slots that this process holds for one sink of one job."""
+    """The slots that this process holds for one sink of one job, below one root."""
 
-    def __init__(self, settings: Settings, identity: SinkIdentity) -> None:
-        self._settings = settings
+    def __init__(self, identity: SinkIdentity) -> None:
         self._identity = identity
         self._held: list[_Held] = []
         self._lock = threading.Lock()
 
-    def take(self, attempt: Attempt, finished: int) -> Lease:
-        """An identity for this attempt alone. Raises KafkaException, OSError."""
+    def take(self, settings: Settings, attempt: Attempt, finished: int) -> Lease:
+        """An identity for this attempt alone. Raises KafkaException, KafkaRefused, OSError."""
         use = Use.by(attempt)
-        held, turn = self._choose(use, finished)
-        name = str(self._name(held.slot, turn))
-        if (thread := held.opening.pop(turn, None)) is not None:
-            thread.join()
+        held, turn = self._choose(settings, use, finished)
         try:
-            producer = held.open.pop(turn, None) or self._settings.open(name)
+            opened = held.take(turn, settings, self._name(settings, held.slot, turn))
         except BaseException:
             held.busy = False
             raise
 
         def give_back() -> None:
-            self._open_other(held, turn, use, finished, producer)
+            self._open_other(settings, held, turn, use, finished, opened)
             held.busy = False
 
-        return Lease(name, producer, lambda: held.slot.note(turn, use), give_back)
+        return Lease(opened, lambda: held.slot.note(turn, use), give_back)
 
-    def _choose(self, use: Use, finished: int) -> tuple[_Held, int]:
+    def _choose(self, settings: Settings, use: Use, finished: int) -> tuple[_Held, int]:
         with self._lock:
             for held in self._held:
                 free = [turn for turn in range(TURNS) if held.slot.is_free(turn, use, finished)]
-                if free and not held.busy and not held.slot.serves(use):
+                if free and not held.busy and not held.slot.serves(use) and held.slot.is_there():
                     held.busy = True
                     return held, min(free, key=lambda turn: turn not in held.open and turn not in held.opening)
             while True:
-                numbers = frozenset(each.slot.number for each in self._held)
-                held = _Held(take_slot(self._settings.root, self._identity, numbers))
+                numbers = frozenset(each.slot.number for each in self._held if each.slot.is_there())
+                held = _Held(take_slot(settings.root, self._identity, numbers))
                 self._held.append(held)
                 for turn in range(TURNS):
                     if held.slot.is_free(turn, use, finished) and not held.slot.serves(use):
                         return held, turn
                 held.busy = False
 
-    def _open_other(self, held: _Held, turn: int, use: Use, finished: int, served: Producer) -> None:
+    def _open_other(
+        self, settings: Settings, held: _Held, turn: int, use: Use, finished: int, served: Opened | None
+    ) -> None:
         """Open the next turn's producer in a thread, which also lets go of the one that has served."""
         other = 1 - turn
         if other in held.open or other in held.opening or not held.slot.is_free(other, use, finished):
@@ -134,9 +153,9 @@ class Producers:
 
         def open_it() -> None:
             nonlocal served
-            del served
+            served = None
             try:
-                held.open[other] = self._settings.open(str(self._name(held.slot, other)))
+                held.open[other] = settings, settings.open(self._name(settings, held.slot, other))
             except Exception:  # noqa: BLE001 (the task that needs it opens one itself, and says what is wrong)
                 held.open.pop(other, None)
 
@@ -144,29 +163,34 @@ class Producers:
         held.opening[other] = thread
         thread.start()
 
-    def _name(self, slot: Slot, turn: int) -> TransactionalId:
+    def _name(self, settings: Settings, slot: Slot, turn: int) -> str:
         mine = self._identity
-        return TransactionalId(self._settings.prefix, mine.job_id, mine.query, mine.sink, slot.place, slot.number, turn)
+        return str(TransactionalId(settings.prefix, mine.job_id, mine.query, mine.sink, slot.place, slot.number, turn))
 
 
 def producers_of(settings: Settings, identity: SinkIdentity) -> Producers:
     """This process's producers for a sink; they outlive the task that asks."""
-    key = (str(os.getpid()), repr(settings), identity.job_id, identity.query, identity.sink)
+    key = (os.getpid(), str(settings.root), identity.job_id, identity.query, identity.sink)
     with _LOCK:
         if key not in _PRODUCERS:
-            _PRODUCERS[key] = Producers(settings, identity)
+            _PRODUCERS[key] = Producers(identity)
         return _PRODUCERS[key]
 
 
 def wire_of(clients: Clients) -> Wire:
-    """This process's connections for requests that no client offers. Raises KafkaRefused."""
-    key = repr((os.getpid(), clients.servers, sorted(clients.options.items())))
+    """This process's connections for requests that no client offers. Raises KafkaRefused.
+
+    One whose login was refused is opened anew: its secret may have been changed meanwhile.
+    """
+    key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
     with _LOCK:
+        if key in _WIRES and _WIRES[key].is_locked_out:
+            _WIRES.pop(key).close()
         if key not in _WIRES:
             _WIRES[key] = Wire(clients)
         return _WIRES[key]
 
 
-_PRODUCERS: dict[tuple[str, ...], Producers] = {}
-_WIRES: dict[str, Wire] = {}
+_PRODUCERS: dict[tuple[object, ...], Producers] = {}
+_WIRES: dict[tuple[object, ...], Wire] = {}
 _LOCK = threading.Lock()

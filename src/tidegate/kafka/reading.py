@@ -46,11 +46,11 @@ def read(reading: Reading, wanted: Range, schema: pa.Schema) -> Iterator[pa.Reco
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def mean_bytes(reading: Reading, partition: Partition, offset: int) -> float:
-    """The mean size of key and value of some records from an offset on; 1 where none is found."""
+def mean_bytes(reading: Reading, partition: Partition, offset: int, end: int) -> float:
+    """The mean size of key and value of some records from an offset on, below `end`; 1 where none is found."""
     topic, number = partition
-    wanted = Range(topic, number, offset, offset + _SAMPLE_ROWS)
-    messages = next(_kept(reading, wanted, _SAMPLE_PATIENCE_SECONDS), [])
+    wanted = Range(topic, number, offset, min(offset + _SAMPLE_ROWS, end))
+    messages = [each for some in _kept(reading, wanted, _SAMPLE_PATIENCE_SECONDS) for each in some]
     return sum(map(_size, messages)) / len(messages) if messages else 1.0
 
 

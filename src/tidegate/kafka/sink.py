@@ -27,7 +27,7 @@ from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, T
 from tidegate.kafka.wire import PASSING, KafkaRefused, Mark, Producer, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 
-_DAY_MS = 86_400_000
+_LOOK_FOR_ORPHANS_SECONDS = 2.0
 _NOTHING_FINISHED = -1
 
 
@@ -81,6 +81,9 @@ class KafkaSink(TwoPhaseSink):
         self.clients = Clients(servers, {name: _text(given) for name, given in (options or {}).items()})
         self._finished = _NOTHING_FINISHED
         self._timeout_ms: int | None = None
+        self._identity: SinkIdentity | None = None
+        self._open_before = frozenset[str]()
+        self._look_at = 0.0
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class KafkaSink(TwoPhaseSink):
         return violations_of(self, plan)
 
     def open(self, plan: SinkPlan) -> None:
+        self._identity = plan.identity
         self._timeout_ms = cluster_of(self).timeout_ms(self.transaction_timeout)
 
     def position(self, identity: SinkIdentity) -> Position | None:
@@ -104,16 +108,14 @@ class KafkaSink(TwoPhaseSink):
         # A decided transaction that is still open must not be waited for: it is committed after this look.
         described = wire.describe(mine, settled=True)
         open_ = {name for name, each in described.items() if each.state is TransactionState.OPEN}
-        marks = [
-            *wire.marks(dict.fromkeys(sorted(open_), self.topic), stable=False).values(),
-            *wire.marks({name: self.topic for name in mine if name not in open_}).values(),
-        ]
-        found = [
+        marks = _marks(wire, dict.fromkeys(open_, self.topic), stable=False) | _marks(
+            wire, dict.fromkeys(set(mine) - open_, self.topic), stable=True
+        )
+        found = {
             (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
-            for group in marks
-            for mark in group
+            for mark in marks
             if (text := _evidence_in(mark)) is not None and text.job == identity.job
-        ]
+        }
         if not found:
             return None
         generation, epoch, job_id, _ = max(found)
@@ -123,13 +125,14 @@ class KafkaSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def in_epoch(self, finished_through: int) -> TwoPhaseSink:
+        self._abort_what_stays_open()
         seen_by_tasks = copy.copy(self)
         seen_by_tasks._finished = finished_through
         return seen_by_tasks
 
     def begin(self, attempt: Attempt) -> Transaction:
         settings = self._settings()
-        lease = producers_of(settings, attempt.sink).take(attempt, self._finished)
+        lease = producers_of(settings, attempt.sink).take(settings, attempt, self._finished)
         return KafkaTransaction(settings, partial(layout_of, self), attempt, lease)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
@@ -148,14 +151,11 @@ class KafkaSink(TwoPhaseSink):
         """Absent only while the evidence cannot have expired since the transaction was prepared."""
         handle = Handle.of(committable)
         name = handle.producer.transactional_id
-        try:
-            wire = wire_of(self.clients)
+        with self._reached() as wire:
             described = wire.describe([name]).get(name)
             if described is not None and described.is_open(handle.producer):
                 return Evidence.ABSENT
-            marks = wire.marks({name: handle.topic})[name]
-        except KafkaRefused:
-            return Evidence.UNKNOWN
+            marks = _marks(wire, {name: handle.topic}, stable=True)
         found = [text for mark in marks if (text := _evidence_in(mark)) is not None]
         if any(text.digest == committable.digest for text in found):
             return Evidence.PRESENT
@@ -163,9 +163,7 @@ class KafkaSink(TwoPhaseSink):
         if any((text.generation, text.epoch) == (attempt.sink.generation, attempt.epoch) for text in found):
             return Evidence.OTHER
         age_ms = time.time() * 1000 - handle.prepared_ms
-        if age_ms > _DAY_MS and age_ms > cluster_of(self).evidence_kept_ms:
-            return Evidence.UNKNOWN
-        return Evidence.ABSENT
+        return Evidence.ABSENT if age_ms < cluster_of(self).evidence_kept_ms else Evidence.UNKNOWN
 
     def fence(self, committable: Committable) -> None:
         with self._reached() as wire:
@@ -173,29 +171,31 @@ class KafkaSink(TwoPhaseSink):
 
     def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
         """Under its own name: opening the producer fences everybody else who would write it again."""
-        settings, name = self._settings(), Handle.of(committable).producer.transactional_id
+        handle, settings = Handle.of(committable), self._settings()
         try:
-            lease = Lease(name, settings.open(name), prepared=_nothing, give_back=_nothing)
+            lease = Lease(settings.open(handle.producer.transactional_id), prepared=_nothing, give_back=_nothing)
             evidence = self.evidence(committable)
             if evidence is Evidence.PRESENT:
                 return Answer(outcome=Outcome.ALREADY, detail="the evidence came while the transaction was fenced")
             if evidence is not Evidence.ABSENT:
                 return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
-            again = self._write_again(committable, lease, batches)
+            transaction = KafkaTransaction(
+                settings, partial(layout_of, self), committable.attempt, lease, mark_topic=handle.topic
+            )
+            for batch in batches:
+                transaction.write(batch)
+            again = transaction.pre_commit()
+            if again is None or again.digest != committable.digest:
+                transaction.abort()
+                return Answer(outcome=Outcome.UNKNOWN, detail="the journal gave another number of rows")
             reply = wire_of(self.clients).commit([Handle.of(again).producer])[0]
         except (KafkaException, KafkaRefused, TransactionBroken) as error:
             return Answer(outcome=Outcome.RETRY, detail=str(error))
+        except TidegateError as error:
+            if error.catalogue_entry is not Code.SINK_UNUSABLE:
+                raise
+            return Answer(outcome=Outcome.RETRY, detail=error.found)
         return _answer(reply)
-
-    def _write_again(self, committable: Committable, lease: Lease, batches: Iterable[pa.RecordBatch]) -> Committable:
-        transaction = KafkaTransaction(self._settings(), partial(layout_of, self), committable.attempt, lease)
-        for batch in batches:
-            transaction.write(batch)
-        again = transaction.pre_commit()
-        if again is None or again.digest != committable.digest:
-            transaction.abort()
-            raise TransactionBroken(f"the journal of {committable.attempt.name} gave other rows")
-        return again
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
@@ -216,6 +216,20 @@ class KafkaSink(TwoPhaseSink):
             for found in wire.describe(ids).values():
                 if found.state is TransactionState.OPEN and _named(found.producer) in transactions:
                     wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
+
+    def _abort_what_stays_open(self) -> None:
+        """At the start of an epoch nothing of this sink is open by right: every older epoch is finished.
+
+        What was open at an earlier start, too, was left by an attempt that lost against another, or whose executor
+        died. It is looked for every few seconds; readers wait behind it.
+        """
+        if self._identity is None or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _LOOK_FOR_ORPHANS_SECONDS
+        open_now = frozenset(self.pending(self._identity))
+        if stayed := sorted(open_now & self._open_before):
+            self.abort(stayed)
+        self._open_before = open_now
 
     # --- settings ------------------------------------------------------------------------------------------
 
@@ -246,6 +260,13 @@ def _answer(reply: int) -> Answer:
     name = Reply(reply).name if reply in set(Reply) else f"error {reply}"
     waits = reply in PASSING or reply == Reply.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return Answer(outcome=Outcome.RETRY if waits else Outcome.LOST, detail=f"EndTxn: {name}")
+
+
+def _marks(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[Mark]:
+    """The marks of groups: where they are by the settings of now, and wherever older settings have put them."""
+    known = {name: topic for name, topic in wanted.items() if topic is not None}
+    found = [wire.marks(known, stable=stable), wire.marks(dict.fromkeys(wanted), stable=stable)]
+    return {mark for groups in found for marks in groups.values() for mark in marks}
 
 
 def _evidence_in(mark: Mark) -> EvidenceText | None:

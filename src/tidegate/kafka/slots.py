@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
+import socket
 import struct
 import tempfile
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.names import sink_part
 
 TURNS = 2
+_DIGITS = re.compile("[0-9a-f]{8}")
 _RECORD = struct.Struct(">qqqI")
 """Generation, run, epoch, and a checksum of these: one turn's part of a slot's file."""
 
@@ -45,10 +47,19 @@ class Use:
 class Slot:
     """A slot that this process holds for life: closing its file would drop the lock."""
 
-    def __init__(self, place: str, number: int, descriptor: int) -> None:
-        self.place = place
-        self.number = number
+    def __init__(self, file: Path, descriptor: int) -> None:
+        self.place = file.parent.parent.name
+        self.number = int(file.name)
+        self._file = file
         self._descriptor = descriptor
+
+    def is_there(self) -> bool:
+        """Whether the locked file still has its name: somebody may have emptied the folder, and another process holds
+        a new file of that name then."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self._file.stat())
+        except FileNotFoundError:
+            return False
 
     def used(self, turn: int) -> Use | None:
         """The last use of `turn`. None: never; or the note was cut off, and its transaction was not prepared."""
@@ -89,9 +100,10 @@ def take_slot(root: Path, identity: SinkIdentity, held: frozenset[int]) -> Slot:
     while True:
         # Never opened twice in one process: closing the second descriptor would drop the lock of the first.
         if number not in held:
-            descriptor = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = folder / str(number)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _lock(descriptor):
-                return Slot(place.name, number, descriptor)
+                return Slot(file, descriptor)
             os.close(descriptor)
         number += 1
 
@@ -102,16 +114,42 @@ def default_root() -> Path:
 
 
 def _place(root: Path) -> Path:
-    """This host's place below `root`: the digits in the file `place`, which is created once, whole."""
+    """This host's place below `root`: the digits in the file `place`, which is made once for each start of the host.
+
+    What says otherwise was copied with an image, or cut off by a power loss: then a new place begins.
+    """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    named = root / "place"
-    if not named.exists():
+    named, host = root / "place", _this_host()
+    found = _digits_in(named, host)
+    if found is None:
         mine = root / f"place.{os.getpid()}-{secrets.token_hex(4)}"
-        mine.write_text(secrets.token_hex(4), "ascii")
-        with suppress(FileExistsError):  # another process was quicker: its digits count
-            named.hardlink_to(mine)
-        mine.unlink()
-    return root / named.read_text("ascii")
+        mine.write_text(f"{secrets.token_hex(4)} {host}", "utf-8")
+        with mine.open("rb") as written:
+            os.fsync(written.fileno())
+        mine.replace(named)
+        # Another process may have been as quick, and its digits stand there by now: either place will do.
+        found = _digits_in(named, host)
+    if found is None:
+        raise FileNotFoundError(f"{named} was made and is not there")
+    return root / found
+
+
+def _digits_in(named: Path, host: str) -> str | None:
+    """The digits of this host's place, or None where the file is missing, torn or another host's."""
+    try:
+        digits, _, whose = named.read_text("utf-8").partition(" ")
+    except FileNotFoundError:
+        return None
+    return digits if _DIGITS.fullmatch(digits) and whose == host else None
+
+
+def _this_host() -> str:
+    """What tells this start of this machine from others, also from copies of it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}"
 
 
 def _lock(descriptor: int) -> bool:

@@ -72,10 +72,10 @@ class EndFinder:
         reading: Reading,
         topics: Asked,
         stop: OffsetOf | None,
-        row_bytes: Callable[[Partition, int], float],
+        row_bytes: Callable[[Partition, int, int], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`row_bytes` gives the mean size of the records from an offset of a partition on."""
+        """`row_bytes` gives the mean size of the records of a partition, from an offset on and below another."""
         self._reading = reading
         self._topics = topics
         self._stop = stop
@@ -204,7 +204,7 @@ class EndFinder:
         most = max(start.next, key=lambda each: ends[each] - start.next[each], default=None)
         if most is None or ends[most] <= start.next[most]:
             return None
-        return max(1, int(self._reading.max_bytes / max(1.0, self._row_bytes(most, start.next[most]))))
+        return max(1, int(self._reading.max_bytes / max(1.0, self._row_bytes(most, start.next[most], ends[most]))))
 
     def _error(self, code: Code, expected: str, found: str) -> TidegateError:
         return TidegateError(

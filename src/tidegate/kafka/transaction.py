@@ -15,12 +15,11 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.kafka.messages import Layout, Message
 from tidegate.kafka.producers import Lease, Settings, wire_of
-from tidegate.kafka.wire import Described, KafkaRefused, Mark, Producer, TransactionState
+from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer
 from tidegate.sinks.base import Transaction
 
 _POLL_EVERY = 1_000
 _QUEUE_FULL_WAIT_SECONDS = 0.05
-_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class EvidenceText(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,18 +63,26 @@ class KafkaTransaction(Transaction):
     """Writes one attempt's messages into an open transaction, and proves it whole."""
 
     def __init__(
-        self, settings: Settings, layout_of: Callable[[pa.Schema], Layout], attempt: Attempt, lease: Lease
+        self,
+        settings: Settings,
+        layout_of: Callable[[pa.Schema], Layout],
+        attempt: Attempt,
+        lease: Lease,
+        mark_topic: str | None = None,
     ) -> None:
+        """`mark_topic`: where the evidence goes; without it, the first topic that is written."""
         self._settings = settings
         self._layout_of = layout_of
         self._layout: Layout | None = None
         self._attempt = attempt
         self._lease: Lease | None = lease
-        self._name = lease.transactional_id
+        self._identity = lease.opened.identity
+        self._name = self._identity.transactional_id
+        self._mark_topic = mark_topic
         self._rows = self._confirmed = 0
         self._partitions: set[tuple[str, int]] = set()
         self._refused: tuple[KafkaError, str, bytes | None] | None = None
-        lease.producer.begin_transaction()
+        lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
         produce = self._producer().produce
@@ -92,10 +99,10 @@ class KafkaTransaction(Transaction):
         if lease is None:
             raise TransactionBroken(f"{self._name}: given up before")
         self._flush()
-        producer = self._prove(lease)
+        self._prove()
         lease.prepared()
         self._let_go()
-        return self._committable(producer)
+        return self._committable()
 
     def abort(self) -> None:
         """By fencing. Where the cluster cannot be reached, whoever uses the id next does it, or recovery."""
@@ -140,14 +147,13 @@ class KafkaTransaction(Transaction):
     def _serve(self, call: str, seconds: float) -> None:
         """Let the client call back what was delivered. Raises what it was told of.
 
-        A client that is fenced raises out of whatever callback comes next: then a SystemError has the cause in it.
+        A client that is fenced raises while it calls back: what comes out of it may be a SystemError, with the cause
+        in it or not.
         """
         try:
             getattr(self._producer(), call)(seconds)
         except (KafkaException, SystemError) as error:
-            if isinstance(error, SystemError) and not isinstance(error.__cause__, KafkaException):
-                raise
-            raise TransactionBroken(f"{self._name}: {error.__cause__ or error}") from None
+            raise TransactionBroken(f"{self._name}: {_first_cause(error)}") from None
         if self._refused is not None:
             raise self._refusal(*self._refused)
 
@@ -173,21 +179,19 @@ class KafkaTransaction(Transaction):
         if self._confirmed != self._rows:
             raise TransactionBroken(f"{self._name}: {self._confirmed} of {self._rows} messages confirmed")
 
-    def _prove(self, lease: Lease) -> Producer:
-        """The evidence becomes part of the transaction; after that it must still hold all that was written."""
-        wire, name = wire_of(self._settings.clients), lease.transactional_id
-        opened = self._of_this_transaction(wire.describe([name]).get(name))
-        wire.send_mark(opened.producer, self._mark())
-        proven = self._of_this_transaction(wire.describe([name]).get(name))
-        partitions = {each for each in proven.partitions if each[0] != _OFFSETS_TOPIC}
-        if proven.producer != opened.producer or partitions != self._partitions:
-            raise TransactionBroken(f"{name}: aborted while it was written, and begun again by its last request")
-        return proven.producer
-
-    def _of_this_transaction(self, found: Described | None) -> Described:
-        if found is None or found.state is not TransactionState.OPEN:
+    def _prove(self) -> None:
+        """The evidence becomes part of the transaction; after that it must still hold all that was written, under
+        the identity that this producer was given when it was opened."""
+        wire = wire_of(self._settings.clients)
+        try:
+            wire.send_mark(self._identity, self._mark())
+            proven = wire.describe([self._name]).get(self._name)
+        except KafkaRefused as error:
+            raise TransactionBroken(f"{self._name}: {error}") from None
+        if proven is None or not proven.is_open(self._identity):
             raise TransactionBroken(f"{self._name}: not open any more")
-        return found
+        if {each for each in proven.partitions if each[0] != OFFSETS_TOPIC} != self._partitions:
+            raise TransactionBroken(f"{self._name}: aborted while it was written, and begun again by its last request")
 
     def _mark(self) -> Mark:
         text = EvidenceText(
@@ -199,32 +203,39 @@ class KafkaTransaction(Transaction):
         # One group per id: two open transactions on one group would wait for each other.
         return Mark(
             group=self._name,
-            topic=self._first_topic(),
+            topic=self._evidence_topic(),
             offset=self._attempt.epoch,
             metadata=msgspec.json.encode(text).decode(),
         )
 
-    def _committable(self, producer: Producer) -> Committable:
-        handle = Handle(producer, self._first_topic(), int(time.time() * 1000))
+    def _committable(self) -> Committable:
+        handle = Handle(self._identity, self._evidence_topic(), int(time.time() * 1000))
         return Committable(attempt=self._attempt, rows=self._rows, digest=self._digest(), handle=handle.as_handle())
 
     def _digest(self) -> str:
         return committable_digest(self._attempt, f"rows:{self._rows}")
 
-    def _first_topic(self) -> str:
-        return min(topic for topic, _ in self._partitions)
+    def _evidence_topic(self) -> str:
+        return self._mark_topic or min(topic for topic, _ in self._partitions)
 
     # --- the producer --------------------------------------------------------------------------------------
 
     def _producer(self) -> Any:
         if self._lease is None:
             raise TransactionBroken(f"{self._name}: given up before")
-        return self._lease.producer
+        return self._lease.opened.client
 
     def _let_go(self) -> None:
         if self._lease is not None:
             self._lease.give_back()
             self._lease = None
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Below the SystemError of each callback that was called after the client had raised."""
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 _REMEDIES = {

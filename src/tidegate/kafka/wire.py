@@ -20,6 +20,7 @@ from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
@@ -38,6 +39,9 @@ MARK_PARTITION = 0
 _PAUSE_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _AT_ONCE = 10_000
 """Requests on one connection without an answer: all of an epoch's are sent at once."""
+_ANSWER_BYTES = 1 << 30
+"""The largest answer that is taken: a list of all groups of a large cluster has megabytes."""
+_IDS_AT_ONCE = 500
 _END_TXN_AT_MOST = 4
 """Version 5 raises the producer epoch, and on a cluster with transaction.version 0 jams the transaction."""
 _BEFORE_IMPLICIT_ADD = {AddOffsetsToTxnRequest: 3, TxnOffsetCommitRequest: 4}
@@ -147,11 +151,14 @@ class Wire:
             **_wire_settings(clients),
             "request_timeout_ms": int(patience_seconds * 1000),
             "max_in_flight_requests_per_connection": _AT_ONCE,
+            "receive_message_max_bytes": _ANSWER_BYTES,
         }
         self._net: Any = NetworkSelector(**settings)
         self._net.start()
         self._manager: Any = KafkaConnectionManager(self._net, **settings)
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self.is_locked_out = False
+        """Whether a login was refused: this client would not try again, with whatever secret."""
         try:
             self._manager.bootstrap(int(patience_seconds * 1000))
         except kafka_errors.KafkaError as error:
@@ -183,7 +190,7 @@ class Wire:
 
         async def ask() -> dict[str, Described]:
             found: dict[str, Described] = {}
-            for node, names in (await self._by_coordinator(CoordinatorType.TRANSACTION, transactional_ids)).items():
+            for node, names in await self._by_coordinator(CoordinatorType.TRANSACTION, transactional_ids):
                 answer = await self._ask(DescribeTransactionsRequest(transactional_ids=names), node)
                 for each in answer.transaction_states:
                     if each.error_code != Reply.TRANSACTIONAL_ID_NOT_FOUND:
@@ -200,7 +207,7 @@ class Wire:
 
         async def ask() -> list[tuple[str, int]]:
             found: list[tuple[str, int]] = []
-            for node in self._nodes():
+            for node in await self._coordinators_of(_TRANSACTIONS_TOPIC):
                 request = ListTransactionsRequest(state_filters=[TransactionState.OPEN.value], producer_id_filters=[])
                 answer = await self._ask(request, node)
                 self._must("ListTransactions", answer.error_code)
@@ -230,6 +237,7 @@ class Wire:
             node = await self._coordinator(CoordinatorType.TRANSACTION, producer.transactional_id)
             return self._manager.send(request, node_id=node)
         except _NOT_SENT as error:
+            self._note(error)
             return error
 
     async def _ending(self, producer: Producer, answer: Any) -> int:
@@ -237,7 +245,8 @@ class Wire:
             if isinstance(answer, Exception):
                 raise answer
             code = int((await answer).error_code)
-        except _NOT_SENT:
+        except _NOT_SENT as error:
+            self._note(error)
             code = Reply.NO_ANSWER
         if code in PASSING:
             self._coordinators.pop((CoordinatorType.TRANSACTION, producer.transactional_id), None)
@@ -278,7 +287,7 @@ class Wire:
 
         async def ask() -> dict[str, list[Mark]]:
             found: dict[str, list[Mark]] = {}
-            for node, names in (await self._by_coordinator(CoordinatorType.GROUP, wanted)).items():
+            for node, names in await self._by_coordinator(CoordinatorType.GROUP, wanted):
                 groups = [_marks_wanted(name, wanted[name]) for name in names]
                 request = OffsetFetchRequest(groups=groups, require_stable=stable, min_version=8, max_version=8)
                 for group in (await self._ask(request, node)).groups:
@@ -293,7 +302,7 @@ class Wire:
 
         async def ask() -> list[str]:
             found: list[str] = []
-            for node in self._nodes():
+            for node in await self._coordinators_of(OFFSETS_TOPIC):
                 answer = await self._ask(ListGroupsRequest(max_version=4), node)
                 self._must("ListGroups", answer.error_code)
                 found += [group.group_id for group in answer.groups]
@@ -313,14 +322,24 @@ class Wire:
 
     # --- coordinators --------------------------------------------------------------------------------------
 
-    def _nodes(self) -> list[int]:
-        return [broker.node_id for broker in self._manager.cluster.brokers()]
+    async def _coordinators_of(self, topic: str) -> list[int]:
+        """The brokers that lead a partition of an internal topic: each is a coordinator, and none may be left out.
 
-    async def _by_coordinator(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[int, list[str]]:
+        Where the topic is not there, or this user may not see it, all brokers that the cluster names now.
+        """
+        asked = MetadataRequest.MetadataRequestTopic(name=topic)
+        answer = await self._ask(MetadataRequest(topics=[asked], allow_auto_topic_creation=False, max_version=8), None)
+        leaders = {partition.leader_id for each in answer.topics for partition in each.partitions}
+        if -1 in leaders:
+            raise _Passing("Metadata", Reply.COORDINATOR_NOT_AVAILABLE, f"a partition of {topic} has no leader")
+        return sorted(leaders or {broker.node_id for broker in answer.brokers})
+
+    async def _by_coordinator(self, kind: CoordinatorType, keys: Iterable[str]) -> list[tuple[int, list[str]]]:
+        """The keys by their coordinators, as many together as one request takes."""
         found: dict[int, list[str]] = {}
         for key in keys:
             found.setdefault(await self._coordinator(kind, key), []).append(key)
-        return found
+        return [(node, names[at : at + _IDS_AT_ONCE]) for node, names in found.items() for at in _steps(names)]
 
     async def _coordinator(self, kind: CoordinatorType, key: str) -> int:
         known = self._coordinators.get((kind, key))
@@ -353,6 +372,7 @@ class Wire:
             except _Passing as error:
                 refused = KafkaRefused(error.request, error.code, error.detail)
             except kafka_errors.KafkaError as error:
+                self._note(error)
                 if not (error.retriable or type(error).__name__ in _NOT_KNOWN_YET):
                     raise KafkaRefused(type(error).__name__, Reply.NO_ANSWER, str(error)) from None
                 refused = KafkaRefused("no answer", Reply.NO_ANSWER, f"{type(error).__name__} {error}")
@@ -361,6 +381,9 @@ class Wire:
                 raise refused
             time.sleep(_PAUSE_SECONDS[min(tries, len(_PAUSE_SECONDS) - 1)])
             tries += 1
+
+    def _note(self, error: BaseException) -> None:
+        self.is_locked_out = self.is_locked_out or type(error).__name__ in _LOCKED_OUT
 
     def _run(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         return cast("ResultT", self._manager.run(ask))
@@ -372,13 +395,19 @@ class _Passing(Exception):
         super().__init__(request)
 
 
-# Every reconnection is an error in this client's own log; what matters here is what a request comes to.
+# Every reconnection is an error in this client's own log; what matters here is what a request comes to. And its log of
+# requests has the password of a login in it: whatever level the program sets, these say no more than warnings.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
+for _name in ("kafka", "kafka.protocol.parser", "kafka.net.connection"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 _NOT_SENT = (kafka_errors.KafkaError, KafkaRefused, _Passing)
 _CODES = frozenset(Reply)
+_LOCKED_OUT = frozenset({"AuthenticationError", "SaslAuthenticationFailedError", "AuthorizationError"})
 _NOT_KNOWN_YET = frozenset({"UnknownBrokerIdError"})
 """Errors that the client calls final, and that pass when it has asked for the cluster's members again."""
+OFFSETS_TOPIC = "__consumer_offsets"
+_TRANSACTIONS_TOPIC = "__transaction_state"
 _ENDING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
@@ -391,6 +420,10 @@ def _described(each: Any) -> Described:
         state=TransactionState(state),
         partitions=frozenset((topic.topic, number) for topic in each.topics for number in topic.partitions),
     )
+
+
+def _steps(names: Sequence[str]) -> range:
+    return range(0, len(names), _IDS_AT_ONCE)
 
 
 def _marks_wanted(group: str, topic: str | None) -> Any:

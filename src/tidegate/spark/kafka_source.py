@@ -200,8 +200,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._finder = EndFinder(self._reading, topics, self._from_start().stop, self._row_bytes)
         return self._finder
 
-    def _row_bytes(self, partition: Partition, offset: int) -> float:
-        return mean_bytes(self._reading, partition, offset)
+    def _row_bytes(self, partition: Partition, offset: int, end: int) -> float:
+        return mean_bytes(self._reading, partition, offset, end)
 
     def _from_start(self) -> Bounds:
         if self._bounds is None:

@@ -34,6 +34,10 @@ PARTS = (
     (SMALL_WORLD, "--case", "purged-sk-remote:pause@82+rush@299"),
     # A power loss that leaves an epoch's offsets and tears what they name in a file source's own log.
     (SIMULATION, "--first", "200", "--seeds", "20"),
+    # A driver that wakes up beside its successor: an epoch below its own was finished by others; and the newest entry
+    # of the commit log is away for a moment.
+    (SIMULATION, "--first", "189588", "--seeds", "1"),
+    (SIMULATION, "--first", "144716", "--seeds", "1"),
 )
 
 

@@ -26,6 +26,7 @@ from tidegate.core.ledger import (
     read_decided,
     read_finished,
     stop_if_superseded,
+    superseded,
 )
 from tidegate.core.records import Prepared, Run, encode
 from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_offsets, same_position
@@ -65,7 +66,8 @@ def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
             next_step="start the job again: recovery restores Spark's log",
         )
     for older in range(finished + 1, epoch):
-        yield from decide(query, older)
+        if (yield from decide(query, older)) is None:
+            raise superseded(query, run, f"epoch {older} was finished by another run")
     if finished < epoch - query.max_concurrent:
         yield AwaitFinished(epoch - query.max_concurrent)
         finished = yield from read_finished()

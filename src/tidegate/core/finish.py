@@ -117,6 +117,11 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
         return standing
     if (yield from read_finished()) >= epoch:
         return None
+    if parse_commits(commits) is None:
+        newest = yield from newest_committed()
+        if newest is None or newest < epoch:
+            raise _away(query, epoch)
+        commits = yield from get(entry(COMMITS, epoch))
     record = choose(query, epoch, offsets, commits, candidates)
     created = yield from put_if_absent(entry(DECIDED, epoch), encode(record), "decision")
     if created and (yield from read_finished()) >= epoch and not (yield from _done_with(epoch, record)):
@@ -185,6 +190,17 @@ def _hole(query: Query, epoch: int, found: str) -> TidegateError:
         found=found,
         where=f"{query}, epoch {epoch}",
         next_step="put the whole checkpoint folder back from one copy; parts of two copies do not fit together",
+    )
+
+
+def _away(query: Query, epoch: int) -> TidegateError:
+    """The newest entry was there when the epoch came up: an older driver, still alive, looks whether it is torn."""
+    return TidegateError(
+        Code.EPOCH_TORN,
+        expected=f"{COMMITS}/{epoch}, which was there a moment ago",
+        found="no whole entry, and none after it",
+        where=f"{query}, epoch {epoch}",
+        next_step="start the job again: recovery looks at the log anew",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate.core.effects import Effect
-from tidegate.testing.world.disk import Content, Disk
+from tidegate.testing.world.disk import Content, Disk, Loss
 from tidegate.testing.world.driver import Life, Thread
 from tidegate.testing.world.engine import Do
 
@@ -81,6 +81,11 @@ class FillableDisk(Disk):
     def rename(self, old: str, new: str) -> None:
         full, self.full = self.full, False
         super().rename(old, new)
+        self.full = full
+
+    def lose_power(self, loss: Loss) -> None:
+        full, self.full = self.full, False
+        super().lose_power(loss)
         self.full = full
 
     def tear(self, below: str) -> None:

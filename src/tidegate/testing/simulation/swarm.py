@@ -389,8 +389,10 @@ class Swarm:
 
     def _is_declared(self, error: Exception) -> bool:
         if isinstance(error, SparkStopped):
+            # Beside a driver that still mends the log an entry may be away for a moment: the next start finds it.
+            beside = (Reason.CONCURRENT, Reason.LOG_HOLE)
             return error.reason in (Reason.STRUCK, Reason.TASK_FAILED) or (
-                error.reason is Reason.CONCURRENT and not self.plan.local_lease
+                error.reason in beside and not self.plan.local_lease
             )
         if not isinstance(error, TidegateError):
             return False

@@ -18,10 +18,11 @@ EXECUTED = (
     *("records", "recover", "spark_log", "states"),
 )
 ELSEWHERE = {
-    *("raise_all", "quoted_in", "weakest", "is_newest", "position_of"),
+    *("raise_all", "quoted_in", "weakest", "is_newest", "position_of", "_away"),
     *("markdown_table", "markdown", "_row"),
 }
-"""Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`."""
+"""Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`, and
+what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`."""
 SMALL_WORLD = "tidegate.testing.world"
 SIMULATION = "tidegate.testing.simulation"
 PARTS = (
@@ -34,10 +35,8 @@ PARTS = (
     (SMALL_WORLD, "--case", "purged-sk-remote:pause@82+rush@299"),
     # A power loss that leaves an epoch's offsets and tears what they name in a file source's own log.
     (SIMULATION, "--first", "200", "--seeds", "20"),
-    # A driver that wakes up beside its successor: an epoch below its own was finished by others; and the newest entry
-    # of the commit log is away for a moment.
+    # A driver that wakes up beside its successor: an epoch below its own was finished by others.
     (SIMULATION, "--first", "189588", "--seeds", "1"),
-    (SIMULATION, "--first", "144716", "--seeds", "1"),
 )
 
 
@@ -88,6 +87,6 @@ def is_elsewhere(node: ast.stmt) -> bool:
         case ast.For(iter=over):
             return ast.unparse(over) == "self.violations"
         case ast.Raise():
-            return "IllegalTransition" in ast.unparse(node)
+            return any(name in ast.unparse(node) for name in ("IllegalTransition", "_away"))
         case _:
             return False

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.unit.test_finish_choose import OFFSETS, QUERY, STATELESS, prepared
 from tidegate.core import effects as fx
+from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.finish import catch_up, decide
 from tidegate.core.ledger import START, read_finished_through
 from tidegate.core.records import Decided, Done, Run, Start, decode, digest_of, encode
@@ -103,3 +106,36 @@ def test_a_kill_between_done_and_finished_through_forgets_nothing() -> None:
     record = files.run(read_finished_through())
     assert record is not None
     assert record.epoch == 3
+
+
+def test_the_newest_commits_entry_that_is_away_for_a_moment_is_no_hole() -> None:
+    """An older driver, still alive, has renamed it to see whether it is torn: the next start finds it."""
+    files = opened()
+    del files["spark/commits/3"]
+    with pytest.raises(TidegateError) as caught:
+        files.run(decide(QUERY, 3))
+    assert caught.value.catalogue_entry is Code.EPOCH_TORN
+    assert caught.value.catalogue_entry.remedy is Remedy.RESTART
+
+
+def test_a_commits_entry_that_is_missing_below_a_later_one_is_a_hole() -> None:
+    files = opened()
+    files["spark/commits/4"] = files.pop("spark/commits/3")
+    with pytest.raises(TidegateError) as caught:
+        files.run(decide(QUERY, 3))
+    assert caught.value.catalogue_entry is Code.LEDGER_HOLE
+
+
+def test_a_commits_entry_that_was_put_back_meanwhile_counts() -> None:
+    class PutBack(Files):
+        """It is there again when the log is listed."""
+
+        def _perform(self, effect: fx.Effect) -> Any:
+            found = super()._perform(effect)
+            if effect == fx.Get("spark/commits/3"):
+                self["spark/commits/3"] = STATELESS
+            return found
+
+    files = PutBack(opened())
+    del files["spark/commits/3"]
+    assert files.run(decide(QUERY, 3)) == decode(Decided, files["ledger/decided/3"], "decided/3")

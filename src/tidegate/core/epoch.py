@@ -26,7 +26,6 @@ from tidegate.core.ledger import (
     read_decided,
     read_finished,
     stop_if_superseded,
-    superseded,
 )
 from tidegate.core.records import Prepared, Run, encode
 from tidegate.core.spark_log import OffsetsEntry, goes_back, parse_offsets, same_position
@@ -56,6 +55,19 @@ def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
 def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
     """Every epoch below is decided, by the ledger and not by memory; at most `max_concurrent` are unfinished."""
     yield from stop_if_superseded(query, run)
+    finished = yield from _finished_below(query, epoch)
+    for older in range(finished + 1, epoch):
+        if (yield from decide(query, older)) is None:
+            # Finished meanwhile: by the finisher of this run, or by others, who may be far ahead by now.
+            finished = yield from _finished_below(query, epoch)
+    if finished < epoch - query.max_concurrent:
+        yield AwaitFinished(epoch - query.max_concurrent)
+        finished = yield from read_finished()
+    return finished
+
+
+def _finished_below(query: Query, epoch: int) -> Steps[int]:
+    """The newest finished epoch, which must be below `epoch`."""
     finished = yield from read_finished()
     if epoch <= finished:
         raise TidegateError(
@@ -65,12 +77,6 @@ def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
             where=str(query),
             next_step="start the job again: recovery restores Spark's log",
         )
-    for older in range(finished + 1, epoch):
-        if (yield from decide(query, older)) is None:
-            raise superseded(query, run, f"epoch {older} was finished by another run")
-    if finished < epoch - query.max_concurrent:
-        yield AwaitFinished(epoch - query.max_concurrent)
-        finished = yield from read_finished()
     return finished
 
 

@@ -90,7 +90,7 @@ class SinkContract(ContractTools):
         first = self.opened()
         committables = [self.prepared(first, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         self.all_answer(first.commit(committables), Outcome.COMMITTED)
-        self.all_taken(self.opened().commit(committables))
+        self.all_taken(committed(self.opened(), committables))
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     # --- what recovery relies on -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class SinkContract(ContractTools):
         sink = self.opened()
         tasks = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(3)]
         self.all_answer(sink.commit([tasks[2], tasks[0], tasks[1]]), Outcome.COMMITTED)
-        self.all_taken(sink.commit([tasks[1], tasks[2], tasks[0]]))
+        self.all_taken(committed(sink, [tasks[1], tasks[2], tasks[0]]))
         self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_two_finishers_at_once_commit_once(self) -> None:
@@ -163,7 +163,7 @@ class SinkContract(ContractTools):
         committable = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([committable])
         sink.clean(IDENTITY, 1)
-        answers = sink.commit([committable])
+        answers = committed(sink, [committable])
         demand(
             {answer.outcome for answer in answers} <= {*TAKEN, Outcome.UNKNOWN},
             f"a commit after clean-up is COMMITTED, ALREADY or UNKNOWN, not {answers}",

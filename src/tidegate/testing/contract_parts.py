@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -36,8 +37,8 @@ PATIENCE_SECONDS = 60
 
 DIE_NOWHERE = -1
 
-TRIES = 20
-"""How often a commit that answers RETRY is tried again."""
+TRIES, PAUSE_SECONDS = 20, 0.05
+"""How often a commit that answers RETRY is tried again, and after what pause."""
 
 OUTWARD = frozenset(
     [
@@ -172,6 +173,7 @@ def committed(sink: TwoPhaseSink, committables: Sequence[Committable]) -> Sequen
     for _ in range(TRIES):
         if all(answer.outcome is not Outcome.RETRY for answer in answers):
             break
+        time.sleep(PAUSE_SECONDS)
         answers = sink.commit(committables)
     return answers
 

@@ -277,6 +277,17 @@ def test_the_position_counts_what_went_into_other_topics(broker: Broker, sink: K
         assert found.epoch == epoch
 
 
+def test_a_job_of_the_same_name_with_another_topic_is_nobody_of_ours(broker: Broker, sink: KafkaSink) -> None:
+    """Two teams, one cluster. In the same topic it is the same job, whose checkpoint was begun anew."""
+    sink.commit([prepared(sink, attempt_of(), rows_from(0, 1))])
+    theirs = msgspec.structs.replace(IDENTITY, job_id="beef")
+    found = sink.position(theirs)
+    assert found is not None
+    assert found.job_id == IDENTITY.job_id
+    sink.topic = make_topic(broker.servers)
+    assert sink.position(theirs) is None
+
+
 def test_what_an_attempt_left_open_is_aborted_while_the_job_runs(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

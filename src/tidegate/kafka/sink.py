@@ -115,6 +115,8 @@ class KafkaSink(TwoPhaseSink):
             (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
             for mark in marks
             if (text := _evidence_in(mark)) is not None and text.job == identity.job
+            # Another job id in this topic is an older life of this job. Elsewhere it is a job of the same name.
+            if ids[mark.group].job_id == identity.job_id or self.topic in (None, mark.topic)
         }
         if not found:
             return None

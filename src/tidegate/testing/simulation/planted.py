@@ -246,8 +246,8 @@ PLANTED: Final = (
         "    evidence = yield from look_for_evidence(sink, committable)\n"
         "    yield FenceTransaction(sink, committable)\n"
         "    fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)\n",
-        seeds=6000,
-        near=3350,
+        seeds=16000,
+        near=15360,
     ),
     _bug(
         "finished is not read again before a redo",

@@ -15,9 +15,9 @@ import json
 import time
 from datetime import datetime, timezone
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 from pyspark.sql import functions as F
+from topics import make_topics
 
 from tidegate import Job, KafkaSink, KafkaSource
 
@@ -78,24 +78,13 @@ def send(servers: str, count: int) -> None:
     print(f"{count} lines sent")
 
 
-def make_topics(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    for topic, made in admin.create_topics([NewTopic(name, num_partitions=8) for name in (LINES, COUNTED)]).items():
-        try:
-            made.result()
-            print(f"topic {topic} made")
-        except KafkaException as error:
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", default="localhost:9092")
     parser.add_argument("--send", type=int, metavar="COUNT", help="send lines instead of running the job")
     parser.add_argument("--until", choices=["caught-up"], help="end when everything that is there is done")
     arguments = parser.parse_args()
-    make_topics(arguments.servers)
+    make_topics(arguments.servers, (LINES, COUNTED))
     if arguments.send:
         send(arguments.servers, arguments.send)
     else:

@@ -14,9 +14,9 @@ import random
 import time
 from datetime import datetime, timedelta, timezone
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 from pyspark.sql import functions as F
+from topics import make_topics
 
 from tidegate import Job, KafkaSink, KafkaSource
 
@@ -40,7 +40,7 @@ def run(servers: str, until: str | None) -> None:
             F.col("window.start").alias("from"), F.col("window.end").alias("to"), "sensor", "average", "measurements"
         )
     )
-    job.query("averages", averages, mode="append", sinks=[KafkaSink("averages", servers, topic=AVERAGES, key="sensor")])
+    job.query("averages", averages, mode="append", sinks=[KafkaSink("topic", servers, topic=AVERAGES, key="sensor")])
     job.run(until="caught-up" if until else None)
 
 
@@ -58,24 +58,13 @@ def send(servers: str, seconds: int) -> None:
     print(f"{seconds * 30} measurements sent")
 
 
-def make_topics(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    for topic, made in admin.create_topics([NewTopic(name, num_partitions=8) for name in (MEASURED, AVERAGES)]).items():
-        try:
-            made.result()
-            print(f"topic {topic} made")
-        except KafkaException as error:
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", default="localhost:9092")
     parser.add_argument("--send", type=int, metavar="SECONDS", help="send measurements instead of running the job")
     parser.add_argument("--until", choices=["caught-up"], help="end when everything that is there is done")
     arguments = parser.parse_args()
-    make_topics(arguments.servers)
+    make_topics(arguments.servers, (MEASURED, AVERAGES))
     if arguments.send:
         send(arguments.servers, arguments.send)
     else:

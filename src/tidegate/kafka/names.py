@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from tidegate.core.records import SinkIdentity
+from tidegate.sinks.staging import file_name
 
 _NAME = re.compile(
     r"(?:(?P<prefix>.+)\.)?tg\.(?P<job_id>[^.]+)\.(?P<query>[^.]+)\.(?P<sink>[^.]+)"
@@ -28,7 +29,13 @@ class TransactionalId:
     turn: int
 
     def __str__(self) -> str:
-        parts = ["tg", *map(_part, (self.job_id, self.query, self.sink)), self.place, str(self.slot), str(self.turn)]
+        parts = [
+            "tg",
+            *map(file_name, (self.job_id, self.query, self.sink)),
+            self.place,
+            str(self.slot),
+            str(self.turn),
+        ]
         return ".".join([self.prefix, *parts] if self.prefix else parts)
 
     def belongs_to(self, prefix: str, identity: SinkIdentity) -> bool:
@@ -55,9 +62,4 @@ class TransactionalId:
 
 def sink_part(identity: SinkIdentity) -> str:
     """`<job id>.<query>.<sink>` as in the ids: also a safe name of a folder."""
-    return ".".join(map(_part, (identity.job_id, identity.query, identity.sink)))
-
-
-def _part(uid: str) -> str:
-    """`uid` without the dot that separates parts; two uids never give the same."""
-    return quote(uid, safe="").replace(".", "%2E")
+    return ".".join(map(file_name, (identity.job_id, identity.query, identity.sink)))

@@ -17,7 +17,17 @@ from confluent_kafka import KafkaException
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity, digest_of_all
+from tidegate.core.records import (
+    NOTHING_FINISHED,
+    Answer,
+    Attempt,
+    Committable,
+    Evidence,
+    Outcome,
+    Position,
+    SinkIdentity,
+    digest_of_all,
+)
 from tidegate.kafka.checks import cluster_of, layout_of, violations_of
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.names import TransactionalId
@@ -28,7 +38,6 @@ from tidegate.kafka.wire import PASSING, KafkaRefused, Mark, Producer, Reply, Tr
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 
 _LOOK_FOR_ORPHANS_SECONDS = 2.0
-_NOTHING_FINISHED = -1
 
 
 class KafkaSink(TwoPhaseSink):
@@ -79,7 +88,7 @@ class KafkaSink(TwoPhaseSink):
         self.prefix = transactional_id_prefix
         self.transaction_timeout = transaction_timeout
         self.clients = Clients(servers, {name: _text(given) for name, given in (options or {}).items()})
-        self._finished = _NOTHING_FINISHED
+        self._finished = NOTHING_FINISHED
         self._timeout_ms: int | None = None
         self._identity: SinkIdentity | None = None
         self._open_before = frozenset[str]()

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.names import sink_part
+from tidegate.sinks.staging import sync_file
 
 TURNS = 2
 _DIGITS = re.compile("[0-9a-f]{8}")
@@ -124,8 +125,7 @@ def _place(root: Path) -> Path:
     if found is None:
         mine = root / f"place.{os.getpid()}-{secrets.token_hex(4)}"
         mine.write_text(f"{secrets.token_hex(4)} {host}", "utf-8")
-        with mine.open("rb") as written:
-            os.fsync(written.fileno())
+        sync_file(mine)
         mine.replace(named)
         # Another process may have been as quick, and its digits stand there by now: either place will do.
         found = _digits_in(named, host)

@@ -32,7 +32,7 @@ def run_demo(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
 
 def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--crashes", "2", "--lines", "400", "--seed", "2")
-    assert code == 0, told
+    assert code == 0, (report, told)
     assert report["ok"]
     assert (report["records_in"], report["records_out"]) == (400, 400)
     assert (report["lost"], report["duplicated"], report["wrong_counts"], report["torn"]) == (0, 0, 0, 0)
@@ -43,7 +43,7 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
 
 def test_without_the_gate_the_same_kills_repeat_rows(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--crashes", "1", "--lines", "200", "--gate", "off", "--seed", "1")
-    assert code == 1, told
+    assert code == 1, (report, told)
     assert not report["ok"]
     assert report["kills_by_phase"]["C"] == 1
     assert report["duplicated"] > 0

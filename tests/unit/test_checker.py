@@ -38,7 +38,7 @@ class History:
         return dict(found)
 
     def verdict(self) -> Verdict:
-        return check(BATCHES, Sinks(self.lines, self.changes, self.table))
+        return check(BATCHES, BATCHES, Sinks(self.lines, self.changes, self.table))
 
 
 @pytest.fixture
@@ -55,8 +55,16 @@ def test_a_clean_history_passes_in_any_order(history: History) -> None:
     assert verdict.counterexample() == ""
 
 
+def test_the_words_of_two_batches_in_one_epoch_are_counted_once() -> None:
+    counted = [[*BATCHES[0], *BATCHES[1]], BATCHES[2]]
+    history = History()
+    history.changes.remove(Change("b", 1))
+    assert check(BATCHES, counted, Sinks(history.lines, history.changes, history.table)).exact
+    assert history.kinds()[Kind.LOST, "changes"] == 1
+
+
 def test_an_empty_input_with_empty_sinks_passes() -> None:
-    assert check([], Sinks([], [], {})).exact
+    assert check([], [], Sinks([], [], {})).exact
 
 
 def test_words() -> None:
@@ -85,7 +93,7 @@ def test_a_repeated_batch_of_lines_is_not_torn(history: History) -> None:
 
 def test_two_equal_texts_are_two_lines() -> None:
     batches = [[Line(1, "a"), Line(2, "a")]]
-    verdict = check(batches, Sinks([Line(1, "a"), Line(1, "a")], [Change("a", 2)], {"a": 2}))
+    verdict = check(batches, batches, Sinks([Line(1, "a"), Line(1, "a")], [Change("a", 2)], {"a": 2}))
     assert (verdict.count(Kind.LOST), verdict.count(Kind.DUPLICATED)) == (1, 1)
 
 

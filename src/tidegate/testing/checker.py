@@ -1,10 +1,10 @@
 """Compares every record of a word count with its input. Knows nothing of how the sinks were written.
 
-The input is a sequence of batches of numbered lines; the job must take each batch as a whole, in this order. Three
-sinks show what it made of them:
+The input is a sequence of numbered lines that each of two queries takes in batches, one an epoch. Three sinks show
+what they made of them:
 
-    lines     every line, once
-    changes   for every batch and every word in it: the word and how often it has come up to then
+    lines     every line, once; from one query
+    changes   for every batch and every word in it: the word and how often it has come up to then; from the other
     table     each word and how often it has come in all; written together with `changes`
 
 From the input alone follows what each must hold, record by record.
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 
 class Kind(Enum):
@@ -93,16 +94,23 @@ class Verdict:
         return "\n".join(str(finding) for finding in first.values())
 
 
-def check(batches: Sequence[Sequence[Line]], sinks: Sinks) -> Verdict:
-    """Compare the sinks with what the batches, each taken as a whole and in this order, must have left there."""
-    history = _History(batches)
+Batches: TypeAlias = Sequence[Sequence[Line]]
+"""What a query took in each of its epochs, in their order."""
+
+
+def check(copied: Batches, counted: Batches, sinks: Sinks) -> Verdict:
+    """Compare the sinks with what the batches must have left there.
+
+    `copied` and `counted` are the same lines, as the query that copies them and the one that counts words took them.
+    """
+    history = _History(counted)
     findings = [
-        *_check_lines(batches, sinks.lines),
+        *_check_lines(copied, sinks.lines),
         *_check_changes(history, sinks.changes),
         *_check_table(history, sinks.table),
         *_check_together(history, sinks),
     ]
-    last = len(batches)
+    last = max(len(copied), len(counted))
     return Verdict(tuple(sorted(findings, key=lambda finding: last if finding.batch is None else finding.batch)))
 
 
@@ -114,7 +122,7 @@ def words_of(text: str) -> list[str]:
 class _History:
     """What the input adds up to: for each word, in which batches it comes and how often it has come by then."""
 
-    def __init__(self, batches: Sequence[Sequence[Line]]) -> None:
+    def __init__(self, batches: Batches) -> None:
         self.of_word: dict[str, dict[int, int]] = {}  # word -> count so far -> batch; counts rise
         self.of_batch: list[list[Change]] = []
         totals: Counter[str] = Counter()
@@ -133,7 +141,7 @@ class _History:
 # --- lines -------------------------------------------------------------------------------------------------
 
 
-def _check_lines(batches: Sequence[Sequence[Line]], lines: Sequence[Line]) -> Iterator[Finding]:
+def _check_lines(batches: Batches, lines: Sequence[Line]) -> Iterator[Finding]:
     seen = Counter(lines)
     for batch, expected in enumerate(batches):
         for line in expected:

@@ -17,7 +17,8 @@ from tidegate.testing.demo.schedule import Phase
 class Footprint:
     """One query, by its folders: Spark's, and the ledger (None for plain Spark).
 
-    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill.
+    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill. `files_to`: how many files
+    are through with each complete epoch.
     """
 
     uid: str
@@ -26,26 +27,30 @@ class Footprint:
     outputs: Path
     since: float = 0.0
     epoch_ms: dict[int, float] = field(default_factory=dict[int, float])
+    files_to: dict[int, int] = field(default_factory=dict[int, int])
 
     def complete(self) -> int:
-        """How many epochs are complete: done by the ledger, or committed by plain Spark. Notes how long they took."""
+        """How many epochs are complete: done by the ledger, or committed by plain Spark.
+
+        Notes of each how long it took and what it read, as long as Spark's log has it.
+        """
         folder = self._end_folder()
         numbers = entry_numbers(_names(folder))
         for epoch in numbers:
-            if epoch not in self.epoch_ms:
+            if epoch not in self.files_to:
                 self._note_time(epoch, folder / str(epoch))
+                self._note_files(epoch)
         return max(numbers, default=-1) + 1
 
     def files_through(self) -> int:
         """How many files of the input are through. Not always the number of epochs: a run that dies between the file
         source's own log and the offsets lets the next one take two files into one epoch."""
-        epochs = self.complete()
-        try:
-            offsets = parse_offsets((self.spark / OFFSETS / str(epochs - 1)).read_bytes())
-        except FileNotFoundError:
-            return 0
-        newest = None if offsets is None else log_offset(offsets.positions[0])
-        return 0 if newest is None else newest + 1
+        self.complete()
+        return max(self.files_to.values(), default=0)
+
+    def merged(self) -> int:
+        """How many epochs fewer than files there have been."""
+        return self.files_through() - len(self.files_to)
 
     def phases(self, epoch: int) -> frozenset[Phase]:
         """The phases in which `epoch` can be, by its files; none when it has not begun or is complete.
@@ -76,6 +81,11 @@ class Footprint:
         return any(self.outputs.glob(f"*.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")) or any(
             self.outputs.glob(f"*/.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")
         )
+
+    def _note_files(self, epoch: int) -> None:
+        offsets = parse_offsets((self.spark / OFFSETS / str(epoch)).read_bytes())
+        newest = None if offsets is None else log_offset(offsets.positions[0])
+        self.files_to[epoch] = 0 if newest is None else newest + 1
 
     def _note_time(self, epoch: int, end: Path) -> None:
         try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-QUERIES = ("counts", "lines")
+COUNTS = "counts"
+LINES = "lines"
+QUERIES = (COUNTS, LINES)
 """The uids of the job's queries."""
 
 

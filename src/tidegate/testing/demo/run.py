@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -14,12 +15,12 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.core.config import Settings
-from tidegate.testing.checker import Kind, Line, Verdict, check
+from tidegate.testing.checker import Batches, Kind, Line, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.feeder import Feeder
 from tidegate.testing.demo.footprint import footprints
 from tidegate.testing.demo.outputs import read_sinks
-from tidegate.testing.demo.places import Places
+from tidegate.testing.demo.places import COUNTS, LINES, Places
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
 
@@ -73,7 +74,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The input is there, cut into batches; one batch is one epoch of each query."""
+    """The input is there, cut into batches: one file each, and as a rule one epoch of each query."""
 
     lines: int
     batches: int
@@ -122,7 +123,8 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
             campaign.run_until_killed(kill)
         campaign.run_to_the_end()
     sinks = read_sinks(campaign.places)
-    return campaign.report(check(batches, sinks), len(sinks.lines), time.monotonic() - begun)
+    copied, counted = (campaign.epochs_of(query) for query in (LINES, COUNTS))
+    return campaign.report(check(copied, counted, sinks), len(sinks.lines), time.monotonic() - begun)
 
 
 def _batches(lines: int, crashes: int) -> int:
@@ -177,7 +179,7 @@ class _Campaign:
         No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
         """
         driver = self._start(kill)
-        self._work(driver, lambda: self._is_held(kill), kill.epoch + 1)
+        self._work(driver, lambda: self._is_held(kill), lambda: kill.epoch + 1 + self._merged())
         queries = self._in_phase(kill)
         if not queries:
             raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
@@ -191,8 +193,14 @@ class _Campaign:
     def run_to_the_end(self) -> None:
         """Start a driver that nobody kills, give it the rest, and end it when all is through."""
         driver = self._start(None)
-        self._work(driver, lambda: self._complete() == len(self._batches), len(self._batches))
+        self._work(driver, lambda: self._complete() == len(self._batches), lambda: len(self._batches))
         driver.end()
+
+    def epochs_of(self, uid: str) -> Batches:
+        """The lines of each epoch of a query: one batch, or more where a run died before it wrote the offsets."""
+        (query,) = (query for query in self._queries if query.uid == uid)
+        edges = sorted({0, *query.files_to.values(), len(self._batches)})
+        return [list(chain.from_iterable(self._batches[start:end])) for start, end in pairwise(edges)]
 
     def report(self, verdict: Verdict, records_out: int, seconds: float) -> Report:
         figures = [self._figures(run) for run in range(1, self._runs + 1)]
@@ -229,7 +237,7 @@ class _Campaign:
         self._tell(Started(self._runs))
         return self._driver
 
-    def _work(self, driver: Driver, until: Callable[[], bool], batches: int) -> None:
+    def _work(self, driver: Driver, until: Callable[[], bool], batches: Callable[[], int]) -> None:
         """Feed up to `batches` batches while the driver works, until the condition holds."""
         end = time.monotonic() + _PHASE_SECONDS
         while not until():
@@ -238,7 +246,7 @@ class _Campaign:
                 raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}")
             self._ghosts.forget_the_gone()
             complete = self._complete()
-            self._feeder.feed(min(batches, complete + _AHEAD))
+            self._feeder.feed(min(batches(), complete + _AHEAD))
             if Moved(self._feeder.fed, complete) != self._moved:
                 self._moved = Moved(self._feeder.fed, complete)
                 self._tell(self._moved)
@@ -247,6 +255,9 @@ class _Campaign:
 
     def _complete(self) -> int:
         return min([query.files_through() for query in self._queries])
+
+    def _merged(self) -> int:
+        return max(query.merged() for query in self._queries)
 
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.

@@ -14,9 +14,9 @@ import pytest
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
 from tidegate.testing.checker import Change, Line, words_of
+from tidegate.testing.demo.ends import FileEnds
 from tidegate.testing.demo.feeder import Feeder
 from tidegate.testing.demo.footprint import Footprint
-from tidegate.testing.demo.outputs import read_sinks
 from tidegate.testing.demo.places import Places
 from tidegate.testing.demo.schedule import POINTS, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
@@ -82,16 +82,28 @@ def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_feeder_puts_no_more_than_it_may_in_rising_time(tmp_path: Path) -> None:
-    folder = tmp_path / "input"
-    feeder = Feeder(folder, [[Line(1, "a b")], [Line(2, "\u2028 c")], [Line(3, "")]])
-    while feeder.fed < 2:
+    ends = FileEnds(Places(tmp_path))
+    feeder = Feeder(ends, [[Line(1, "a b")], [Line(2, "\u2028 c")], [Line(3, "")]])
+    with ends.ready():
+        while feeder.fed < 2:
+            feeder.feed(up_to=2)
         feeder.feed(up_to=2)
-    feeder.feed(up_to=2)
-    files = sorted(folder.iterdir())
+    files = sorted(Places(tmp_path).input.iterdir())
     assert [file.name for file in files] == ["00000.json", "00001.json"]
     assert json.loads(files[1].read_text(encoding="utf-8")) == {"number": 2, "text": "\u2028 c"}
     first, second = (int(file.stat().st_mtime * 1000) for file in files)
     assert second > first
+
+
+def test_two_files_in_one_epoch_are_one_epoch(tmp_path: Path) -> None:
+    ends = FileEnds(Places(tmp_path))
+    lines = [Line(number, "a") for number in range(4)]
+    with ends.ready():
+        for line in lines:
+            ends.put([line])
+    positions = ['{"logOffset":0}', '{"logOffset":2}']
+    assert [ends.batches_to(position) for position in (None, *positions)] == [0, 1, 3]
+    assert ends.epochs(positions) == [lines[:1], lines[1:3], lines[3:]]
 
 
 # --- output ------------------------------------------------------------------------------------------------
@@ -108,14 +120,14 @@ def test_what_a_reader_sees(tmp_path: Path) -> None:
     with closing(sqlite3.connect(places.table)) as table, table:
         table.execute("CREATE TABLE counts(word TEXT, count INTEGER)")
         table.execute("INSERT INTO counts VALUES ('a', 1)")
-    sinks = read_sinks(places)
+    sinks = FileEnds(places).read()
     assert sinks.lines == [Line(1, "a\u2028"), Line(-1, '{"numb')]
     assert sinks.changes == [Change("a", 1)]
     assert sinks.table == {"a": 1}
 
 
 def test_nothing_written_yet(tmp_path: Path) -> None:
-    sinks = read_sinks(Places(tmp_path))
+    sinks = FileEnds(Places(tmp_path)).read()
     assert (list(sinks.lines), list(sinks.changes), dict(sinks.table)) == ([], [], {})
 
 
@@ -154,6 +166,31 @@ def test_an_epoch_that_a_kill_has_cut_has_no_time(tmp_path: Path) -> None:
     query.since = 101.5
     assert query.complete() == 2
     assert query.epoch_ms == {1: 7000.0}
+
+
+def test_a_journal_shows_that_tasks_have_written(tmp_path: Path) -> None:
+    query = Footprint("lines", tmp_path / "spark", tmp_path / "ledger", tmp_path / "output")
+    for name in ("spark/offsets/4", "ledger/runs/2", "ledger/journal/4/copies.r1-abcd-t0-a0.arrow"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert query.phases(4) == {Phase.A}
+    (tmp_path / "ledger/journal/4/copies.r2-abcd-t0-a0.arrow").touch()
+    assert query.phases(4) == {Phase.A, Phase.B}
+
+
+def test_where_epochs_ended_stays_known_when_spark_has_purged_them(tmp_path: Path) -> None:
+    query = Footprint("lines", tmp_path, None, tmp_path)
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    for epoch in (0, 1):
+        text = f'v1\n{{"batchWatermarkMs":0}}\n{{"logOffset":{epoch}}}'
+        (tmp_path / "offsets" / str(epoch)).write_text(text)
+        (tmp_path / "commits" / str(epoch)).touch()
+        assert query.complete() == epoch + 1
+    (tmp_path / "offsets" / "0").unlink()
+    (tmp_path / "commits" / "0").unlink()
+    assert query.complete() == 2
+    assert query.positions == {0: '{"logOffset":0}', 1: '{"logOffset":1}'}
 
 
 def test_the_phase_of_an_epoch_of_plain_spark(tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ def demo(
     gate: Annotated[
         Gate, typer.Option(help="`on`: tidegate. `off`: the same job in plain PySpark (`foreachBatch`).")
     ] = Gate.on,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Read from and write into topics of a broker that runs meanwhile.")
+    ] = False,
     lines: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many lines of text are made.")] = 20_000,
     input: Annotated[
         Path | None,
@@ -68,6 +71,8 @@ def demo(
 
     - `tidegate demo --crashes 5 --seed 7 --json`
 
+    - `tidegate demo --kafka --crashes 5`
+
     - `tidegate demo --gate off --seed 7`, the same kills without tidegate
 
     - `tidegate demo --input my-texts/ --dir kept/`
@@ -79,6 +84,7 @@ def demo(
             crashes=crashes,
             seed=secrets.randbelow(10_000) if seed is None else seed,
             gated=gate is Gate.on,
+            kafka=kafka,
             lines=lines,
             text_folder=input,
             settings=_settings(folder, settings or []),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tidegate.testing.demo.run import Began, Event, Killed, Moved, Options, Report, Started
+from tidegate.testing.demo.run import Began, Event, Killed, Moved, Options, Prepared, Report, Started
 from tidegate.testing.demo.schedule import Phase
 
 
@@ -66,6 +66,8 @@ def show_report(report: Report) -> None:
 
 def _line(event: Event, options: Options) -> str | None:
     match event:
+        case Prepared(line):
+            return line
         case Began(lines, batches, kills):
             who = "tidegate" if options.gated else "plain foreachBatch"
             return f"{lines} lines in {batches} batches, {len(kills)} kills, seed {options.seed}, written by {who}"

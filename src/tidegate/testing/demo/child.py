@@ -6,18 +6,29 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidegate.testing.demo.places import Places
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from tidegate.spark.job import Job
+
 FOLDER = "DEMO_FOLDER"
 RUN = "DEMO_RUN"
 HOLD = "DEMO_HOLD"
 """`A@7`: where a program without failpoints stands still; see `Child.pass_point`."""
+
+SERVERS = "DEMO_SERVERS"
+"""The brokers, where the demo runs with Kafka."""
+JARS = "DEMO_JARS"
+"""Spark's own Kafka connector, where the job without tidegate runs with Kafka."""
 
 _GRACE_SECONDS = 30.0
 
@@ -27,12 +38,32 @@ class Child:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self.places = Places(Path(environment[FOLDER]))
+        self.servers = environment.get(SERVERS, "")
+        self.jars = environment.get(JARS, "")
         self.told_to_end = threading.Event()
         self._run = int(environment[RUN])
         self._hold, _, epoch = environment.get(HOLD, "").partition("@")
         self._hold_epoch = int(epoch or 0)
         self._holding = count(1)
         threading.Thread(target=self._await_end, daemon=True).start()
+
+    def run(self, job: Job) -> None:
+        """Run the job until this process is told to end."""
+        handle = job.start()
+        while not handle.wait(timeout_seconds=0.05):
+            queries = handle.status().queries
+            self.report({"aborted": sum(q.aborted for q in queries), "redone": sum(q.redone for q in queries)})
+            if self.told_to_end.is_set():
+                handle.stop()
+
+    def watch(self, queries: Sequence[StreamingQuery]) -> None:
+        """Let plain queries run until this process is told to end."""
+        while not self.told_to_end.wait(0.05):
+            for query in queries:
+                if (failure := query.exception()) is not None:
+                    raise SystemExit(str(failure))
+        for query in queries:
+            query.stop()
 
     def report(self, figures: Mapping[str, int]) -> None:
         """Leave what was counted so far; the process may be killed at any time."""

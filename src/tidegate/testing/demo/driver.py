@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tidegate.core.config import Settings
 from tidegate.testing.demo import child
+from tidegate.testing.demo.ends import Ends
 from tidegate.testing.demo.places import Places
 from tidegate.testing.demo.schedule import Kill
 
@@ -38,11 +39,13 @@ class DemoFailed(Exception):
 class Driver:
     """A started driver. Closing its standard input tells it to end."""
 
-    def __init__(self, places: Places, run: int, *, gated: bool, settings: Settings, kill: Kill | None) -> None:
+    def __init__(
+        self, places: Places, ends: Ends, run: int, *, gated: bool, settings: Settings, kill: Kill | None
+    ) -> None:
         self._places = places
         self._run = run
-        program = _PROGRAMS / ("exact.py" if gated else "plain.py")
-        environment = {**_environment(places, run, settings), **_hold(places, run, gated, kill)}
+        program = _PROGRAMS / (ends.programs.exact if gated else ends.programs.plain)
+        environment = {**_environment(places, run, settings), **ends.environment(), **_hold(places, run, gated, kill)}
         with places.log(run).open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(program)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, entry_numbers
-from tidegate.core.spark_log import log_offset, parse_offsets
+from tidegate.core.spark_log import parse_offsets
 from tidegate.testing.demo.places import QUERIES, Places
 from tidegate.testing.demo.schedule import Phase
 
@@ -17,8 +17,8 @@ from tidegate.testing.demo.schedule import Phase
 class Footprint:
     """One query, by its folders: Spark's, and the ledger (None for plain Spark).
 
-    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill. `files_to`: how many files
-    are through with each complete epoch.
+    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill. `positions`: where each
+    complete epoch ended, in the query's source.
     """
 
     uid: str
@@ -27,36 +27,26 @@ class Footprint:
     outputs: Path
     since: float = 0.0
     epoch_ms: dict[int, float] = field(default_factory=dict[int, float])
-    files_to: dict[int, int] = field(default_factory=dict[int, int])
+    positions: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
     def complete(self) -> int:
         """How many epochs are complete: done by the ledger, or committed by plain Spark.
 
-        Notes of each how long it took and what it read, as long as Spark's log has it.
+        Notes of each how long it took and where it ended, as long as Spark's log has it.
         """
         folder = self._end_folder()
         numbers = entry_numbers(_names(folder))
         for epoch in numbers:
-            if epoch not in self.files_to:
+            if epoch not in self.positions:
                 self._note_time(epoch, folder / str(epoch))
-                self._note_files(epoch)
+                self.positions[epoch] = self._position(epoch)
         return max(numbers, default=-1) + 1
-
-    def files_through(self) -> int:
-        """How many files of the input are through. Not always the number of epochs: a run that dies between the file
-        source's own log and the offsets lets the next one take two files into one epoch."""
-        self.complete()
-        return max(self.files_to.values(), default=0)
-
-    def merged(self) -> int:
-        """How many epochs fewer than files there have been."""
-        return self.files_through() - len(self.files_to)
 
     def phases(self, epoch: int) -> frozenset[Phase]:
         """The phases in which `epoch` can be, by its files; none when it has not begun or is complete.
 
-        A and B differ by what the tasks have done, which leaves staged files or none. Without a ledger there are
-        only two states: Spark has not committed the epoch (A, B, C), or it has (D, E).
+        A and B differ by what the tasks have done, which leaves staged files or journals, or none. Without a ledger
+        there are only two states: Spark has not committed the epoch (A, B, C), or it has (D, E).
         """
         if not (self.spark / OFFSETS / str(epoch)).exists():
             return frozenset()
@@ -78,14 +68,16 @@ class Footprint:
         return self.spark / COMMITS if self.ledger is None else self.ledger / "done"
 
     def _has_staged(self, epoch: int, run: int) -> bool:
-        return any(self.outputs.glob(f"*.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")) or any(
-            self.outputs.glob(f"*/.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*")
-        )
+        places = [
+            (self.outputs, f"*.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*"),
+            (self.outputs, f"*/.tidegate/**/{self.uid}.*/e{epoch}/r{run}-*"),
+            *([] if self.ledger is None else [(self.ledger, f"journal/{epoch}/*.r{run}-*")]),
+        ]
+        return any(any(folder.glob(pattern)) for folder, pattern in places)
 
-    def _note_files(self, epoch: int) -> None:
+    def _position(self, epoch: int) -> str | None:
         offsets = parse_offsets((self.spark / OFFSETS / str(epoch)).read_bytes())
-        newest = None if offsets is None else log_offset(offsets.positions[0])
-        self.files_to[epoch] = 0 if newest is None else newest + 1
+        return None if offsets is None else offsets.positions[0]
 
     def _note_time(self, epoch: int, end: Path) -> None:
         try:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 COUNTS = "counts"
 LINES = "lines"
 QUERIES = (COUNTS, LINES)
 """The uids of the job's queries."""
+
+
+class Topic(Enum):
+    """The topics of the demo with Kafka; values are JSON as in the files."""
+
+    INPUT = "input"
+    LINES = "lines"
+    CHANGES = "changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,11 @@ class Places:
     @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
+
+    @property
+    def broker(self) -> Path:
+        """The broker of the demo with Kafka."""
+        return self.root / "broker"
 
     def log(self, run: int) -> Path:
         """What the `run`-th driver printed."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -15,19 +14,18 @@ from typing import TypeAlias
 import msgspec
 
 from tidegate.core.config import Settings
-from tidegate.testing.checker import Batches, Kind, Line, Verdict, check
+from tidegate.testing.checker import Batches, Kind, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
+from tidegate.testing.demo.ends import Ends, FileEnds
 from tidegate.testing.demo.feeder import Feeder
-from tidegate.testing.demo.footprint import footprints
-from tidegate.testing.demo.outputs import read_sinks
+from tidegate.testing.demo.footprint import Footprint, footprints
 from tidegate.testing.demo.places import COUNTS, LINES, Places
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
+from tidegate.testing.demo.topic_ends import TopicEnds
 
 _LINES_PER_BATCH = 400
 _BATCHES_AT_MOST = 26
-_AHEAD = 4
-"""So many batches at most wait in the input folder."""
 _PHASE_SECONDS = 150.0
 _LOOK_SECONDS = 0.01
 
@@ -36,6 +34,8 @@ _LOOK_SECONDS = 0.01
 class Options:
     """What the user chose. `folder` must exist and be empty; `gated` is False for plain PySpark.
 
+    `kafka`: input and output are topics of a broker that runs in `folder` for so long.
+
     `settings` are the job's, with `checkpointing.dir` where `Places` says.
     """
 
@@ -43,6 +43,7 @@ class Options:
     crashes: int
     seed: int
     gated: bool
+    kafka: bool
     lines: int
     text_folder: Path | None
     settings: Settings
@@ -70,6 +71,13 @@ class Report:
     epoch_ms: float | None
     seconds: float
     counterexample: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Something that takes long goes on before the first driver starts."""
+
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class Killed:
     queries: tuple[str, ...]
 
 
-Event: TypeAlias = Began | Started | Moved | Killed
+Event: TypeAlias = Prepared | Began | Started | Moved | Killed
 
 
 def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
@@ -118,13 +126,22 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
     batches = cut(texts, _batches(len(texts), options.crashes))
     kills = plan_kills(options.seed, options.crashes, len(batches))
     tell(Began(len(texts), len(batches), tuple(kills)))
-    with _Campaign(options, batches, tell) as campaign:
-        for kill in kills:
-            campaign.run_until_killed(kill)
-        campaign.run_to_the_end()
-    sinks = read_sinks(campaign.places)
+    places = Places(options.folder)
+    ends = _ends(options, places, tell)
+    with ends.ready():
+        with _Campaign(options, places, ends, batches, tell) as campaign:
+            for kill in kills:
+                campaign.run_until_killed(kill)
+            campaign.run_to_the_end()
+        sinks = ends.read()
     copied, counted = (campaign.epochs_of(query) for query in (LINES, COUNTS))
     return campaign.report(check(copied, counted, sinks), len(sinks.lines), time.monotonic() - begun)
+
+
+def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> Ends:
+    if options.kafka:
+        return TopicEnds(places, lambda line: tell(Prepared(line)), gated=options.gated)
+    return FileEnds(places)
 
 
 def _batches(lines: int, crashes: int) -> int:
@@ -150,13 +167,16 @@ class _Ghosts:
 class _Campaign:
     """The drivers one after the other, and the input they get."""
 
-    def __init__(self, options: Options, batches: Sequence[Sequence[Line]], tell: Callable[[Event], None]) -> None:
-        self.places = Places(options.folder)
+    def __init__(
+        self, options: Options, places: Places, ends: Ends, batches: Batches, tell: Callable[[Event], None]
+    ) -> None:
+        self._places = places
+        self._ends = ends
         self._options = options
         self._batches = batches
         self._tell = tell
-        self._feeder = Feeder(self.places.input, batches)
-        self._queries = list(footprints(self.places, options.gated))
+        self._feeder = Feeder(ends, batches)
+        self._queries = list(footprints(self._places, options.gated))
         self._runs = 0
         self._driver: Driver | None = None
         self._ghosts = _Ghosts()
@@ -197,10 +217,10 @@ class _Campaign:
         driver.end()
 
     def epochs_of(self, uid: str) -> Batches:
-        """The lines of each epoch of a query: one batch, or more where a run died before it wrote the offsets."""
+        """The lines of each epoch of a query. As a rule that is one batch; a run that dies between the file source's
+        own log and the offsets lets the next one take two into one epoch."""
         (query,) = (query for query in self._queries if query.uid == uid)
-        edges = sorted({0, *query.files_to.values(), len(self._batches)})
-        return [list(chain.from_iterable(self._batches[start:end])) for start, end in pairwise(edges)]
+        return self._ends.epochs([query.positions[epoch] for epoch in sorted(query.positions)])
 
     def report(self, verdict: Verdict, records_out: int, seconds: float) -> Report:
         figures = [self._figures(run) for run in range(1, self._runs + 1)]
@@ -232,7 +252,7 @@ class _Campaign:
         for query in self._queries:
             query.since = time.time()
         self._driver = Driver(
-            self.places, self._runs, gated=self._options.gated, settings=self._options.settings, kill=kill
+            self._places, self._ends, self._runs, gated=self._options.gated, settings=self._options.settings, kill=kill
         )
         self._tell(Started(self._runs))
         return self._driver
@@ -246,7 +266,7 @@ class _Campaign:
                 raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}")
             self._ghosts.forget_the_gone()
             complete = self._complete()
-            self._feeder.feed(min(batches(), complete + _AHEAD))
+            self._feeder.feed(min(batches(), complete + self._ends.ahead))
             if Moved(self._feeder.fed, complete) != self._moved:
                 self._moved = Moved(self._feeder.fed, complete)
                 self._tell(self._moved)
@@ -254,10 +274,15 @@ class _Campaign:
             time.sleep(_LOOK_SECONDS)
 
     def _complete(self) -> int:
-        return min([query.files_through() for query in self._queries])
+        return min([self._through(query) for query in self._queries])
+
+    def _through(self, query: Footprint) -> int:
+        """How many whole batches are through a query. Not always the number of epochs, see `epochs_of`."""
+        return self._ends.batches_to(query.positions[epochs - 1]) if (epochs := query.complete()) else 0
 
     def _merged(self) -> int:
-        return max(query.merged() for query in self._queries)
+        """How many epochs fewer than batches a query has had."""
+        return max(self._through(query) - query.complete() for query in self._queries)
 
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.
@@ -267,7 +292,7 @@ class _Campaign:
         """
         if not self._options.gated and kill.phase in (Phase.D, Phase.E):
             return bool(self._in_phase(kill))
-        first, second = (self.places.held(self._runs, query).exists() for query in (1, 2))
+        first, second = (self._places.held(self._runs, query).exists() for query in (1, 2))
         if not kill.both or (not self._options.gated and kill.phase is not Phase.C):
             return first
         in_task = kill.point.startswith("task.")
@@ -278,6 +303,6 @@ class _Campaign:
 
     def _figures(self, run: int) -> _Figures:
         try:
-            return msgspec.json.decode(self.places.figures(run).read_bytes(), type=_Figures)
+            return msgspec.json.decode(self._places.figures(run).read_bytes(), type=_Figures)
         except FileNotFoundError:
             return _Figures()

@@ -1,4 +1,4 @@
-"""The jars of a Kafka broker, fetched once for each version into the user's cache folder."""
+"""Jars of Kafka, fetched once for each version into the user's cache folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
@@ -19,7 +20,24 @@ DEFAULT_VERSION = "4.1.1"
 _FETCH_SECONDS = 900.0
 _SCALA = "2.13"
 _SLF4J = "2.0.17"
+_CONNECTOR = "4.2.0"
+_NOT_IN_SPARK = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
+_TOKEN_PROVIDER = "4.0.0"  # of the connector's dependencies the one that few mirrors have in all versions
 _SHOWN_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Jars that belong together: what is resolved, and the jar by which one sees that it is there."""
+
+    title: str
+    folder: str
+    modules: tuple[tuple[str, str, str], ...]
+    proof: str
+
+    def modules_beside(self, group: str, name: str) -> list[tuple[str, str]]:
+        """Left out of that module's own dependencies: they are here in a version of their own."""
+        return [module[:2] for module in self.modules if module[:2] != (group, name)]
 
 
 def kafka_jars(version: str, tell: Callable[[str], None]) -> Path:
@@ -28,10 +46,42 @@ def kafka_jars(version: str, tell: Callable[[str], None]) -> Path:
     Fetched aside and renamed when complete, so two processes may do it at once.
     """
     require_version(version)
-    folder = _cache_folder() / f"kafka-{version}"
+    # Beside the broker what writes its log: a binding of slf4j 2, which also serves programs made for slf4j 1.
+    modules = (
+        ("org.apache.kafka", f"kafka_{_SCALA}", version),
+        ("org.slf4j", "slf4j-api", _SLF4J),
+        ("org.slf4j", "slf4j-simple", _SLF4J),
+    )
+    return _fetched(_Bundle(f"Kafka {version}", f"kafka-{version}", modules, f"kafka_{_SCALA}-{version}.jar"), tell)
+
+
+def tool_jars(version: str, tell: Callable[[str], None]) -> Path:
+    """The folder with the jars of that version's command line tools, got in the same way."""
+    require_version(version)
+    name = f"kafka-tools-{version}"
+    modules = (("org.apache.kafka", "kafka-tools", version), ("org.slf4j", "slf4j-simple", _SLF4J))
+    return _fetched(_Bundle(f"the tools of Kafka {version}", name, modules, f"{name}.jar"), tell)
+
+
+def connector_jars(tell: Callable[[str], None]) -> list[Path]:
+    """The jars of Spark's own Kafka connector, to compare with. They work with every Spark that tidegate works with."""
+    name = f"spark-sql-kafka-0-10_{_SCALA}"
+    modules = (
+        ("org.apache.spark", name, _CONNECTOR),
+        ("org.apache.spark", f"spark-token-provider-kafka-0-10_{_SCALA}", _TOKEN_PROVIDER),
+    )
+    bundle = _Bundle(
+        f"Spark's Kafka connector {_CONNECTOR}", f"connector-{_CONNECTOR}", modules, f"{name}-{_CONNECTOR}.jar"
+    )
+    jars = sorted(_fetched(bundle, tell).glob("*.jar"))
+    return [jar for jar in jars if jar.name.startswith(_NOT_IN_SPARK)]
+
+
+def _fetched(bundle: _Bundle, tell: Callable[[str], None]) -> Path:
+    folder = _cache_folder() / bundle.folder
     if not folder.is_dir():
-        tell(f"fetching the jars of Kafka {version}, once")
-        _fetch(version, folder)
+        tell(f"fetching the jars of {bundle.title}, once")
+        _fetch(bundle, folder)
     return folder
 
 
@@ -53,14 +103,14 @@ def _cache_folder() -> Path:
     return (wanted if wanted.is_absolute() else Path.home() / ".cache") / "tidegate"
 
 
-def _fetch(version: str, folder: Path) -> None:
+def _fetch(bundle: _Bundle, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".kafka-{version}-", dir=folder.parent) as name:
+    with tempfile.TemporaryDirectory(prefix=f".{bundle.folder}-", dir=folder.parent) as name:
         aside = Path(name)
         jars = aside / "jars"
-        _run_resolver(_resolver(version, aside, jars), version, aside)
-        if not (jars / f"kafka_{_SCALA}-{version}.jar").is_file():
-            raise _unavailable(version, "the resolver ended well, but the broker's jar is not there", aside)
+        _run_resolver(_resolver(bundle, aside, jars), bundle, aside)
+        if not (jars / bundle.proof).is_file():
+            raise _unavailable(bundle, f"the resolver ended well, but {bundle.proof} is not there", aside)
         try:
             jars.rename(folder)
         except OSError:
@@ -68,34 +118,34 @@ def _fetch(version: str, folder: Path) -> None:
                 raise
 
 
-def _run_resolver(command: list[str], version: str, aside: Path) -> None:
+def _run_resolver(command: list[str], bundle: _Bundle, aside: Path) -> None:
     try:
         done = subprocess.run(
             command, cwd=aside, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise _unavailable(version, f"{command[0]}: not done after {_FETCH_SECONDS:.0f} s", aside) from None
+        raise _unavailable(bundle, f"{command[0]}: not done after {_FETCH_SECONDS:.0f} s", aside) from None
     if done.returncode != 0:
         lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-        raise _unavailable(version, "\n".join([f"{command[0]} failed:", *lines[-_SHOWN_LINES:]]), aside)
+        raise _unavailable(bundle, "\n".join([f"{command[0]} failed:", *lines[-_SHOWN_LINES:]]), aside)
 
 
-def _resolver(version: str, aside: Path, jars: Path) -> list[str]:
+def _resolver(bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
     """The command that puts the jars into a folder: Maven, which knows the user's mirrors, or else Spark's Ivy."""
     maven = shutil.which("mvn")
     if maven is not None:
-        return _maven(maven, version, aside, jars)
+        return _maven(maven, bundle, aside, jars)
     ivy = _ivy_jar()
     if ivy is not None:
-        return _ivy(ivy, version, aside, jars)
-    raise _unavailable(version, "neither `mvn` on the PATH nor Ivy in pyspark's folder", aside)
+        return _ivy(ivy, bundle, aside, jars)
+    raise _unavailable(bundle, "neither `mvn` on the PATH nor Ivy in pyspark's folder", aside)
 
 
-def _maven(maven: str, version: str, aside: Path, jars: Path) -> list[str]:
+def _maven(maven: str, bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
     dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{revision}</version></dependency>"
-        for group, name, revision in _modules(version)
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{revision}</version>"
+        f"<exclusions>{_left_out(_EXCLUSION, bundle, group, name)}</exclusions></dependency>"
+        for group, name, revision in bundle.modules
     )
     project = aside / "pom.xml"
     project.write_text(
@@ -107,10 +157,11 @@ def _maven(maven: str, version: str, aside: Path, jars: Path) -> list[str]:
     return [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(project), *goal]
 
 
-def _ivy(ivy: Path, version: str, aside: Path, jars: Path) -> list[str]:
+def _ivy(ivy: Path, bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
     dependencies = "".join(
-        f'<dependency org="{group}" name="{name}" rev="{revision}" conf="default->default"/>'
-        for group, name, revision in _modules(version)
+        f'<dependency org="{group}" name="{name}" rev="{revision}" conf="default->default">'
+        f"{_left_out(_EXCLUDE, bundle, group, name)}</dependency>"
+        for group, name, revision in bundle.modules
     )
     module = aside / "ivy.xml"
     module.write_text(
@@ -124,13 +175,12 @@ def _ivy(ivy: Path, version: str, aside: Path, jars: Path) -> list[str]:
     return [find_java(), "-cp", str(ivy), "org.apache.ivy.Main", *options]
 
 
-def _modules(version: str) -> list[tuple[str, str, str]]:
-    """The broker, and what writes its log: a binding of slf4j 2, which also serves programs made for slf4j 1."""
-    return [
-        ("org.apache.kafka", f"kafka_{_SCALA}", version),
-        ("org.slf4j", "slf4j-api", _SLF4J),
-        ("org.slf4j", "slf4j-simple", _SLF4J),
-    ]
+_EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
+_EXCLUDE = '<exclude org="{0}" module="{1}"/>'
+
+
+def _left_out(pattern: str, bundle: _Bundle, group: str, name: str) -> str:
+    return "".join(pattern.format(*other) for other in bundle.modules_beside(group, name))
 
 
 def _ivy_jar() -> Path | None:
@@ -142,10 +192,10 @@ def _ivy_jar() -> Path | None:
     return None
 
 
-def _unavailable(version: str, found: str, where: Path) -> TidegateError:
+def _unavailable(bundle: _Bundle, found: str, where: Path) -> TidegateError:
     return TidegateError(
         Code.JARS_UNAVAILABLE,
-        expected=f"the jars of Kafka {version} from the Maven repository",
+        expected=f"the jars of {bundle.title} from the Maven repository",
         found=found,
         where=str(where.parent),
         next_step="check version and network; where a mirror is needed, install Maven and name it in Maven's settings",

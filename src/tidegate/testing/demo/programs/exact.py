@@ -22,9 +22,4 @@ job.query(
 )
 job.query("lines", lines, sinks=[FileSink("copies", places.lines, format="json")])
 
-handle = job.start()
-while not handle.wait(timeout_seconds=0.05):
-    queries = handle.status().queries
-    child.report({"aborted": sum(q.aborted for q in queries), "redone": sum(q.redone for q in queries)})
-    if child.told_to_end.is_set():
-        handle.stop()
+child.run(job)

@@ -42,13 +42,9 @@ def start(uid: str, rows: DataFrame, mode: str, write: Callable[[DataFrame, int]
 
 
 places.table.parent.mkdir(parents=True, exist_ok=True)
-queries = [
-    start("counts", words.groupBy("word").count(), "update", write_counts),
-    start("lines", lines, "append", write_lines),
-]
-while not child.told_to_end.wait(0.05):
-    for query in queries:
-        if query.exception() is not None:
-            raise SystemExit(str(query.exception()))
-for query in queries:
-    query.stop()
+child.watch(
+    [
+        start("counts", words.groupBy("word").count(), "update", write_counts),
+        start("lines", lines, "append", write_lines),
+    ]
+)

@@ -1,0 +1,110 @@
+"""Where the demo's input arrives and where its output goes: files here, topics in `topic_ends`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from tidegate.core.spark_log import log_offset
+from tidegate.testing.checker import Batches, Line, Sinks
+from tidegate.testing.demo.outputs import as_change, as_line, read_table, rows_of
+from tidegate.testing.demo.places import Places
+
+
+class Programs(NamedTuple):
+    """The files of the driver programs for these ends: with tidegate, and in plain PySpark."""
+
+    exact: str
+    plain: str
+
+
+class Ends(Protocol):
+    """The two ends of the demo's job."""
+
+    programs: Programs
+    ahead: int
+    """So many batches at most wait at the input."""
+
+    def ready(self) -> AbstractContextManager[None]:
+        """Makes what they need, and stops it at the end."""
+        ...
+
+    def environment(self) -> Mapping[str, str]:
+        """What the driver program must know of them."""
+        ...
+
+    def put(self, batch: Sequence[Line]) -> None:
+        """Let the next batch arrive, as a whole."""
+        ...
+
+    def batches_to(self, position: str | None) -> int:
+        """How many whole batches an epoch that ended at this position, and those before it, have read."""
+        ...
+
+    def epochs(self, positions: Sequence[str | None]) -> Batches:
+        """The lines of each epoch, by where the epochs ended; what no epoch has read comes last."""
+        ...
+
+    def read(self) -> Sinks:
+        """Every visible record of the three sinks."""
+        ...
+
+
+class FileEnds:
+    """Input and output in folders: a batch is a file, put into the input folder by a rename."""
+
+    programs = Programs("exact.py", "plain.py")
+    ahead = 4
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._batches: list[Sequence[Line]] = []
+        self._began_ns = time.time_ns()
+
+    @contextmanager
+    def ready(self) -> Generator[None]:
+        self._places.input.mkdir()
+        yield
+
+    def environment(self) -> Mapping[str, str]:
+        return {}
+
+    def put(self, batch: Sequence[Line]) -> None:
+        number, folder = len(self._batches), self._places.input
+        hidden = folder / f".{number:05}.json"
+        rows = [json.dumps({"number": line.number, "text": line.text}) for line in batch]
+        hidden.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        # Spark reads files in the order of their times, which it knows in milliseconds: no two may be equal.
+        arrived = self._began_ns + number * 1_000_000
+        os.utime(hidden, ns=(arrived, arrived))
+        hidden.rename(folder / f"{number:05}.json")
+        self._batches.append(batch)
+
+    def batches_to(self, position: str | None) -> int:
+        """The file source takes one file for each entry of its own log."""
+        newest = log_offset(position)
+        return 0 if newest is None else newest + 1
+
+    def epochs(self, positions: Sequence[str | None]) -> Batches:
+        edges = sorted({0, *map(self.batches_to, positions), len(self._batches)})
+        return [[line for batch in self._batches[start:end] for line in batch] for start, end in pairwise(edges)]
+
+    def read(self) -> Sinks:
+        return Sinks(
+            lines=[as_line(row, text) for row, text in _rows(self._places.lines)],
+            changes=[as_change(row, text) for row, text in _rows(self._places.changes)],
+            table=read_table(self._places.table),
+        )
+
+
+def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The rows of all visible files; hidden are, as for Spark, names that begin with `.` or `_`."""
+    for file in sorted(folder.glob("[!._]*.json")):
+        # Not `splitlines`: a JSON text may have other line separators of Unicode in it.
+        yield from rows_of(filter(None, file.read_text(encoding="utf-8").split("\n")))

@@ -1,0 +1,181 @@
+"""Topics of real brokers: made, written, and read to their very end."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import LatestSpec, OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+
+PARTITIONS = 8
+"""More than a machine of tests has cores: one slot for several tasks is a fault that fewer hide."""
+
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record, as it is written and read. Read ones have partition and offset."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = -1
+    offset: int = -1
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = 0
+
+
+class NotReadToTheEnd(Exception):
+    """Some records could not be seen in time: an open transaction stands before the high watermark."""
+
+
+def make_topic(
+    servers: str,
+    partitions: int = PARTITIONS,
+    *,
+    name: str = "topic",
+    config: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> str:
+    """Create a topic and return its name, which no other topic has."""
+    topic = f"{name}-{uuid.uuid4().hex[:12]}"
+    create_topic(servers, topic, partitions, config=config, options=options)
+    return topic
+
+
+def create_topic(
+    servers: str,
+    topic: str,
+    partitions: int,
+    *,
+    config: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic of this name. `options`: of the client, as for a login."""
+    admin = AdminClient({**(options or {}), "bootstrap.servers": servers})
+    made: Any = admin.create_topics(
+        [NewTopic(topic, num_partitions=partitions, config=dict(config or {}))], operation_timeout=_SECONDS
+    )
+    made[topic].result(_SECONDS)
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result()
+
+
+def produce(servers: str, topic: str, rows: Iterable[Row | bytes], *, options: Mapping[str, str] | None = None) -> int:
+    """Write rows and wait until each is confirmed. Returns how many."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5, **(options or {})})
+    refused: list[KafkaError] = []
+    confirmed = 0
+
+    def confirm(error: KafkaError | None, _message: Message) -> None:
+        nonlocal confirmed
+        confirmed += error is None
+        if error is not None:
+            refused.append(error)
+
+    written = 0
+    for given in rows:
+        row = given if isinstance(given, Row) else Row(given)
+        while True:
+            try:
+                _send(producer, topic, row, confirm)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        written += 1
+    producer.flush(_SECONDS)
+    if refused or confirmed != written:
+        raise KafkaException(refused[0] if refused else f"{written - confirmed} of {written} rows were not confirmed")
+    return written
+
+
+def high_watermarks(servers: str, topic: str) -> dict[int, int]:
+    """Where each partition ends, open transactions included."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
+    asked: dict[TopicPartition, OffsetSpec] = {TopicPartition(topic, number): LatestSpec() for number in partitions}
+    answered: Any = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_SECONDS)
+    return {asked.partition: answer.result(_SECONDS).offset for asked, answer in answered.items()}
+
+
+def read_all(servers: str, topic: str, *, isolation: str = "read_committed", seconds: float = _SECONDS) -> list[Row]:
+    """Every record up to the high watermark that there is now, in order in each partition.
+
+    Raises NotReadToTheEnd when nothing more can be seen for `seconds`: an open transaction stands in the way.
+    """
+    ends = high_watermarks(servers, topic)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": f"read-all-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,  # it comes at the last stable offset too
+            "isolation.level": isolation,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+        return _read_to(consumer, ends, seconds)
+    finally:
+        consumer.close()
+
+
+def _read_to(consumer: Consumer, ends: Mapping[int, int], seconds: float) -> list[Row]:
+    rows: list[Row] = []
+    reached = dict.fromkeys(ends, 0)
+    trouble: KafkaError | None = None
+    deadline = time.monotonic() + seconds
+    while any(reached[partition] < end for partition, end in ends.items()):
+        message = consumer.poll(0.2)
+        if message is not None:
+            error, partition, offset = message.error(), _number(message.partition()), _number(message.offset())
+            if error is None:
+                deadline = time.monotonic() + seconds
+                reached[partition] = offset + 1
+                if offset < ends[partition]:
+                    rows.append(_row(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                reached[partition] = offset
+            else:
+                trouble = error  # the consumer goes on by itself: a broker that has just come back says such things
+        if time.monotonic() > deadline:
+            raise NotReadToTheEnd(f"read to {reached}, the topic ends at {dict(ends)}; last error: {trouble}")
+    return sorted(rows, key=lambda row: (row.partition, row.offset))
+
+
+def _row(message: Message) -> Row:
+    return Row(
+        value=message.value(),
+        key=message.key(),
+        partition=_number(message.partition()),
+        offset=_number(message.offset()),
+        headers=tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
+        timestamp_ms=message.timestamp()[1],
+    )
+
+
+def _number(given: int | None) -> int:
+    """Of a message that came from a broker: there it is never missing."""
+    return -1 if given is None else given
+
+
+def _send(producer: Producer, topic: str, row: Row, confirm: Callable[[KafkaError | None, Message], None]) -> None:
+    producer.produce(
+        topic,
+        row.value,
+        row.key,
+        partition=row.partition,
+        headers=list(row.headers),
+        timestamp=row.timestamp_ms,
+        on_delivery=confirm,
+    )
+    producer.poll(0)

@@ -1,4 +1,4 @@
-"""`./dev bench core`: every benchmark, each in a process of its own, one after the other.
+"""`./dev bench core` and `./dev bench kafka`: all of a suite, each in a process of its own, one after the other.
 
 The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
 a machine that does nothing else: its load average stands beside each figure.
@@ -10,24 +10,28 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
-from bench.child import MEASURES
+from bench.child import MEASURES, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
 
-_ROUNDS, _QUICK_ROUNDS = 3, 1
+_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5}
+_QUICK_ROUNDS = 1
 
 
 def main() -> int:
     """Exit code 1 when a goal was missed."""
     asked = _parser().parse_args()
-    rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS)
-    figures = [figure for name in asked.only or MEASURES for figure in _measured(name, rounds, quick=asked.quick)]
+    rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS[asked.what])
+    figures = [
+        figure for name in asked.only or SUITES[asked.what] for figure in _measured(name, rounds, quick=asked.quick)
+    ]
     results = Results(
         measured=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         quick=asked.quick,
@@ -36,17 +40,16 @@ def main() -> int:
         figures=tuple(figures),
     )
     if not asked.quick and not asked.only:
-        _keep(results)
+        _keep(asked.what, results)
     print(_as_json(results).decode() if asked.json else text_table(results))
     return 1 if any(figure.is_met is False for figure in figures) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("what", choices=["core"])
-    parser.add_argument(
-        "--rounds", type=_positive, help=f"rounds of each comparison ({_ROUNDS}; {_QUICK_ROUNDS} quick)"
-    )
+    parser.add_argument("what", choices=list(SUITES))
+    usual = ", ".join(f"{rounds} for {suite}" for suite, rounds in _ROUNDS.items())
+    parser.add_argument("--rounds", type=_positive, help=f"rounds of each comparison ({usual}; {_QUICK_ROUNDS} quick)")
     parser.add_argument("--quick", action="store_true", help="fewer epochs, rows and seeds: to see that it works")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="only this benchmark; may be repeated")
@@ -71,10 +74,10 @@ def _measured(name: str, rounds: int, *, quick: bool) -> list[Figure]:
         return msgspec.json.decode(out.read_bytes(), type=list[Figure])
 
 
-def _keep(results: Results) -> None:
+def _keep(suite: str, results: Results) -> None:
     RESULTS.mkdir(exist_ok=True)
     stamp = results.measured.replace(":", "").replace("+0000", "Z")
-    (RESULTS / f"core-{stamp}.json").write_bytes(_as_json(results))
+    (RESULTS / f"{suite}-{stamp}.json").write_bytes(_as_json(results))
 
 
 def _as_json(results: Results) -> bytes:

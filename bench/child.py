@@ -10,16 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from bench import epochs, memory, simulation, throughput
+from bench import epochs, kafka_epochs, kafka_throughput, memory, simulation, throughput
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
-MEASURES: Mapping[str, Measure] = {
+CORE: Mapping[str, Measure] = {
     **{name: partial(epochs.measure, name) for name in epochs.CASES},
     **{name: partial(throughput.measure, name) for name in throughput.CASES},
     "memory": memory.measure,
     "simulation": simulation.measure,
 }
+KAFKA: Mapping[str, Measure] = {
+    **{name: partial(kafka_throughput.measure, name) for name in kafka_throughput.CASES},
+    "kafka-epoch": kafka_epochs.measure_sink,
+    "kafka-visible": kafka_epochs.measure_visible,
+}
+SUITES: Mapping[str, Mapping[str, Measure]] = {"core": CORE, "kafka": KAFKA}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA}
 
 
 def main() -> None:

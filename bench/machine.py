@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.figures import Machine
+from tidegate.testing.kafka.jars import DEFAULT_VERSION
 
 
 def this_machine(folder: Path) -> Machine:
@@ -26,7 +27,8 @@ def this_machine(folder: Path) -> Machine:
             "python": platform.python_version(),
             "java": _java(),
             "sqlite": sqlite3.sqlite_version,
-            **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow")},
+            "kafka broker": DEFAULT_VERSION,
+            **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow", "confluent-kafka")},
         },
     )
 

@@ -11,17 +11,17 @@ from bench.figures import Figure, Results
 RESULTS = Path(__file__).parent / "results"
 
 
-def newest() -> Results | None:
-    """The newest results that are kept: their names are times."""
-    files = sorted(RESULTS.glob("core-*.json"))
+def newest(suite: str) -> Results | None:
+    """The newest results of a suite that are kept: their names are times."""
+    files = sorted(RESULTS.glob(f"{suite}-*.json"))
     return msgspec.json.decode(files[-1].read_bytes(), type=Results) if files else None
 
 
-def markdown_table() -> str:
+def markdown_table(suite: str) -> str:
     """The newest results as a table, and under it where and when they were measured."""
-    results = newest()
+    results = newest(suite)
     if results is None:
-        return "No results are kept yet: `./dev bench core` writes them."
+        return f"No results are kept yet: `./dev bench {suite}` writes them."
     machine = results.machine
     versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
     lines = [

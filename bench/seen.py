@@ -36,10 +36,18 @@ class Seen:
         """For the query `query` of the job `bench`."""
         return cls(checkpoints / "bench" / "queries" / "query" / "g1" / "spark" / "offsets", wanted)
 
+    @classmethod
+    def of_logs(cls, offsets: Path, commits: Path, wanted: int) -> Seen:
+        """Of a query of plain Spark that has ended, whose sink has flushed an epoch when its commits entry is there."""
+        epochs = range(wanted + 1)
+        begun = {epoch: _written(offsets / str(epoch)) for epoch in epochs if (offsets / str(epoch)).exists()}
+        visible = {epoch: _written(commits / str(epoch)) for epoch in epochs if (commits / str(epoch)).exists()}
+        return cls(offsets, wanted, begun, visible)
+
     def note(self, epoch: int) -> None:
         """The rows of `epoch` can be read now."""
         self.visible[epoch] = time.time()
-        self.begun[epoch] = (self.offsets / str(epoch)).stat().st_mtime_ns / 1e9
+        self.begun[epoch] = _written(self.offsets / str(epoch))
         if epoch >= self.wanted:
             self._enough.set()
 
@@ -68,6 +76,10 @@ class Seen:
     def seconds(self, last: int) -> float:
         """From `offsets/0` until the rows of epoch `last` could be read."""
         return self.visible[last] - self.begun[0]
+
+
+def _written(file: Path) -> float:
+    return file.stat().st_mtime_ns / 1e9
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from tests.house import decisions
 from tests.house.repository import project_files, relative
@@ -27,14 +28,15 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
-def benchmarks() -> str:
+def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
-    return markdown_table()
+    return markdown_table(suite)
 
 
 GENERATORS: dict[str, Callable[[], str]] = {
-    "benchmarks": benchmarks,
+    "benchmarks": partial(benchmarks, "core"),
+    "benchmarks-kafka": partial(benchmarks, "kafka"),
     "errors": errors,
     "states": states,
     "recovery-log": decisions.log_table,

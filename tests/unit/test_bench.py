@@ -45,7 +45,7 @@ def test_the_table_shows_the_newest_results_with_the_medians_of_both_sides(
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     keep(tmp_path, "2026-01-02", 61.0)
     keep(tmp_path, "2026-01-01", 50.0)
-    table = report.markdown_table()
+    table = report.markdown_table("core")
     assert "| an epoch | 80 epoch ms | 130 epoch ms | 61 ms | <= 60 missed |" in table
     assert "2026-01-02; 2 cores (a CPU), 23.5 GiB, Linux, ext4; java 17." in table
     assert "50 ms" not in table
@@ -53,7 +53,7 @@ def test_the_table_shows_the_newest_results_with_the_medians_of_both_sides(
 
 def test_without_results_the_document_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    assert "./dev bench core" in report.markdown_table()
+    assert "./dev bench core" in report.markdown_table("core")
 
 
 def test_results_name_no_host_and_no_path(tmp_path: Path):

@@ -1,0 +1,95 @@
+"""What the Kafka benchmarks share: a broker as fast as its JVM can be, topics, events, Spark's own connector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.session import shared_session
+from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.jars import connector_jars
+from tidegate.testing.kafka.topics import high_watermarks, make_topic, produce
+
+PARTITIONS = 2
+KEYS = 10_000
+EVENT = "id LONG, key STRING, amount INT, text STRING"
+_BROKER_JVM = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
+_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A broker, and a session that has Spark's own connector beside tidegate's source."""
+
+    spark: SparkSession
+    servers: str
+
+    def topic(self, name: str) -> str:
+        """A new topic of two partitions."""
+        return make_topic(self.servers, PARTITIONS, name=name)
+
+    def events(self, count: int) -> str:
+        """A new topic with so many JSON events of about 110 bytes."""
+        topic = self.topic("events")
+        produce(self.servers, topic, _events(count))
+        return topic
+
+    def read_by_spark(self, topic: str, **options: object) -> DataFrame:
+        """The topic as a stream through Spark's own connector."""
+        reader = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+        return reader.options(**{name: str(value) for name, value in options.items()}).load()
+
+    def committed_rows(self, topic: str) -> int:
+        """How many committed records the topic has."""
+        ends = high_watermarks(self.servers, topic)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": "bench-count",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+            return _count(consumer, len(ends))
+        finally:
+            consumer.close()
+
+
+@contextmanager
+def cluster(folder: Path) -> Generator[Cluster]:
+    """Both, for as long as they are needed."""
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, connector_jars(print)))} pyspark-shell"
+    with Broker.start(folder / "broker", jvm=_BROKER_JVM) as broker, shared_session() as spark:
+        yield Cluster(spark, broker.servers)
+
+
+def _events(count: int) -> Iterator[bytes]:
+    for number in range(count):
+        event = {"id": number, "key": f"key-{number * 7919 % KEYS:05}", "amount": number % 1000, "text": "x" * 50}
+        yield msgspec.json.encode(event)
+
+
+def _count(consumer: Consumer, partitions: int) -> int:
+    """Every record up to the last stable offset of each partition."""
+    counted, ended = 0, set[int]()
+    while len(ended) < partitions:
+        messages = consumer.consume(10_000, timeout=_SECONDS)
+        if not messages:
+            raise TimeoutError(f"nothing came for {_SECONDS:g} s")
+        for message in messages:
+            if message.error() is None:
+                counted += 1
+            else:
+                ended.add(message.partition() or 0)
+    return counted

@@ -1,0 +1,172 @@
+"""Small epochs into Kafka: what the sink costs, and how long a record takes from one topic into another.
+
+*Sink cost*: ten rows an epoch, the next one at once; the time from `offsets/N` to `offsets/N+1` with tidegate's sink
+minus that with Spark's own. *Visible*: a record every 10 ms, with the time in it; how long after that a reader that
+sees committed records only has it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median, quantiles
+
+from confluent_kafka import Consumer, Producer
+from pyspark.sql import DataFrame
+
+from bench.epochs import SOURCE
+from bench.figures import Better, Figure
+from bench.kafka_cluster import Cluster, cluster
+from bench.seen import Seen, told
+from tidegate import Job, KafkaSink, KafkaSource, SparkSource
+
+_PAUSE_SECONDS = 0.01
+_SINK_GOAL_MS = 50.0
+INTERVALS: Mapping[float, tuple[float, float]] = {1.0: (0.75, 1.3), 0.0: (0.35, 0.6)}
+"""Goals in seconds for the median and the 99th percentile, by interval."""
+
+
+def measure_sink(rounds: int, *, quick: bool) -> list[Figure]:
+    """The sink's cost. Every round measures the baseline, then tidegate; a round before them warms the JVM."""
+    warm_up, epochs = (20, 60) if quick else (50, 200)
+    samples: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, cluster(Path(folder)) as kafka:
+        for number in range(rounds + 1):
+            for side, run in (("baseline", _run_baseline), ("tidegate", _run_tidegate)):
+                place = Path(folder) / f"{side}-{number}"
+                seen = run(kafka, kafka.topic("out"), place, warm_up + (epochs if number else 0))
+                if number:
+                    samples.setdefault(f"{side} epoch ms", []).append(seen.period_ms(warm_up))
+    return [
+        Figure(
+            name="kafka-epoch",
+            what="time added to an epoch: 10 rows into Kafka; baseline: Spark's own sink",
+            value=round(median(samples["tidegate epoch ms"]) - median(samples["baseline epoch ms"]), 1),
+            unit="ms",
+            better=Better.LOWER,
+            goal=_SINK_GOAL_MS,
+            samples=samples,
+        )
+    ]
+
+
+def measure_visible(rounds: int, *, quick: bool) -> list[Figure]:
+    """How long until a record is visible, at each interval: the median over the rounds of both quantiles."""
+    seconds = 10.0 if quick else 30.0
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder, cluster(Path(folder)) as kafka:
+        for interval, goals in INTERVALS.items():
+            delays = [_delays(kafka, interval, seconds, Path(folder) / f"{interval:g}-{n}") for n in range(rounds)]
+            for share, goal in zip((50, 99), goals, strict=True):
+                samples = [round(quantiles(each, n=100)[share - 1], 3) for each in delays]
+                figures.append(
+                    Figure(
+                        name=f"kafka-visible-{interval:g}-p{share}",
+                        what=f"from a record's write into one topic until it is visible in the other, "
+                        f"interval {interval:g} s, percentile {share}",
+                        value=round(median(samples), 3),
+                        unit="s",
+                        better=Better.LOWER,
+                        goal=goal,
+                        samples={"tidegate s": samples},
+                    )
+                )
+    return figures
+
+
+def _rows(rows: DataFrame) -> DataFrame:
+    return rows.selectExpr("CAST(value AS STRING) AS key", "CAST(value * 2 AS STRING) AS value")
+
+
+def _run_baseline(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
+    rows = kafka.spark.readStream.format("rate-micro-batch").options(**SOURCE).load()
+    query = (
+        _rows(rows)
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", kafka.servers)
+        .option("topic", out)
+        .option("checkpointLocation", str(place))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    try:
+        _wait_for(place / "offsets" / str(epochs + 1))
+    finally:
+        query.stop()
+    return Seen.of_logs(place / "offsets", place / "commits", epochs)
+
+
+def _run_tidegate(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
+    job = Job("bench", spark=kafka.spark, checkpointing_interval=0, checkpointing_dir=str(place))
+    rows = job.source("source", SparkSource("rate-micro-batch", schema=None, replayable=None, **SOURCE))
+    job.query("query", _rows(rows), sinks=[KafkaSink("sink", kafka.servers, topic=out, format="raw")])
+    seen = Seen.of_job(place, epochs)
+    with told(seen):
+        handle = job.start()
+        try:
+            seen.wait()
+        finally:
+            handle.stop()
+    return seen
+
+
+def _delays(kafka: Cluster, interval: float, seconds: float, place: Path) -> list[float]:
+    """Seconds from write to visibility of each record that was written after the first epochs."""
+    source, out = kafka.topic("in"), kafka.topic("out")
+    job = Job("bench", spark=kafka.spark, checkpointing_interval=interval, checkpointing_dir=str(place))
+    records = job.source("source", KafkaSource(kafka.servers, topics=[source]))
+    sink = KafkaSink("sink", kafka.servers, topic=out, format="raw", select=["value"])
+    job.query("query", records.select("value"), sinks=[sink])
+    handle = job.start()
+    try:
+        warm_until = time.time() + 5.0 + 3 * interval
+        writer = threading.Thread(target=_write, args=(kafka.servers, source, warm_until + seconds))
+        writer.start()
+        found = _read(kafka.servers, out, warm_until + seconds + 5.0 + 3 * interval)
+        writer.join()
+    finally:
+        handle.stop()
+    return [visible - written for written, visible in found if written >= warm_until]
+
+
+def _write(servers: str, topic: str, end: float) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+    while time.time() < end:
+        producer.produce(topic, f"{time.time():.6f}")
+        producer.poll(0)
+        time.sleep(_PAUSE_SECONDS)
+    producer.flush(60)
+
+
+def _read(servers: str, topic: str, end: float) -> list[tuple[float, float]]:
+    """When each record was written, and when it could be read."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "bench-visible",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[tuple[float, float]] = []
+    try:
+        while time.time() < end:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append((float(message.value() or b"0"), time.time()))
+    finally:
+        consumer.close()
+    return found
+
+
+def _wait_for(file: Path) -> None:
+    end = time.monotonic() + 300
+    while not file.exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{file.name} did not come")
+        time.sleep(0.05)

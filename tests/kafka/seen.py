@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaAdminClient
 
-from tests.kafka.topics import Row, _row
+from tidegate.testing.kafka.topics import Row, _row
 
 _SECONDS = 30.0
 

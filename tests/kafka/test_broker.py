@@ -19,11 +19,11 @@ from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
 from tests.kafka.rights import On, grant
-from tests.kafka.topics import NotReadToTheEnd, make_topic, produce, read_all
 from tidegate.cli import main
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka import Broker, State, status
 from tidegate.testing.kafka import process as processes
+from tidegate.testing.kafka.topics import NotReadToTheEnd, make_topic, produce, read_all
 
 COMMAND = [sys.executable, "-m", "tidegate.cli.main", "broker"]
 

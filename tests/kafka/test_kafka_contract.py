@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tests.kafka.seen import visible_now
-from tests.kafka.topics import make_topic
 from tidegate.core.records import Answer, Attempt, Committable
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, Row, SinkContract
 from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import make_topic
 
 PARTITIONS = 8
 

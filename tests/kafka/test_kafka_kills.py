@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.seen import open_transactions, visible_now
-from tests.kafka.topics import make_topic
 from tests.support.driver import Driver
 from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import make_topic
 
 PROGRAM = Path(__file__).with_name("exact_program.py")
 FILES, ROWS = 10, 60
@@ -57,6 +57,7 @@ def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(tmp_
     with started(tmp_path, broker, topic, 5) as driver:
         assert driver.wait() == 0, driver.tail()
         assert json.loads(driver.tail().splitlines()[-1])["redone"] > 0
+        assert "TransactionRedone(epoch=2" in driver.tail(), "shown to whoever has set up no logging"
     both_have_every_row_once(tmp_path, broker, topic)
 
 
@@ -65,20 +66,20 @@ def started(folder: Path, broker: Broker, topic: str, timeout_seconds: float, *,
     return Driver(PROGRAM, *arguments, log=folder / "log", failpoints=failpoints)
 
 
-def write_numbers(folder: Path) -> None:
+def write_numbers(folder: Path, files: int = FILES) -> None:
     (folder / "in").mkdir()
-    for file in range(FILES):
+    for file in range(files):
         lines = [json.dumps({"number": number}) for number in range(file * ROWS, (file + 1) * ROWS)]
         (folder / "in" / f"{file}.json").write_text("\n".join(lines) + "\n")
 
 
-def both_have_every_row_once(folder: Path, broker: Broker, topic: str) -> None:
+def both_have_every_row_once(folder: Path, broker: Broker, topic: str, files: int = FILES) -> None:
     assert open_transactions(broker.servers) == []
     with closing(sqlite3.connect(folder / "out.db")) as database:
         table = Counter(database.execute("SELECT number, mark FROM rows").fetchall())
     rows = [json.loads(row.value or b"") for row in visible_now(broker.servers, topic)]
     messages = Counter((row["number"], row["mark"]) for row in rows)
-    assert sorted(number for number, _ in table.elements()) == list(range(FILES * ROWS))
+    assert sorted(number for number, _ in table.elements()) == list(range(files * ROWS))
     assert messages == table, "both sinks have the rows of one evaluation"
 
 

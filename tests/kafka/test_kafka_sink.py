@@ -19,7 +19,6 @@ from kafka import KafkaAdminClient
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from tests.kafka.seen import open_transactions, visible_now
-from tests.kafka.topics import make_topic
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.checks import layout_of
@@ -30,6 +29,7 @@ from tidegate.kafka.wire import Producer, Reply
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import make_topic
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ def test_a_column_of_the_wrong_type_is_refused(broker: Broker) -> None:
 
 
 def test_a_broker_that_is_down_is_a_clear_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.kafka.checks._CONTACT_SECONDS", 1.0)
+    monkeypatch.setattr("tidegate.kafka.cluster._CONTACT_SECONDS", 1.0)
     sink = KafkaSink("numbers", "127.0.0.1:1", topic="t", options={"sasl.password": "very-secret"})
     told = "\n".join(violations(sink, SCHEMA).values())
     assert "TG-SINK-UNUSABLE" in told

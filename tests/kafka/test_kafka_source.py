@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
-from tests.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
 from tests.support.driver import Driver
 from tidegate import FileSink, Job, KafkaSource, SQLiteSink
 from tidegate.core.records import Start, decode
 from tidegate.kafka.offsets import Bounds
 from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
 
 PROGRAM = Path(__file__).with_name("source_program.py")
 
@@ -267,6 +267,16 @@ def test_a_time_and_offsets_say_where_to_begin_and_end(place: Place, broker: Bro
     assert read(place) == list(range(40, 64)), "start stands in the ledger, and so does stop"
 
 
+def test_a_source_goes_on_where_a_consumer_group_stands(place: Place, broker: Broker, topic: str):
+    """For a program that was a plain consumer before. A partition that the group never read comes whole."""
+    produce(broker.servers, topic, values(80))
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": f"group-of-{topic}"})
+    consumer.commit(offsets=[TopicPartition(topic, number, 5) for number in range(1, PARTITIONS)], asynchronous=False)
+    consumer.close()
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic], start="group", group=f"group-of-{topic}")))
+    assert read(place) == [number for number in range(80) if number % PARTITIONS == 0 or number >= 5 * PARTITIONS]
+
+
 def test_caught_up_is_where_the_topic_ended_at_the_start(place: Place, broker: Broker, topic: str):
     """A writer that never rests does not keep a bounded run alive."""
     produce(broker.servers, topic, values(50))
@@ -387,6 +397,7 @@ def test_what_cannot_be_read_is_refused_at_the_start(place: Place, broker: Broke
     assert code(KafkaSource(broker.servers, topics=[topic], pattern="x")) == "TG-SOURCE-OPTION"
     assert code(KafkaSource(broker.servers, topics=[topic], start=datetime(2024, 1, 1))) == "TG-SOURCE-OPTION"  # noqa: DTZ001
     assert code(KafkaSource(broker.servers, topics=[topic], max_rows=0)) == "TG-SOURCE-OPTION"
+    assert code(KafkaSource(broker.servers, topics=[topic], start="group")) == "TG-SOURCE-OPTION"
     assert not (place.query() / "ledger/start").exists()
 
 

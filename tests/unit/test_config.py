@@ -116,7 +116,7 @@ def test_an_unknown_name_gets_the_nearest_known_one() -> None:
 
 
 def test_variables_of_tidegate_that_are_no_settings() -> None:
-    Settings.load({}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x"})
+    Settings.load({}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x", "TIDEGATE_PLACE": "/disk"})
 
 
 def test_all_violations_at_once() -> None:

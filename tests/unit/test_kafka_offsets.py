@@ -15,7 +15,7 @@ from tests.integration.place import error_of
 from tidegate.core.errors import Code, TidegateError, quoted_in
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Bounds, Offsets, Pace, Partition, Range, ranges, rows_between, share_out
+from tidegate.kafka.offsets import Bounds, OffsetOf, Offsets, Pace, Partition, Range, ranges, rows_between, share_out
 from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Reading, resolve
 from tidegate.kafka.topics import Found, Mark, Selection
 
@@ -90,6 +90,7 @@ class Cluster:
     ends: dict[Partition, int]
     oldest: dict[Partition, int] = field(default_factory=dict[Partition, int])
     ids: dict[str, str] = field(default_factory=lambda: {"a": "id-a", "b": "id-b"})
+    groups: dict[str, dict[Partition, int]] = field(default_factory=dict[str, dict[Partition, int]])
     down: bool = False
     asked: int = 0
 
@@ -103,6 +104,9 @@ class Cluster:
 
     def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> dict[Partition, int]:
         raise NotImplementedError
+
+    def committed(self, partitions: frozenset[Partition], group: str) -> dict[Partition, int]:
+        return {each: offset for each, offset in self.groups[group].items() if each in partitions}
 
     def _answer(self) -> None:
         self.asked += 1
@@ -276,3 +280,23 @@ def test_an_error_comes_whole_out_of_another_process_s_traceback():
     assert str(quoted) == str(error)
     assert quoted_in("TG-NO-SUCH-CODE: what\n  expected: a\n  found: b\n  where: c\n  next: d\n") is None
     assert quoted_in("some other text") is None
+
+
+# --- the beginning -----------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_a_group_never_read_begins_at_its_oldest_record():
+    cluster = Cluster({("a", 0): 50, ("a", 1): 60}, {("a", 1): 7}, groups={"g": {("a", 0): 20, ("b", 0): 3}})
+    assert begin_of(cluster) == {("a", 0): 20, ("a", 1): 7}
+
+
+@pytest.mark.parametrize("committed", [4, 51])
+def test_a_group_that_stands_where_no_record_is_kept_is_refused_with_the_numbers(committed: int):
+    cluster = Cluster({("a", 0): 50}, {("a", 0): 5}, groups={"g": {("a", 0): committed}})
+    with pytest.raises(TidegateError, match=f"a start between a-0 5 and a-0 50(.|\n)*a-0 {committed}"):
+        begin_of(cluster)
+
+
+def begin_of(cluster: Cluster) -> OffsetOf:
+    reading = Reading(clients=Clients("localhost:1", {}), selection=Selection(("a",)), where="here", group="g")
+    return resolve(reading, cluster, "group", None).start.next

@@ -1,27 +1,25 @@
-"""What stands against a Kafka sink before its query starts, all of it at once; and what its cluster allows."""
+"""What stands against a Kafka sink before its query starts, all of it at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import logging
+from collections.abc import Iterator
+from typing import Protocol
 
 import pyarrow as pa
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_requests, on_one_disk, versions
 from tidegate.kafka.clients import Clients
+from tidegate.kafka.cluster import PROTECTED, Cluster, cluster_of
 from tidegate.kafka.messages import Format, Layout, can_be_bytes
+from tidegate.kafka.names import ids_begin, sink_part
+from tidegate.kafka.producers import wire_of
+from tidegate.kafka.rights import Right, missing_by_name, missing_on_topic
+from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
 from tidegate.sinks.base import SinkPlan
 
-_CONTACT_SECONDS = 15.0
-_MAX_TIMEOUT_MS = 900_000
-"""`transaction.max.timeout.ms` as brokers have it, where it cannot be read."""
-_EVIDENCE_KEPT_MS = 86_400_000
-"""Where `offsets.retention.minutes` cannot be read: less than brokers usually have."""
-PROTECTED = ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "transaction.timeout.ms")
-"""What the protocol stands on: not for the user to set."""
+_LOG = logging.getLogger("tidegate")
 
 
 class Described(Protocol):
@@ -34,53 +32,9 @@ class Described(Protocol):
     headers: str | None
     partition: str | None
     format: str
+    prefix: str
     transaction_timeout: float | None
     clients: Clients
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What a cluster says of itself: its topics, the longest transaction, how long evidence is kept."""
-
-    topics: frozenset[str]
-    max_timeout_ms: int
-    evidence_kept_ms: int
-
-    def timeout_ms(self, wanted_seconds: float | None) -> int:
-        """The transaction timeout: the longest that the broker allows, unless less is wanted."""
-        return self.max_timeout_ms if wanted_seconds is None else int(wanted_seconds * 1000)
-
-
-def cluster_of(sink: Described) -> Cluster:
-    """Ask the cluster. Raises SINK_UNUSABLE where it cannot be reached."""
-    try:
-        given = sink.clients.settings().items()
-        admin = AdminClient({name: value for name, value in given if name not in PROTECTED})
-        metadata = admin.list_topics(timeout=_CONTACT_SECONDS)
-        settings = _broker_settings(admin, next(iter(metadata.brokers)))
-    except KafkaException as error:
-        raise TidegateError(
-            Code.SINK_UNUSABLE,
-            expected="a Kafka cluster that answers",
-            found=str(error.args[0].str() if error.args else error),
-            where=f"sink {sink.uid!r}: {sink.clients.servers}",
-            next_step="start the broker, or mend servers= and options=; then start again",
-        ) from None
-    return Cluster(
-        topics=frozenset(metadata.topics),
-        max_timeout_ms=int(settings.get("transaction.max.timeout.ms", _MAX_TIMEOUT_MS)),
-        evidence_kept_ms=int(settings.get("offsets.retention.minutes", _EVIDENCE_KEPT_MS // 60_000)) * 60_000,
-    )
-
-
-def _broker_settings(admin: AdminClient, broker: int) -> Mapping[str, str]:
-    """The settings of a broker; empty where the user has no right to see them."""
-    resource = ConfigResource(ResourceType.BROKER, str(broker))
-    try:
-        found: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(_CONTACT_SECONDS)
-    except KafkaException:
-        return {}
-    return {name: str(entry.value) for name, entry in found.items()}
 
 
 def layout_of(sink: Described, schema: pa.Schema) -> Layout:
@@ -174,14 +128,42 @@ class _Check:
 
     def cluster(self) -> Iterator[TidegateError]:
         try:
+            yield from self._connecting()
             cluster = cluster_of(self._sink)
+            yield from self._timeout(cluster)
+            yield from self._brokers(wire_of(self._sink.clients), cluster)
         except TidegateError as error:
             yield error
-            return
-        if self._sink.topic is not None and self._sink.topic not in cluster.topics:
+        except KafkaRefused as error:
             yield self._violation(
-                Code.SINK_UNUSABLE, f"topic {self._sink.topic!r}", "no such topic", "create the topic, or give another"
+                Code.SINK_UNUSABLE,
+                "a Kafka cluster that answers",
+                str(error),
+                "mend the cluster or options=, and start",
             )
+
+    def _connecting(self) -> Iterator[TidegateError]:
+        """The driver speaks to the brokers through a client of its own, with the same login."""
+        given = self._sink.clients.options
+        for name in sorted(given.keys() - CONNECTS):
+            if name.startswith(_OF_A_LOGIN):
+                yield self._violation(
+                    Code.OPTION_UNKNOWN,
+                    f"of logins and TLS: {', '.join(sorted(CONNECTS - {'bootstrap.servers', 'client.id'}))}",
+                    f"options={{{name!r}: ...}}",
+                    "take it out, or say the same with these: others reach the producers and not the driver",
+                )
+        settings = self._sink.clients.settings()
+        mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
+        if "SASL" in str(settings.get("security.protocol", "")).upper() and mechanism not in MECHANISMS:
+            yield self._violation(
+                Code.OPTION_UNKNOWN,
+                f"sasl.mechanism one of {', '.join(sorted(MECHANISMS))}",
+                f"{mechanism or 'none'}",
+                "let the user log in by one of these",
+            )
+
+    def _timeout(self, cluster: Cluster) -> Iterator[TidegateError]:
         wanted = cluster.timeout_ms(self._sink.transaction_timeout)
         if not 0 < wanted <= cluster.max_timeout_ms:
             yield self._violation(
@@ -190,8 +172,88 @@ class _Check:
                 f"{wanted / 1000:g} s",
                 "give less, or none: then it is the broker's maximum",
             )
+        elif self._plan.interval_seconds * 1000 >= wanted:
+            yield self._violation(
+                Code.SETTING_VALUE,
+                f"checkpointing.interval below transaction_timeout, which is {wanted / 1000:g} s here",
+                f"checkpointing.interval {self._plan.interval_seconds:g} s",
+                "make the interval shorter, or transaction_timeout= longer (up to the broker's"
+                " transaction.max.timeout.ms): an epoch's transactions are open for as long as the epoch takes",
+            )
+
+    # --- what the brokers say ------------------------------------------------------------------------------
+
+    def _brokers(self, wire: Wire, cluster: Cluster) -> Iterator[TidegateError]:
+        missing = missing_requests(versions(wire))
+        if missing:
+            yield self._violation(
+                Code.SINK_UNUSABLE,
+                f"brokers of Kafka {OLDEST} or newer",
+                f"brokers that do not understand {', '.join(missing)}",
+                "upgrade the brokers, then start again",
+            )
+            return
+        name = f"{ids_begin(self._sink.prefix)}{sink_part(self._plan.identity)}.check"
+        rights = list(missing_by_name(wire, name, ids_begin(self._sink.prefix)))
+        yield from map(self._lacks, rights)
+        if not cluster.tells and not rights:
+            yield from self._hidden_timeout(wire, name, cluster)
+        if self._sink.topic is not None:
+            yield from self._topic(wire, self._sink.topic)
+
+    def _hidden_timeout(self, wire: Wire, name: str, cluster: Cluster) -> Iterator[TidegateError]:
+        """Where the broker's maximum cannot be read, it is tried, under an id that is used for nothing else."""
+        wanted = cluster.timeout_ms(self._sink.transaction_timeout)
+        try:
+            wire.fence(name, wanted)
+        except KafkaRefused as error:
+            if error.code != Reply.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            yield self._violation(
+                Code.OPTION_UNKNOWN,
+                "a transaction timeout that the broker allows (transaction.max.timeout.ms)",
+                f"{wanted / 1000:g} s, which it does not",
+                "give transaction_timeout=, or the user DESCRIBE_CONFIGS on the cluster: then it is the maximum",
+            )
+
+    def _topic(self, wire: Wire, topic: str) -> Iterator[TidegateError]:
+        seen = look_at(wire, topic)
+        if not seen.exists:
+            yield self._violation(
+                Code.SINK_UNUSABLE, f"topic {topic!r}", "no such topic", "create the topic, or give another"
+            )
+            return
+        rights = missing_on_topic(topic, seen)
+        yield from map(self._lacks, rights)
+        needed = None if rights else min_in_sync(wire, topic)
+        if needed is None:
+            return
+        if needed > seen.copies:
+            yield self._violation(
+                Code.SINK_UNUSABLE,
+                f"{needed} replicas of topic {topic!r} (its min.insync.replicas)",
+                f"{seen.copies}: the brokers refuse every row",
+                f"add replicas (kafka-reassign-partitions), or set min.insync.replicas of {topic!r} to less",
+            )
+        elif on_one_disk(seen, needed):
+            _LOG.warning(
+                "sink %s: a row in topic %s counts as written when one broker has it (replicas %d, min.insync.replicas"
+                " %d): with that broker's disk, committed rows are lost. Usual are 3 and 2",
+                self._sink.uid,
+                topic,
+                seen.copies,
+                needed,
+            )
+
+    def _lacks(self, right: Right) -> TidegateError:
+        return self._violation(
+            Code.SINK_UNUSABLE, f"{right} for the sink's user", "the brokers refuse it", f"kafka-acls {right.grant()}"
+        )
 
     def _violation(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
         return TidegateError(
             code, expected=expected, found=found, where=f"sink {self._sink.uid!r}", next_step=next_step
         )
+
+
+_OF_A_LOGIN = ("sasl.", "security.", "ssl.", "enable.sasl.", "enable.ssl.")

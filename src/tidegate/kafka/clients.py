@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+
 from tidegate.core.errors import Code, TidegateError
 
 
@@ -33,6 +35,26 @@ class Clients:
 
     def __repr__(self) -> str:
         return f"Clients({self.servers!r}, options: {', '.join(sorted(self.options)) or 'none'})"
+
+
+class Refusals:
+    """Why brokers do not let a client in (its login, or a certificate), which it is only told beside its calls: these
+    run into their time limits.
+
+    `note` is the client's `error_cb`; a poll of the client lets it tell.
+    """
+
+    def __init__(self) -> None:
+        self._last: KafkaException | None = None
+
+    def note(self, error: KafkaError) -> None:
+        if error.name() in ("_AUTHENTICATION", "_SSL"):
+            self._last = KafkaException(error)
+
+    def take(self) -> KafkaException | None:
+        """The last one since this was asked before."""
+        last, self._last = self._last, None
+        return last
 
 
 _QUIET: Mapping[str, Any] = {

@@ -60,6 +60,11 @@ class TransactionalId:
         )
 
 
+def ids_begin(prefix: str) -> str:
+    """What the ids of all sinks with this prefix begin with: for access lists, never to tell whose an id is."""
+    return f"{prefix}.tg." if prefix else "tg."
+
+
 def sink_part(identity: SinkIdentity) -> str:
     """`<job id>.<query>.<sink>` as in the ids: also a safe name of a folder."""
     return ".".join(map(file_name, (identity.job_id, identity.query, identity.sink)))

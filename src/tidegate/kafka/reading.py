@@ -133,6 +133,7 @@ _PASSING = frozenset(
         KafkaError._TRANSPORT,  # pyright: ignore[reportPrivateUsage]
         KafkaError._RESOLVE,  # pyright: ignore[reportPrivateUsage]
         KafkaError._TIMED_OUT,  # pyright: ignore[reportPrivateUsage]
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # the client looks for the coordinator of a group that nothing uses
     }
 )
 """Events after which the client goes on by itself; the patience of a task is the limit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -28,8 +29,10 @@ from tidegate.core.records import (
     SinkIdentity,
     digest_of_all,
 )
-from tidegate.kafka.checks import cluster_of, layout_of, violations_of
+from tidegate.kafka.checks import layout_of, violations_of
 from tidegate.kafka.clients import Clients
+from tidegate.kafka.cluster import cluster_of
+from tidegate.kafka.halftime import HalfTime
 from tidegate.kafka.names import TransactionalId
 from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
 from tidegate.kafka.slots import default_root
@@ -37,6 +40,7 @@ from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, T
 from tidegate.kafka.wire import PASSING, KafkaRefused, Mark, Producer, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 
+_LOG = logging.getLogger("tidegate")
 _LOOK_FOR_ORPHANS_SECONDS = 2.0
 
 
@@ -93,6 +97,7 @@ class KafkaSink(TwoPhaseSink):
         self._identity: SinkIdentity | None = None
         self._open_before = frozenset[str]()
         self._look_at = 0.0
+        self._half_time = HalfTime()
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -137,6 +142,9 @@ class KafkaSink(TwoPhaseSink):
 
     def in_epoch(self, finished_through: int) -> TwoPhaseSink:
         self._abort_what_stays_open()
+        if self._identity is not None:
+            warn = partial(self._warn, self._identity, finished_through)
+            self._half_time.begin(self._settings().timeout_ms / 2000, warn)
         seen_by_tasks = copy.copy(self)
         seen_by_tasks._finished = finished_through
         return seen_by_tasks
@@ -153,7 +161,10 @@ class KafkaSink(TwoPhaseSink):
             replies = wire_of(self.clients).commit([Handle.of(each).producer for each in committables])
         except KafkaRefused as error:
             return answer_all(committables, Outcome.RETRY, str(error))
-        return [_answer(reply) for reply in replies]
+        answers = [_answer(reply) for reply in replies]
+        if all(answer.outcome is Outcome.COMMITTED for answer in answers):
+            self._half_time.end()
+        return answers
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         return self.commit(committables)
@@ -241,6 +252,28 @@ class KafkaSink(TwoPhaseSink):
         if stayed := sorted(open_now & self._open_before):
             self.abort(stayed)
         self._open_before = open_now
+
+    def _warn(self, identity: SinkIdentity, finished_through: int) -> None:
+        """Half of the timeout has passed since an epoch began, and nothing says that its transactions are ended."""
+        try:
+            still_open = len(self.pending(identity))
+        except TidegateError as error:
+            found = f"nobody can tell what is still open ({error.found})"
+        else:
+            if still_open == 0:
+                return
+            found = f"{still_open} transactions are still open"
+        timeout = self._settings().timeout_ms / 1000
+        _LOG.warning(
+            "sink %s, the epoch after %d: %s %g s after it began, half of transaction_timeout (%g s). Readers wait"
+            " behind them; at the timeout the brokers abort them, and their rows are written once more. Let epochs take"
+            " less (limits of the source), or give a longer transaction_timeout=",
+            self.uid,
+            finished_through,
+            found,
+            timeout / 2,
+            timeout,
+        )
 
     # --- settings ------------------------------------------------------------------------------------------
 

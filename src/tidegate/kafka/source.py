@@ -20,8 +20,9 @@ from tidegate.kafka.topics import Found, Mark, Selection, spelt
 
 _LOG = logging.getLogger("tidegate")
 
-Place: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[str, Mapping[int, int]]
-"""A place in every partition: the oldest record, behind the newest, a time, or offsets by topic and partition."""
+Place: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, int]]
+"""A place in every partition: the oldest record, behind the newest, what a consumer group has committed (the oldest
+record where it has not), a time, or offsets by topic and partition."""
 
 ANSWER_KEPT_SECONDS = 0.05
 """Spark asks an idle source every 10 to 20 ms; the brokers are asked this seldom."""
@@ -33,7 +34,7 @@ LOOK_FOR_PARTITIONS_SECONDS = 10.0
 class Reading:
     """What a Kafka source reads, as its processes need it.
 
-    `interval_seconds`: epochs adapt to end within it; with 0 they do not.
+    `interval_seconds`: epochs adapt to end within it; with 0 they do not. `group`: whose offsets "group" means.
     """
 
     clients: Clients
@@ -43,6 +44,7 @@ class Reading:
     max_rows: int | None = None
     max_bytes: int | None = None
     interval_seconds: float = 0.0
+    group: str | None = None
 
 
 class Asked(Protocol):
@@ -53,6 +55,8 @@ class Asked(Protocol):
     def at(self, partitions: frozenset[Partition], mark: Mark) -> OffsetOf: ...
 
     def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> OffsetOf: ...
+
+    def committed(self, partitions: frozenset[Partition], group: str) -> OffsetOf: ...
 
 
 def resolve(reading: Reading, topics: Asked, start: Place, stop: Place | None) -> Bounds:
@@ -238,10 +242,18 @@ class _Places:
                 return self.topics.at(self.found.partitions, Mark.EARLIEST)
             case "latest":
                 return self.topics.at(self.found.partitions, Mark.LATEST)
+            case "group":
+                return self._committed()
             case datetime():
                 return self.topics.at_time(self.found.partitions, int(place.timestamp() * 1000))
             case _:
                 return self._named(place, option)
+
+    def _committed(self) -> OffsetOf:
+        """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
+        committed = self.topics.committed(self.found.partitions, self.reading.group or "")
+        self._require_kept(committed)
+        return {**self.topics.at(self.found.partitions - committed.keys(), Mark.EARLIEST), **committed}
 
     def _named(self, place: Mapping[str, Mapping[int, int]], option: str) -> OffsetOf:
         named = {(topic, int(number)): offset for topic, each in place.items() for number, offset in each.items()}
@@ -251,15 +263,18 @@ class _Places:
                 f"offsets for {spelt(named.keys()) or 'none'}",
             )
         if option == "start":
-            oldest = self.topics.at(self.found.partitions, Mark.EARLIEST)
-            newest = self.topics.at(self.found.partitions, Mark.LATEST)
-            outside = {each for each, offset in named.items() if not oldest[each] <= offset <= newest[each]}
-            if outside:
-                raise self._refused(
-                    f"start= between {_numbers(oldest, outside)} and {_numbers(newest, outside)}",
-                    _numbers(named, outside),
-                )
+            self._require_kept(named)
         return named
+
+    def _require_kept(self, start: OffsetOf) -> None:
+        oldest = self.topics.at(frozenset(start), Mark.EARLIEST)
+        newest = self.topics.at(frozenset(start), Mark.LATEST)
+        outside = {each for each, offset in start.items() if not oldest[each] <= offset <= newest[each]}
+        if outside:
+            raise self._refused(
+                f"a start between {_numbers(oldest, outside)} and {_numbers(newest, outside)}",
+                _numbers(start, outside),
+            )
 
     def _refused(self, expected: str, found: str) -> TidegateError:
         return TidegateError(
@@ -267,7 +282,7 @@ class _Places:
             expected=expected,
             found=found,
             where=self.reading.where,
-            next_step="correct the offsets in the program",
+            next_step="say with start= where it should begin",
         )
 
 

@@ -9,11 +9,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.kafka.clients import Clients
+from tidegate.kafka.clients import Clients, Refusals
 from tidegate.kafka.offsets import OffsetOf, Partition
 
 ResultT = TypeVar("ResultT")
@@ -63,18 +70,28 @@ class Topics:
     def __init__(self, clients: Clients, where: str) -> None:
         self._clients = clients
         self._where = where
-        self._admin = AdminClient(clients.settings())
+        self._refusals = Refusals()
+        settings = clients.settings()
+        settings["error_cb"] = self._refusals.note
+        self._admin = AdminClient(settings)
 
     def find(self, selection: Selection) -> Found:
-        """What there is of a selection. Raises KAFKA_TOPIC_MISSING for a topic that is named and does not exist."""
+        """What there is of a selection. Raises KAFKA_TOPIC_MISSING for a topic that is named and does not exist, and
+        KAFKA_UNREACHABLE for one that this user may not read."""
         names = selection.named() if selection.pattern is None else self._matching(selection.pattern)
         if not names:
             return Found(frozenset(), {})
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_ANSWER_SECONDS)
+        self._admin.poll(0)  # errors beside the calls are kept until somebody polls
+        futures = self._admin.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=_ANSWER_SECONDS
+        )
         described = {name: found for name, future in futures.items() if (found := self._describe(name, future))}
         missing = [name for name in selection.named() if name not in described]
         if missing:
             raise self.missing(f"topic {', '.join(missing)}", "no such topic")
+        for name, found in described.items():
+            if found.authorized_operations and AclOperation.READ not in found.authorized_operations:
+                raise self._unread(name)
         partitions = frozenset((name, each.id) for name, found in described.items() for each in found.partitions)
         absent = {(name, number) for name, numbers in selection.partitions.items() for number in numbers} - partitions
         if absent:
@@ -94,6 +111,20 @@ class Topics:
         none = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **(self.at(none, Mark.LATEST) if none else {})}
 
+    def committed(self, partitions: Collection[Partition], group: str) -> OffsetOf:
+        """What a consumer group has committed; a partition for which it has not is left out."""
+        if not partitions:
+            return {}
+        places = [TopicPartition(topic, number) for topic, number in partitions]
+        futures = self._ask(
+            f"list the offsets of group {group}",
+            lambda: self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECONDS
+            ),
+        )
+        found = self._ask(f"list the offsets of group {group}", futures[group].result).topic_partitions
+        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+
     def missing(self, expected: str, found: str) -> TidegateError:
         """A topic or partition that is not there."""
         return TidegateError(
@@ -102,6 +133,15 @@ class Topics:
             found=found,
             where=f"{self._where}, {self._clients.servers}",
             next_step="create it, or correct the source's topics, pattern or partitions",
+        )
+
+    def _unread(self, topic: str) -> TidegateError:
+        return TidegateError(
+            Code.KAFKA_UNREACHABLE,
+            expected=f"READ on topic {topic!r} for the source's user",
+            found=f"the brokers refuse READ on {topic}",
+            where=f"{self._where}, {self._clients.servers}",
+            next_step=f"kafka-acls --add --allow-principal User:... --operation Read --topic {topic}",
         )
 
     def _matching(self, pattern: str) -> tuple[str, ...]:
@@ -140,7 +180,9 @@ class Topics:
             raise self._unreachable(f"to {what}", error) from None
 
     def _unreachable(self, expected: str, error: KafkaException) -> TidegateError:
-        return unreachable(expected, error, f"{self._where}, {self._clients.servers}")
+        self._admin.poll(0)
+        where = f"{self._where}, {self._clients.servers}"
+        return unreachable(expected, self._refusals.take() or error, where)
 
 
 def unreachable(expected: str, error: KafkaException, where: str) -> TidegateError:

@@ -320,6 +320,16 @@ class Wire:
                     found.append(Mark(group.group_id, topic.name, each.committed_offset, metadata))
         return found
 
+    # --- any broker ----------------------------------------------------------------------------------------
+
+    def ask(self, request: Any) -> Any:
+        """What any broker answers, whatever it is; asked again while none does. For questions that change nothing."""
+
+        async def once() -> Any:
+            return await self._ask(request, None)
+
+        return self._patiently(once)
+
     # --- coordinators --------------------------------------------------------------------------------------
 
     async def _coordinators_of(self, topic: str) -> list[int]:
@@ -470,6 +480,10 @@ _OPTIONS: Mapping[str, str] = {
     "ssl.crl.location": "ssl_crlfile",
 }
 """librdkafka's names of what it takes to connect, and those of the client that speaks the protocol here."""
+CONNECTS: frozenset[str] = frozenset({*_OPTIONS, "ssl.endpoint.identification.algorithm"})
+"""The options that this client takes; others that have to do with a login or TLS would not reach it."""
+MECHANISMS: frozenset[str] = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+"""The logins that librdkafka and this client have in common."""
 
 
 def _wire_settings(clients: Clients) -> dict[str, Any]:

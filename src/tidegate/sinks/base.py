@@ -43,7 +43,8 @@ class SinkPlan:
     """What a sink is told on the driver before a query starts.
 
     `schema` is that of the rows the sink will get; `mode` Spark's output mode (append, update, complete);
-    `local_master` whether every task runs on this machine; `read_journal` opens the rows of a journal file.
+    `local_master` whether every task runs on this machine; `read_journal` opens the rows of a journal file;
+    `interval_seconds` is the least time between two epochs (checkpointing.interval).
     """
 
     identity: SinkIdentity
@@ -51,6 +52,7 @@ class SinkPlan:
     mode: str
     local_master: bool
     read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]]
+    interval_seconds: float = 0.0
 
 
 class Transaction(ABC):

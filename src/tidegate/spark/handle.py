@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
-from tidegate.core.happenings import RowsGivenUp
+from tidegate.core.happenings import RowsGivenUp, TransactionRedone
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
 _LOG = logging.getLogger("tidegate")
@@ -180,8 +180,12 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
     )
 
 
+_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
+"""What a user should see who has set up no logging: Python shows warnings by itself."""
+
+
 def _log(happening: Happening) -> None:
-    _LOG.log(logging.WARNING if isinstance(happening, RowsGivenUp) else logging.INFO, "%s", happening)
+    _LOG.log(logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO, "%s", happening)
 
 
 def _nothing() -> None:

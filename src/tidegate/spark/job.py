@@ -265,6 +265,7 @@ class Job:
             mode=plan.mode,
             local_master=is_local(self.spark),
             read_journal=read_journal,
+            interval_seconds=self.settings.checkpointing_interval,
         )
 
     def _sources(self) -> SourceRegistry:

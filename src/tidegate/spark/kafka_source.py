@@ -37,6 +37,7 @@ class KafkaSource(PositionedSource):
     `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
     `start` and `stop`: "earliest", "latest", a datetime with its time zone, or offsets of every partition
     (`{"lines": {0: 17, 1: 4}}`); they are asked once, at the first start. An at-most-once job starts at the latest.
+    `start="group"` goes on where the consumer group of `group` stands, with a partition it never read at its oldest.
     `options` are those of librdkafka; a value `env:NAME` or `file:PATH` is read where a client is opened.
     `headers=True` adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is about the size
     of keys and values, by the mean of the records that come next. `group`: the consumer group to which finished
@@ -104,6 +105,7 @@ class KafkaSource(PositionedSource):
             max_rows=self.max_rows,
             max_bytes=self.max_bytes,
             interval_seconds=interval_seconds,
+            group=self.group,
         )
 
     def _check(self, where: str, level: Level) -> None:
@@ -127,10 +129,13 @@ class KafkaSource(PositionedSource):
             match place:
                 case None | "earliest" | "latest" | Mapping():
                     pass
+                case "group" if option == "start":
+                    if self.group is None or "{}" in self.group:
+                        yield 'group= with the name of the group for start="group"', f"group={self.group!r}"
                 case datetime() if place.tzinfo is not None:
                     pass
                 case _:
-                    yield f'{option}= "earliest", "latest", a datetime with a time zone, or offsets', repr(place)
+                    yield f"{option}= one of the places that KafkaSource documents", repr(place)
         for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
             if limit is not None and limit < 1:
                 yield f"{option}= above 0", str(limit)

@@ -6,19 +6,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidegate.testing.demo.places import Places
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from tidegate.spark.job import Job
 
 FOLDER = "DEMO_FOLDER"
 RUN = "DEMO_RUN"
@@ -46,24 +40,6 @@ class Child:
         self._hold_epoch = int(epoch or 0)
         self._holding = count(1)
         threading.Thread(target=self._await_end, daemon=True).start()
-
-    def run(self, job: Job) -> None:
-        """Run the job until this process is told to end."""
-        handle = job.start()
-        while not handle.wait(timeout_seconds=0.05):
-            queries = handle.status().queries
-            self.report({"aborted": sum(q.aborted for q in queries), "redone": sum(q.redone for q in queries)})
-            if self.told_to_end.is_set():
-                handle.stop()
-
-    def watch(self, queries: Sequence[StreamingQuery]) -> None:
-        """Let plain queries run until this process is told to end."""
-        while not self.told_to_end.wait(0.05):
-            for query in queries:
-                if (failure := query.exception()) is not None:
-                    raise SystemExit(str(failure))
-        for query in queries:
-            query.stop()
 
     def report(self, figures: Mapping[str, int]) -> None:
         """Leave what was counted so far; the process may be killed at any time."""

@@ -27,7 +27,7 @@ from tidegate.testing.kafka.java import find_java
 from tidegate.testing.kafka.ports import free_port, require_free
 from tidegate.testing.kafka.process import Process
 from tidegate.testing.kafka.properties import DATA, FILE, place, security, server_properties
-from tidegate.testing.kafka.record import OWN_USER, NodeRecord, Record, load, save
+from tidegate.testing.kafka.record import OWN_USER, Detour, NodeRecord, Record, load, save
 from tidegate.testing.kafka.status import answers
 
 MOST_BROKERS = 3
@@ -84,6 +84,7 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         users: Mapping[str, str] | None = None,
         jvm: Sequence[str] = (),
+        detour: bool = False,
         tell: Callable[[str], None] = lambda _: None,
     ) -> Broker:
         """Start a broker that runs until it is stopped, and wait until it answers.
@@ -99,6 +100,7 @@ class Broker:
         users: passwords by name (SASL PLAIN). Then an access list decides who may do what; `admin` may do everything.
         jvm: put behind the options that make it small and quick to start. Where its speed is measured:
             `-XX:TieredStopAtLevel=4`, and more heap.
+        detour: each broker can also be reached by way of a `Proxy` (see there).
         tell: is given a line before something that takes long.
         """
         root = Path(folder).absolute()
@@ -110,7 +112,7 @@ class Broker:
                 cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
                 transaction_version=transaction_version,
                 settings=dict(settings or {}),
-                nodes=_new_nodes(1 if brokers is None else brokers, port),
+                nodes=_new_nodes(1 if brokers is None else brokers, port, detour=detour),
                 jvm=tuple(jvm),
                 users=_users(users),
             )
@@ -118,7 +120,13 @@ class Broker:
             known = _formatted(root)
             if known is not None:
                 _refuse_running(known, root)
-                _refuse_other(known, version=version, brokers=brokers, transaction_version=transaction_version)
+                _refuse_other(
+                    known,
+                    version=version,
+                    brokers=brokers,
+                    transaction_version=transaction_version,
+                    detour=detour or None,
+                )
                 wanted = _continued(known, wanted, port)
             _refuse_taken_ports(wanted)
             machine = _Machine(root, wanted, tell)
@@ -138,6 +146,11 @@ class Broker:
     def servers(self) -> str:
         """`127.0.0.1:PORT`, of several joined by commas: what clients call bootstrap servers."""
         return self._record().servers
+
+    @property
+    def detours(self) -> list[Detour]:
+        """The second ways to its brokers, where it was started with them."""
+        return [node.detour for node in self._record().nodes if node.detour is not None]
 
     def options(self, user: str) -> dict[str, str]:
         """What a client needs beside the servers to log in as this user; nothing where there are no users."""
@@ -278,7 +291,7 @@ class _Machine:
         )
 
 
-def _new_nodes(brokers: int, port: int) -> tuple[NodeRecord, ...]:
+def _new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...]:
     if not 1 <= brokers <= MOST_BROKERS:
         raise _bad_value(f"1 to {MOST_BROKERS} brokers", str(brokers), "brokers")
     taken = {port + offset for offset in range(brokers)} if port else set[int]()
@@ -287,7 +300,13 @@ def _new_nodes(brokers: int, port: int) -> tuple[NodeRecord, ...]:
         own = port + number - 1 if port else free_port(taken)
         controller = free_port({*taken, own})
         taken |= {own, controller}
-        nodes.append(NodeRecord(number=number, port=own, controller_port=controller))
+        node = NodeRecord(number=number, port=own, controller_port=controller)
+        if detour:
+            behind = free_port(taken)
+            shown = free_port({*taken, behind})
+            taken |= {behind, shown}
+            node = replace(node, detour=Detour(port=behind, proxy_port=shown))
+        nodes.append(node)
     return tuple(nodes)
 
 
@@ -311,11 +330,19 @@ def _continued(known: Record, wanted: Record, port: int) -> Record:
     )
 
 
-def _refuse_other(known: Record, *, version: str | None, brokers: int | None, transaction_version: int | None) -> None:
+def _refuse_other(
+    known: Record,
+    *,
+    version: str | None,
+    brokers: int | None,
+    transaction_version: int | None,
+    detour: bool | None,
+) -> None:
     for what, old, new in (
         ("version", known.version, version),
         ("brokers", len(known.nodes), brokers),
         ("transaction version", known.transaction_version, transaction_version),
+        ("detour", known.nodes[0].detour is not None, detour),
     ):
         if new is not None and new != old:
             raise _bad_value(f"{what} {old}, with which the folder was begun", str(new), what)
@@ -342,6 +369,8 @@ def _refuse_taken_ports(record: Record) -> None:
     for node in record.nodes:
         require_free(node.port)
         require_free(node.controller_port)
+        if node.detour is not None:
+            require_free(node.detour.port)
 
 
 def _formatted(root: Path) -> Record | None:

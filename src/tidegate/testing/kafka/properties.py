@@ -39,15 +39,20 @@ def place(record: Record, node: NodeRecord) -> Mapping[str, str]:
     controllers = _controllers(record)
     is_controller = node in controllers
     listeners = {"CLIENTS": node.port, **({"CONTROLLER": node.controller_port} if is_controller else {})}
+    advertised = {"CLIENTS": node.port}
+    protocols = {"CLIENTS": record.protocol, "CONTROLLER": "PLAINTEXT"}
+    if node.detour is not None:
+        listeners["DETOUR"], advertised["DETOUR"] = node.detour.port, node.detour.proxy_port
+        protocols["DETOUR"] = record.protocol
     return {
         "node.id": str(node.number),
         "process.roles": "broker,controller" if is_controller else "broker",
         "controller.quorum.voters": ",".join(f"{one.number}@127.0.0.1:{one.controller_port}" for one in controllers),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "CLIENTS",
-        "listener.security.protocol.map": f"CLIENTS:{record.protocol},CONTROLLER:PLAINTEXT",
-        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
-        "advertised.listeners": f"CLIENTS://{node.server}",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "listeners": _addresses(listeners),
+        "advertised.listeners": _addresses(advertised),
         "log.dirs": DATA,
     }
 
@@ -61,10 +66,11 @@ def security(record: Record) -> Mapping[str, str]:
         return {}
     passwords = " ".join(f'user_{name}="{password}"' for name, password in record.users.items())
     own = f'username="{OWN_USER}" password="{record.users[OWN_USER]}"'
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {own} {passwords};"
     return {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "listener.name.clients.plain.sasl.jaas.config": f"{module} required {own} {passwords};",
+        "listener.name.clients.plain.sasl.jaas.config": login,
+        "listener.name.detour.plain.sasl.jaas.config": login,
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "super.users": f"User:{OWN_USER};User:{ADMIN};User:ANONYMOUS",
@@ -83,6 +89,10 @@ def _replication(brokers: int) -> Mapping[str, str]:
         "transaction.state.log.min.isr": needed,
         "transaction.state.log.replication.factor": copies,
     }
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def _controllers(record: Record) -> tuple[NodeRecord, ...]:

@@ -18,6 +18,13 @@ ADMIN = "admin"
 _NAME = "broker.json"
 
 
+class Detour(msgspec.Struct, frozen=True, kw_only=True):
+    """A second way to a broker: it listens at `port` too, and tells those who ask it there to come to `proxy_port`."""
+
+    port: int
+    proxy_port: int
+
+
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One broker of the cluster. `process`: None after it was stopped; one that is dead was not stopped by us."""
 
@@ -25,6 +32,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     controller_port: int
     process: Process | None = None
+    detour: Detour | None = None
 
     @property
     def server(self) -> str:

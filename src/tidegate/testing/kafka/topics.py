@@ -58,15 +58,15 @@ def create_topic(
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Create a topic of this name. `options`: of the client, as for a login."""
-    admin = AdminClient({**(options or {}), "bootstrap.servers": servers})
-    made: Any = admin.create_topics(
+    admin: Any = AdminClient({**(options or {}), "bootstrap.servers": servers})
+    made = admin.create_topics(
         [NewTopic(topic, num_partitions=partitions, config=dict(config or {}))], operation_timeout=_SECONDS
     )
     made[topic].result(_SECONDS)
 
 
 def delete_topic(servers: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin: Any = AdminClient({"bootstrap.servers": servers})
     admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result()
 
 
@@ -100,10 +100,10 @@ def produce(servers: str, topic: str, rows: Iterable[Row | bytes], *, options: M
 
 def high_watermarks(servers: str, topic: str) -> dict[int, int]:
     """Where each partition ends, open transactions included."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin: Any = AdminClient({"bootstrap.servers": servers})
     partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
     asked: dict[TopicPartition, OffsetSpec] = {TopicPartition(topic, number): LatestSpec() for number in partitions}
-    answered: Any = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_SECONDS)
+    answered = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_SECONDS)
     return {asked.partition: answer.result(_SECONDS).offset for asked, answer in answered.items()}
 
 

@@ -1,5 +1,7 @@
 """The demo's job, as a user of tidegate writes it: words counted into a table and a file of changes, lines copied."""
 
+from until_told import run
+
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 from tidegate.testing.demo.child import Child
 
@@ -22,4 +24,4 @@ job.query(
 )
 job.query("lines", lines, sinks=[FileSink("copies", places.lines, format="json")])
 
-child.run(job)
+run(job, child)

@@ -1,5 +1,7 @@
 """The demo's job with Kafka at both ends: lines from a topic, words counted into a table and a topic, lines copied."""
 
+from until_told import run
+
 from tidegate import Job, KafkaSink, KafkaSource, SQLiteSink
 from tidegate.testing.demo.child import Child
 from tidegate.testing.demo.places import Topic
@@ -23,4 +25,4 @@ job.query(
 )
 job.query("lines", lines, sinks=[KafkaSink("copies", servers, topic=Topic.LINES.value, key="number")])
 
-child.run(job)
+run(job, child)

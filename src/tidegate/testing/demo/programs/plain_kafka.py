@@ -6,6 +6,7 @@ from contextlib import closing
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from until_told import watch
 
 from tidegate.testing.demo.child import Child
 from tidegate.testing.demo.places import Topic
@@ -51,9 +52,8 @@ def start(uid: str, rows: DataFrame, mode: str, write: Callable[[DataFrame, int]
 
 
 places.table.parent.mkdir(parents=True, exist_ok=True)
-child.watch(
-    [
-        start("counts", words.groupBy("word").count(), "update", write_counts),
-        start("lines", lines, "append", write_lines),
-    ]
-)
+queries = [
+    start("counts", words.groupBy("word").count(), "update", write_counts),
+    start("lines", lines, "append", write_lines),
+]
+watch(queries, child)

@@ -1,0 +1,119 @@
+"""What the brokers offer to a sink: the requests that it sends, and a topic with its copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DescribeConfigsRequest, ListGroupsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.consumer import HeartbeatRequest, OffsetFetchRequest
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
+from kafka.protocol.producer.transaction import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from tidegate.kafka.wire import Reply, Wire
+
+OLDEST = "3.0"
+"""The first Kafka that tells whose transactions are open (KIP-664), which clean-up and every proof stand on."""
+_TOPIC_AUTHORIZATION_FAILED = 29
+_TOPIC_RESOURCE = 2
+_OPERATIONS = {"Read": 3, "Write": 4, "Describe": 8}
+"""Numbers of the protocol (org.apache.kafka.common.acl.AclOperation)."""
+
+_SENT: tuple[tuple[Any, int, int], ...] = (
+    (AddOffsetsToTxnRequest, 0, 3),
+    (DescribeConfigsRequest, 1, 4),
+    (DescribeTransactionsRequest, 0, 0),
+    (EndTxnRequest, 0, 4),
+    (FindCoordinatorRequest, 1, 3),
+    (HeartbeatRequest, 0, 4),
+    (InitProducerIdRequest, 0, 5),
+    (ListGroupsRequest, 0, 4),
+    (ListTransactionsRequest, 0, 2),
+    (MetadataRequest, 8, 8),
+    (OffsetFetchRequest, 8, 8),
+    (TxnOffsetCommitRequest, 3, 4),
+)
+"""Each request with the lowest and the highest version in which the sink sends it."""
+
+
+def versions(wire: Wire) -> dict[int, tuple[int, int]]:
+    """The lowest and highest version of each request, by its number in the protocol, that a broker offers."""
+    answer = wire.ask(ApiVersionsRequest(client_software_name="tidegate", client_software_version="1"))
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+
+def missing_requests(offered: Mapping[int, tuple[int, int]]) -> list[str]:
+    """What the sink sends and a broker with these versions does not understand: `OffsetFetch 8`."""
+    return [
+        f"{request.__name__.removesuffix('Request')} {low if low == high else f'{low} to {high}'}"
+        for request, low, high in _SENT
+        if not _meet(offered.get(request.API_KEY), low, high)
+    ]
+
+
+def _meet(offered: tuple[int, int] | None, low: int, high: int) -> bool:
+    return offered is not None and offered[0] <= high and low <= offered[1]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """A topic as this user sees it. `operations` are None where the broker does not say what is allowed.
+
+    `copies`: of the partition that has the fewest; `brokers`: how many there are for them.
+    """
+
+    exists: bool
+    operations: frozenset[int] | None
+    copies: int
+    brokers: int
+
+    def allows(self, operation: str) -> bool:
+        """Whether the user has "Read", "Write" or "Describe" on it."""
+        return self.operations is None or _OPERATIONS[operation] in self.operations
+
+
+def on_one_disk(seen: TopicSeen, in_sync: int) -> bool:
+    """Whether a row counts as written when one broker has it, although there are others that could."""
+    return seen.brokers > 1 and min(in_sync, seen.copies) == 1
+
+
+def look_at(wire: Wire, topic: str) -> TopicSeen:
+    """Ask for a topic. One that this user may not even see counts as there, with nothing allowed."""
+    answer = wire.ask(
+        MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=True,
+            min_version=8,
+            max_version=8,
+        )
+    )
+    (found,) = answer.topics
+    hidden = found.error_code == _TOPIC_AUTHORIZATION_FAILED
+    told = found.authorized_operations
+    return TopicSeen(
+        exists=found.error_code != Reply.UNKNOWN_TOPIC_OR_PARTITION,
+        operations=frozenset() if hidden else None if told is None else frozenset(map(int, told)),
+        copies=min((len(each.replica_nodes) for each in found.partitions), default=0),
+        brokers=len(answer.brokers),
+    )
+
+
+def min_in_sync(wire: Wire, topic: str) -> int | None:
+    """`min.insync.replicas` of a topic; None where the user may not see it (DESCRIBE_CONFIGS)."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=["min.insync.replicas"]
+    )
+    (found,) = wire.ask(DescribeConfigsRequest(resources=[resource])).results
+    values = [int(each.value) for each in found.configs or ()] if found.error_code == Reply.NONE else []
+    return values[0] if values else None

@@ -1,0 +1,82 @@
+"""What a cluster says of itself when a sink first reaches it, with the login that the sink has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.clients import Clients, Refusals
+
+_CONTACT_SECONDS = 15.0
+_MAX_TIMEOUT_MS = 900_000
+"""`transaction.max.timeout.ms` as brokers have it, where it cannot be read."""
+_EVIDENCE_KEPT_MS = 86_400_000
+"""Where `offsets.retention.minutes` cannot be read: less than brokers usually have."""
+PROTECTED = ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "transaction.timeout.ms")
+"""What the protocol stands on: not for the user to set."""
+
+
+class Reaching(Protocol):
+    """Who asks."""
+
+    uid: str
+    clients: Clients
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a cluster says of itself: the longest transaction, and how long evidence is kept.
+
+    `tells`: whether the user may see these (DESCRIBE_CONFIGS on the cluster); else they are what brokers usually have.
+    """
+
+    max_timeout_ms: int
+    evidence_kept_ms: int
+    tells: bool
+
+    def timeout_ms(self, wanted_seconds: float | None) -> int:
+        """The transaction timeout: the longest that the broker allows, unless less is wanted."""
+        return self.max_timeout_ms if wanted_seconds is None else int(wanted_seconds * 1000)
+
+
+def cluster_of(sink: Reaching) -> Cluster:
+    """Ask the cluster. Raises SINK_UNUSABLE where it cannot be reached."""
+    refusals = Refusals()
+    admin: Any = None
+    try:
+        given = {name: value for name, value in sink.clients.settings().items() if name not in PROTECTED}
+        given["error_cb"] = refusals.note
+        admin = AdminClient(given)
+        metadata = admin.list_topics(timeout=_CONTACT_SECONDS)
+        found = _broker_settings(admin, next(iter(metadata.brokers)))
+    except KafkaException as error:
+        if admin is not None:
+            admin.poll(0)
+        cause = (refusals.take() or error).args[0]
+        raise TidegateError(
+            Code.SINK_UNUSABLE,
+            expected="a Kafka cluster that answers",
+            found=str(cause.str()),
+            where=f"sink {sink.uid!r}: {sink.clients.servers}",
+            next_step="start the broker, or mend servers= and options=; then start again",
+        ) from None
+    return Cluster(
+        max_timeout_ms=int(found.get("transaction.max.timeout.ms", _MAX_TIMEOUT_MS)),
+        evidence_kept_ms=int(found.get("offsets.retention.minutes", _EVIDENCE_KEPT_MS // 60_000)) * 60_000,
+        tells=bool(found),
+    )
+
+
+def _broker_settings(admin: AdminClient, broker: int) -> Mapping[str, str]:
+    """The settings of a broker; empty where the user has no right to see them."""
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    try:
+        found: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(_CONTACT_SECONDS)
+    except KafkaException:
+        return {}
+    return {name: str(entry.value) for name, entry in found.items()}

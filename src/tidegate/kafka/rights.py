@@ -1,0 +1,106 @@
+"""What the user of a sink may do, found out by asking for it.
+
+Each request is one that the sink will send, about a name that nobody has, and goes to any broker: a broker looks at
+the rights first and then finds that there is nothing to do. So nothing comes of asking, and nothing is concluded from
+access lists, which know neither every authorizer nor, without a right of their own, this user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from kafka.protocol.consumer import HeartbeatRequest, OffsetFetchRequest
+from kafka.protocol.producer.transaction import AddOffsetsToTxnRequest
+
+from tidegate.kafka.brokers import TopicSeen
+from tidegate.kafka.wire import Reply, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation on a resource, as `kafka-acls` names both: ("Write", "transactional-id")."""
+
+    operation: str
+    kind: str
+    name: str
+    is_prefix: bool = False
+
+    def __str__(self) -> str:
+        kind = self.kind.replace("-", " ")
+        what = f"{kind}s that begin with {self.name!r}" if self.is_prefix else f"{kind} {self.name!r}"
+        return f"{self.operation.upper()} on {what}"
+
+    def grant(self) -> str:
+        """The arguments of `kafka-acls` that give it."""
+        pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
+        return f"--add --allow-principal User:... --operation {self.operation} --{self.kind} {self.name}{pattern}"
+
+
+def missing_by_name(wire: Wire, name: str, begin: str) -> Iterator[Right]:
+    """What the user lacks on transactional ids and on the groups of the same names.
+
+    `name` is a transactional id like the sink's own that is nobody's; `begin` is what all of the sink's begin with.
+    Raises KafkaRefused where no broker answers.
+    """
+    for probe in _PROBES:
+        if probe.refused(wire.ask(probe.request(name))) == probe.refusal:
+            yield Right(probe.operation, probe.kind, begin, is_prefix=True)
+
+
+def missing_on_topic(topic: str, seen: TopicSeen) -> list[Right]:
+    """What the user lacks on a topic. READ is for the evidence: an offset of it is sent with each transaction."""
+    needed = ("Describe", "Write", "Read")
+    return [Right(each, "topic", topic) for each in needed if not seen.allows(each)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A request that is refused with `refusal` where the right is not there."""
+
+    operation: str
+    kind: str
+    request: Callable[[str], Any]
+    refused: Callable[[Any], int]
+    refusal: Reply
+
+
+def _add_offsets(name: str) -> Any:
+    return AddOffsetsToTxnRequest(transactional_id=name, producer_id=0, producer_epoch=0, group_id=name, max_version=3)
+
+
+def _fetch_offsets(name: str) -> Any:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
+    return OffsetFetchRequest(groups=[group], require_stable=False, min_version=8, max_version=8)
+
+
+def _heartbeat(name: str) -> Any:
+    return HeartbeatRequest(group_id=name, generation_id=0, member_id="nobody", group_instance_id=None)
+
+
+_PROBES = (
+    _Probe(
+        "Describe",
+        "transactional-id",
+        lambda name: DescribeTransactionsRequest(transactional_ids=[name]),
+        lambda answer: answer.transaction_states[0].error_code,
+        Reply.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    _Probe(
+        "Write",
+        "transactional-id",
+        _add_offsets,
+        lambda answer: answer.error_code,
+        Reply.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    _Probe(
+        "Describe",
+        "group",
+        _fetch_offsets,
+        lambda answer: answer.groups[0].error_code,
+        Reply.GROUP_AUTHORIZATION_FAILED,
+    ),
+    _Probe("Read", "group", _heartbeat, lambda answer: answer.error_code, Reply.GROUP_AUTHORIZATION_FAILED),
+)

@@ -1,0 +1,124 @@
+"""A rule of a `Proxy`: which requests it strikes, how, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum, auto
+
+_SECONDS = 60.0
+
+
+class Kind(Enum):
+    """What is done to a request."""
+
+    HOLD = auto()
+    DROP = auto()
+    DROP_ANSWER = auto()
+    REPEAT = auto()
+
+
+class Strike:
+    """Made by the methods of `Proxy`; any thread may ask it."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        key: int,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float | None,
+        cut: bool,
+        first: int,
+        count: int,
+        where: Callable[[bytes], bool] | None,
+    ) -> None:
+        self.kind = kind
+        self.cut = cut
+        self._key = key
+        self._loop = loop
+        self._seconds = seconds
+        self._numbers = range(first, first + count)
+        self._where = where
+        self._seen = 0
+        self._requests: list[bytes] = []
+        self._answers: list[bytes] = []
+        self._changed = threading.Condition()
+        self._released = asyncio.Event()
+
+    # --- for tests -----------------------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> list[bytes]:
+        """Those that were struck, without the length in front."""
+        with self._changed:
+            return list(self._requests)
+
+    @property
+    def answers(self) -> list[bytes]:
+        """What the broker has answered to them, whether the client saw it or not; of a repeated one both."""
+        with self._changed:
+            return list(self._answers)
+
+    def wait(self, struck: int = 1, seconds: float = _SECONDS) -> None:
+        """Until so many requests were struck."""
+        self._wait_for(lambda: len(self._requests) >= struck, seconds)
+
+    def wait_for_answers(self, seconds: float = _SECONDS) -> list[bytes]:
+        """Until the broker has answered every request that was struck and not dropped; the answers."""
+        each = {Kind.DROP: 0, Kind.REPEAT: 2}.get(self.kind, 1)
+        self._wait_for(lambda: len(self._answers) >= each * len(self._requests), seconds)
+        return self.answers
+
+    def release(self) -> None:
+        """Deliver what is kept back, and keep nothing back any more."""
+        with self._changed:
+            self._numbers = range(0)
+        with suppress(RuntimeError):  # the proxy has ended: nothing is kept back
+            self._loop.call_soon_threadsafe(self._released.set)
+
+    def _wait_for(self, holds: Callable[[], bool], seconds: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(holds, seconds):
+                raise TimeoutError(f"{self.kind.name}: {len(self._requests)} struck, {len(self._answers)} answered")
+
+    # --- for the proxy -------------------------------------------------------------------------------------
+
+    def takes(self, request: bytes) -> bool:
+        """Whether it strikes this request; it counts as struck then."""
+        if not self._fits(request):
+            return False
+        self._seen += 1
+        with self._changed:
+            meant = self._seen in self._numbers
+        if meant:
+            self._note(request)
+        return meant
+
+    def follows(self, request: bytes) -> Strike | None:
+        """This strike, if a request of the same kind comes behind one that it keeps back with its connection cut."""
+        if not self._fits(request):
+            return None
+        self._note(request)
+        return self
+
+    async def over(self) -> None:
+        """Until what is kept back may be delivered."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._released.wait(), self._seconds)
+
+    def note_answer(self, answer: bytes) -> None:
+        with self._changed:
+            self._answers.append(answer)
+            self._changed.notify_all()
+
+    def _fits(self, request: bytes) -> bool:
+        (key,) = struct.unpack_from(">h", request)
+        return key == self._key and (self._where is None or self._where(request))
+
+    def _note(self, request: bytes) -> None:
+        with self._changed:
+            self._requests.append(request)
+            self._changed.notify_all()

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.campaign.places import DELIVERY, Places
+from tests.campaign.places import DELIVERY, PROGRAM, Places
 
 BOUND_SECONDS = 120.0
 """For everything that is waited for."""
@@ -121,7 +121,9 @@ class Driver:
 class Stable:
     """Forks drivers; one is always kept warm for the next start. Leaves no process behind."""
 
-    def __init__(self, places: Places, *, level: str | None, java_options: str) -> None:
+    def __init__(
+        self, places: Places, *, level: str | None, java_options: str, program: str = "tests.campaign.program"
+    ) -> None:
         self._places = places
         self._java_options = java_options
         self._asked = 0
@@ -134,7 +136,7 @@ class Stable:
         self._listener.listen(8)
         self._zygote = subprocess.Popen(
             [sys.executable, "-m", "tests.campaign.zygote"],
-            env=_environment(places, level),
+            env=_environment(places, level, program),
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=places.log(0).open("ab"),
@@ -207,13 +209,15 @@ class Stable:
         return {driver.process for driver in self._drivers}
 
 
-def wait_until(seen: Callable[[], object], what: str, drivers: Iterable[Driver] = ()) -> None:
+def wait_until(
+    seen: Callable[[], object], what: str, drivers: Iterable[Driver] = (), bound_seconds: float = BOUND_SECONDS
+) -> None:
     """Wait for observed state; there is a bound."""
-    end = time.monotonic() + BOUND_SECONDS
+    end = time.monotonic() + bound_seconds
     while not seen():
         if time.monotonic() > end:
             words = "\n".join(driver.last_words() for driver in drivers)
-            raise CampaignFailed(f"not seen in {BOUND_SECONDS:g} s: {what}\n{words}")
+            raise CampaignFailed(f"not seen in {bound_seconds:g} s: {what}\n{words}")
         time.sleep(_LOOK_SECONDS)
 
 
@@ -224,7 +228,7 @@ def pause(chance: random.Random, at_most_seconds: float) -> float:
     return seconds
 
 
-def _environment(places: Places, level: str | None) -> dict[str, str]:
+def _environment(places: Places, level: str | None, program: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
     path = os.pathsep.join([str(_ROOT / "src"), str(_ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
     return {
@@ -235,6 +239,7 @@ def _environment(places: Places, level: str | None) -> dict[str, str]:
         "TMPDIR": str(places.temporary),
         "TIDEGATE_TESTING": "1",
         "TIDEGATE_STRIKES": str(places.strikes),
+        PROGRAM: program,
         **({} if level is None else {DELIVERY: level}),
     }
 

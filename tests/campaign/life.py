@@ -12,16 +12,17 @@ import json
 import os
 import select
 import socket
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.campaign.places import DELIVERY, Places
-from tests.campaign.program import build_job, open_session
+from tests.campaign.places import DELIVERY, PROGRAM, Places
 from tidegate import Job, JobHandle, TidegateError
 from tidegate.core.errors import Remedy
 
+_PROGRAM: Any = import_module(os.environ[PROGRAM])
 _LOOK_SECONDS = 0.01
 _FAILURES_AT_MOST = 8
 """In a row, without an epoch done in between."""
@@ -36,7 +37,7 @@ class Life:
         self._socket.connect(str(places.commands))
         self._heard = b""
         self._jobs: dict[Path, Job] = {}
-        self._session = open_session(places, java_options)
+        self._session = _PROGRAM.open_session(places, java_options)
         _warm(self._session)
         self._jvm = jvm_of(self._session)
         self._say(event="ready", number=number, process=os.getpid(), jvm=self._jvm.pid)
@@ -72,7 +73,7 @@ class Life:
 
     def _start(self, checkpoints: Path) -> JobHandle:
         if checkpoints not in self._jobs or DELIVERY in os.environ:  # at-most-once begins where it is declared
-            self._jobs[checkpoints] = build_job(self._session, self._places, checkpoints)
+            self._jobs[checkpoints] = _PROGRAM.build_job(self._session, self._places, checkpoints)
         handle = self._jobs[checkpoints].start()
         self._say(event="started")
         return handle

@@ -13,6 +13,9 @@ QUERIES = (ROWS, SUMS)
 DELIVERY = "CAMPAIGN_DELIVERY"
 """The environment variable with the delivery level of the whole job; exactly-once without it."""
 
+PROGRAM = "CAMPAIGN_PROGRAM"
+"""The environment variable with the module that has `open_session` and `build_job`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Places:

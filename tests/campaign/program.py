@@ -20,18 +20,24 @@ from tests.campaign.tray import TraySink
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
-def open_session(places: Places, java_options: str) -> SparkSession:
+def open_session(
+    places: Places,
+    java_options: str,
+    *,
+    shuffle_partitions: int = 2,
+    worker_daemon: str = "tests.campaign.worker_daemon",
+) -> SparkSession:
     """A session for short lives: one tier of compilation, no page, warm Python workers, task retries."""
     java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={places.temporary} {java_options}"
     session = (
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", str(shuffle_partitions))
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.local.dir", str(places.temporary))
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.python.daemon.module", "tests.campaign.worker_daemon")
+        .config("spark.python.daemon.module", worker_daemon)
         .config("spark.driver.extraJavaOptions", java)
         .getOrCreate()
     )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.campaign.archive import archive_file, keep, making_options, using_options
 from tests.campaign.checker import FORBIDDEN, Kind, check
 from tests.campaign.drivers import CampaignFailed, Stable, wait_until
 from tests.campaign.field import Field
@@ -18,6 +17,7 @@ from tests.campaign.places import Places
 from tests.campaign.schedule import At, Step, plan, plan_common
 from tests.campaign.situations import COMMON_PLACES, exact_places, point_of
 from tests.campaign.striking import carry_out
+from tests.support.archive import archive_file, keep, making_options, using_options
 from tidegate.core.levels import Level
 
 _CHECK_EVERY = 25

@@ -17,6 +17,7 @@ def test_with_topics_at_both_ends_a_kill_loses_and_repeats_nothing(tmp_path: Pat
     assert (report["kills"], report["epochs"] >= 8) == (1, True)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_sparks_own_kafka_sink_repeats_rows(tmp_path: Path) -> None:
     arguments = ("--kafka", "--crashes", "1", "--lines", "200", "--gate", "off", "--seed", "1")

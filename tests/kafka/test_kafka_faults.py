@@ -255,6 +255,7 @@ def brought_through(sink: KafkaSink, committable: Committable, batch: pa.RecordB
 # --- real drivers ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_a_job_whose_requests_are_lost_and_repeated_writes_every_row_once(
     tmp_path: Path, broker: Broker, proxy: Proxy

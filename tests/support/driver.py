@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support.archive import using_options
+
 HOLD_SECONDS = 120.0
 
 
@@ -19,7 +21,12 @@ class Driver:
     """One start of a program. Its output goes to a file, so that a full pipe never holds it up."""
 
     def __init__(self, program: Path, *arguments: str, log: Path, failpoints: str = "") -> None:
-        environment = {**os.environ, "TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": failpoints}
+        environment = {
+            **os.environ,
+            "JDK_JAVA_OPTIONS": using_options(),
+            "TIDEGATE_TESTING": "1",
+            "TIDEGATE_FAILPOINTS": failpoints,
+        }
         self._log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(

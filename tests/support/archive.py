@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pyspark
 
 
+@cache
 def archive_file() -> Path:
     """Where the archive of this environment is, or would be."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr

@@ -1,0 +1,22 @@
+"""Spark's Python worker daemon with its imports done: a worker that replaces a killed one starts at once."""
+
+from __future__ import annotations
+
+from pyspark.daemon import manager
+
+import tests.campaign.worker_daemon
+import tests.campaign_kafka.program
+import tidegate.kafka.reading
+import tidegate.kafka.sink
+import tidegate.spark.kafka_source
+
+LOADED = (
+    tests.campaign.worker_daemon,
+    tests.campaign_kafka.program,
+    tidegate.kafka.reading,
+    tidegate.kafka.sink,
+    tidegate.spark.kafka_source,
+)
+
+if __name__ == "__main__":
+    manager()

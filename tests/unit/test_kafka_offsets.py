@@ -80,6 +80,22 @@ def test_the_pace_comes_down_after_an_epoch_that_took_too_long_and_up_again():
     assert Pace(0.0).after(1_000_000, 40.0).rows is None, "without an interval nothing adapts"
 
 
+def test_an_interval_that_no_epoch_can_keep_does_not_hold_a_backlog_up():
+    """Half a second is asked for, and an epoch without rows takes a whole one; 100,000 rows take one more."""
+    pace = Pace.first(0.5)
+    for _ in range(30):
+        rows = pace.rows or 0
+        pace = pace.after(rows, 1.0 + rows / 100_000)
+    assert 50_000 < (pace.rows or 0) < 150_000
+    assert pace.after(10, 0.5).fixed_seconds == 0.0, "it can be kept again"
+
+
+def test_one_slow_epoch_with_few_rows_is_forgotten():
+    pace = Pace(1.0, 20_000).after(10, 9.0)
+    assert pace.after(10, 1.0) == Pace(1.0, 20_000)
+    assert pace.after(20_000, 18.0).rows == 40_000, "until then rows may have as much time again"
+
+
 # --- the end of an epoch -----------------------------------------------------------------------------------
 
 

@@ -100,19 +100,35 @@ def produce(servers: str, topic: str, rows: Iterable[Row | bytes], *, options: M
 
 def high_watermarks(servers: str, topic: str) -> dict[int, int]:
     """Where each partition ends, open transactions included."""
+    return _ends(servers, topic, IsolationLevel.READ_UNCOMMITTED)
+
+
+def stable_ends(servers: str, topic: str) -> dict[int, int]:
+    """The last stable offset of each partition: where its first open transaction begins, or its end."""
+    return _ends(servers, topic, IsolationLevel.READ_COMMITTED)
+
+
+def _ends(servers: str, topic: str, isolation: IsolationLevel) -> dict[int, int]:
     admin: Any = AdminClient({"bootstrap.servers": servers})
     partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
     asked: dict[TopicPartition, OffsetSpec] = {TopicPartition(topic, number): LatestSpec() for number in partitions}
-    answered = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_SECONDS)
+    answered = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_SECONDS)
     return {asked.partition: answer.result(_SECONDS).offset for asked, answer in answered.items()}
 
 
-def read_all(servers: str, topic: str, *, isolation: str = "read_committed", seconds: float = _SECONDS) -> list[Row]:
-    """Every record up to the high watermark that there is now, in order in each partition.
+def read_all(
+    servers: str,
+    topic: str,
+    *,
+    isolation: str = "read_committed",
+    ends: Mapping[int, int] | None = None,
+    seconds: float = _SECONDS,
+) -> list[Row]:
+    """Every record up to `ends`, or the high watermark that there is now, in order in each partition.
 
     Raises NotReadToTheEnd when nothing more can be seen for `seconds`: an open transaction stands in the way.
     """
-    ends = high_watermarks(servers, topic)
+    ends = high_watermarks(servers, topic) if ends is None else ends
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

@@ -303,6 +303,7 @@ def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided
     both_have_every_row_once(tmp_path, broker, topic)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_a_driver_dies_between_the_commit_of_a_redo_and_done(tmp_path: Path, broker: Broker, proxy: Proxy) -> None:
     """Once when the first of the epoch's lost transactions is written again, and once when all of them are."""

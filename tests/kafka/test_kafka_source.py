@@ -231,11 +231,20 @@ def in_folder(folder: Path) -> Place:
     return Place(folder, None, folder)  # pyright: ignore[reportArgumentType]
 
 
+SIDES = [
+    pytest.param(["prepared.after", "commit.after"], id="after records"),
+    pytest.param(["task.prepared", "commits.seen.after"], id="before records", marks=pytest.mark.more),
+]
+
+
 @pytest.mark.timeout(600)
-def test_kills_at_every_side_of_an_epoch_neither_lose_nor_repeat_a_row(tmp_path: Path, broker: Broker, topic: str):
+@pytest.mark.parametrize("points", SIDES)
+def test_kills_at_every_side_of_an_epoch_neither_lose_nor_repeat_a_row(
+    tmp_path: Path, broker: Broker, topic: str, points: list[str]
+):
     log = tmp_path / "log"
     total = 0
-    for index, point in enumerate(["task.prepared", "prepared.after", "commits.seen.after", "commit.after"]):
+    for index, point in enumerate(points):
         produce(broker.servers, topic, values(3000, first=total))
         total += 3000
         hold = tmp_path / f"hold{index}"

@@ -24,6 +24,8 @@ from bench.seen import Seen, told
 from tidegate import Job, KafkaSink, KafkaSource, SparkSource
 
 _PAUSE_SECONDS = 0.01
+_WARM_UP_SECONDS = 3.0
+_BOUND_SECONDS = 120.0
 _SINK_GOAL_MS = 50.0
 INTERVALS: Mapping[float, tuple[float, float]] = {1.0: (0.75, 1.3), 0.0: (0.35, 0.6)}
 """Goals in seconds for the median and the 99th percentile, by interval."""
@@ -114,54 +116,58 @@ def _run_tidegate(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
 
 
 def _delays(kafka: Cluster, interval: float, seconds: float, place: Path) -> list[float]:
-    """Seconds from write to visibility of each record that was written after the first epochs."""
+    """Seconds from write to visibility of each record that was read in so many seconds after the first epochs."""
     source, out = kafka.topic("in"), kafka.topic("out")
     job = Job("bench", spark=kafka.spark, checkpointing_interval=interval, checkpointing_dir=str(place))
     records = job.source("source", KafkaSource(kafka.servers, topics=[source]))
     sink = KafkaSink("sink", kafka.servers, topic=out, format="raw", select=["value"])
     job.query("query", records.select("value"), sinks=[sink])
-    handle = job.start()
+    handle, enough = job.start(), threading.Event()
+    writer = threading.Thread(target=_write, args=(kafka.servers, source, enough))
+    writer.start()
     try:
-        warm_until = time.time() + 5.0 + 3 * interval
-        writer = threading.Thread(target=_write, args=(kafka.servers, source, warm_until + seconds))
-        writer.start()
-        found = _read(kafka.servers, out, warm_until + seconds + 5.0 + 3 * interval)
-        writer.join()
+        return _read(kafka.servers, out, warm_up=_WARM_UP_SECONDS + 3 * interval, seconds=seconds)
     finally:
+        enough.set()
+        writer.join()
         handle.stop()
-    return [visible - written for written, visible in found if written >= warm_until]
 
 
-def _write(servers: str, topic: str, end: float) -> None:
+def _write(servers: str, topic: str, enough: threading.Event) -> None:
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
-    while time.time() < end:
+    while not enough.wait(_PAUSE_SECONDS):
         producer.produce(topic, f"{time.time():.6f}")
         producer.poll(0)
-        time.sleep(_PAUSE_SECONDS)
-    producer.flush(60)
+    producer.flush(_BOUND_SECONDS)
 
 
-def _read(servers: str, topic: str, end: float) -> list[tuple[float, float]]:
-    """When each record was written, and when it could be read."""
+def _read(servers: str, topic: str, *, warm_up: float, seconds: float) -> list[float]:
+    """The delays of the records that come in `seconds`, from `warm_up` after the first one on."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "bench-visible",
+            "group.id": f"bench-{topic}",
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 10,
         }
     )
     consumer.subscribe([topic])
-    found: list[tuple[float, float]] = []
+    delays: list[float] = []
+    begin: float | None = None
+    give_up = time.time() + _BOUND_SECONDS
     try:
-        while time.time() < end:
+        while time.time() < (give_up if begin is None else begin + seconds):
             message = consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                found.append((float(message.value() or b"0"), time.time()))
+            if message is None or message.error() is not None:
+                continue
+            now = time.time()
+            begin = now + warm_up if begin is None else begin
+            if now >= begin:
+                delays.append(now - float(message.value() or b"0"))
     finally:
         consumer.close()
-    return found
+    return delays
 
 
 def _wait_for(file: Path) -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.session import shared_session
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.jars import connector_jars
-from tidegate.testing.kafka.topics import high_watermarks, make_topic, produce
+from tidegate.testing.kafka.topics import make_topic, messages, produce
 
 PARTITIONS = 2
 KEYS = 10_000
 EVENT = "id LONG, key STRING, amount INT, text STRING"
 _BROKER_JVM = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-_SECONDS = 120.0
-_PART_SECONDS = 0.5  # what has come by then is given, be it less than was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +47,7 @@ class Cluster:
 
     def committed_rows(self, topic: str) -> int:
         """How many committed records the topic has."""
-        ends = high_watermarks(self.servers, topic)
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": "bench-count",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            }
-        )
-        try:
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-            return _count(consumer, len(ends))
-        finally:
-            consumer.close()
+        return sum(1 for _ in messages(self.servers, topic))
 
 
 @contextmanager
@@ -80,18 +62,3 @@ def _events(count: int) -> Iterator[bytes]:
     for number in range(count):
         event = {"id": number, "key": f"key-{number * 7919 % KEYS:05}", "amount": number % 1000, "text": "x" * 50}
         yield msgspec.json.encode(event)
-
-
-def _count(consumer: Consumer, partitions: int) -> int:
-    """Every record up to the last stable offset of each partition."""
-    counted, ended = 0, set[int]()
-    deadline = time.monotonic() + _SECONDS
-    while len(ended) < partitions:
-        for message in consumer.consume(10_000, timeout=_PART_SECONDS):
-            if message.error() is None:
-                counted += 1
-            else:
-                ended.add(message.partition() or 0)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"only {counted} records in {_SECONDS:g} s")
-    return counted

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-import uuid
 from collections.abc import Sequence
 from contextlib import closing
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.campaign.places import ROWS, Places
 from tests.campaign_kafka.checker import Input, Rows, Sums
 from tests.campaign_kafka.records import Ints, Records, key_number
 from tests.campaign_kafka.scene import Scene
-from tidegate.testing.kafka.topics import NotReadToTheEnd, high_watermarks
+from tidegate.testing.kafka.topics import messages, place_of
 
-_PATIENCE_SECONDS = 60.0
-_MESSAGES_AT_ONCE = 10_000
 _ROW_COLUMNS = ("number", "key", "seq", "epoch", "mark")
 _SUM_COLUMNS = ("key", "seen", "newest", "kept", "epoch", "mark")
 
@@ -62,52 +57,16 @@ def _read_topic(servers: str, topic: str, columns: Sequence[str]) -> tuple[Ints,
 
     Raises NotReadToTheEnd when an open transaction stands before the high watermark.
     """
-    ends = high_watermarks(servers, topic)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": f"campaign-{uuid.uuid4().hex}",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,  # it comes at the last stable offset too
-            "isolation.level": "read_committed",
-        }
-    )
     places: list[tuple[int, int]] = []
     rows: list[tuple[object, ...]] = []
-    reached = dict.fromkeys(ends, 0)
-    moved = time.monotonic()
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-        while any(reached[partition] < end for partition, end in ends.items()):
-            messages = consumer.consume(_MESSAGES_AT_ONCE, 0.5)
-            for message in messages:
-                partition, offset = _place(message)
-                if message.error() is None:
-                    reached[partition] = offset + 1
-                    if offset < ends[partition]:
-                        row = json.loads(message.value() or b"{}")
-                        places.append((partition, offset))
-                        rows.append(tuple(row.get(column, -1) for column in columns))
-                        moved = time.monotonic()
-                elif partition in reached:
-                    reached[partition] = max(reached[partition], offset)
-            if time.monotonic() - moved > _PATIENCE_SECONDS:
-                raise NotReadToTheEnd(f"{topic}: read to {reached}, it ends at {ends}")
-    finally:
-        consumer.close()
+    for message in messages(servers, topic):
+        row = json.loads(message.value() or b"{}")
+        places.append(place_of(message))
+        rows.append(tuple(row.get(column, -1) for column in columns))
     at = np.array(places, np.int64).reshape(-1, 2)
     order = np.lexsort((at[:, 1], at[:, 0]))
     found = {name: values[order] for name, values in _columns(columns, rows).items()}
     return at[order, 0], at[order, 1], found
-
-
-def _place(message: Message) -> tuple[int, int]:
-    """Where a message stands; of an event only the end of a partition has a place."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        return -1, -1
-    partition, offset = message.partition(), message.offset()
-    return (-1 if partition is None else partition), (-1 if offset is None else offset)
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> dict[str, Ints]:

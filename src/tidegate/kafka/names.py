@@ -29,14 +29,8 @@ class TransactionalId:
     turn: int
 
     def __str__(self) -> str:
-        parts = [
-            "tg",
-            *map(file_name, (self.job_id, self.query, self.sink)),
-            self.place,
-            str(self.slot),
-            str(self.turn),
-        ]
-        return ".".join([self.prefix, *parts] if self.prefix else parts)
+        whose = _joined(self.job_id, self.query, self.sink)
+        return f"{ids_begin(self.prefix)}{whose}.{self.place}.{self.slot}.{self.turn}"
 
     def belongs_to(self, prefix: str, identity: SinkIdentity) -> bool:
         """Whether it is an id of this sink, of whatever generation, place, slot and turn."""
@@ -67,4 +61,8 @@ def ids_begin(prefix: str) -> str:
 
 def sink_part(identity: SinkIdentity) -> str:
     """`<job id>.<query>.<sink>` as in the ids: also a safe name of a folder."""
-    return ".".join(map(file_name, (identity.job_id, identity.query, identity.sink)))
+    return _joined(identity.job_id, identity.query, identity.sink)
+
+
+def _joined(*uids: str) -> str:
+    return ".".join(map(file_name, uids))

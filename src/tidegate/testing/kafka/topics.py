@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +17,8 @@ PARTITIONS = 8
 """More than a machine of tests has cores: one slot for several tasks is a fault that fewer hide."""
 
 _SECONDS = 60.0
+_AT_ONCE = 1000
+_PART_SECONDS = 0.05  # what has come by then is taken, be it less than was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,20 @@ def read_all(
     ends: Mapping[int, int] | None = None,
     seconds: float = _SECONDS,
 ) -> list[Row]:
-    """Every record up to `ends`, or the high watermark that there is now, in order in each partition.
+    """Every record as `messages` gives them, in order in each partition."""
+    found = messages(servers, topic, isolation=isolation, ends=ends, seconds=seconds)
+    return sorted(map(_row, found), key=lambda row: (row.partition, row.offset))
+
+
+def messages(
+    servers: str,
+    topic: str,
+    *,
+    isolation: str = "read_committed",
+    ends: Mapping[int, int] | None = None,
+    seconds: float = _SECONDS,
+) -> Iterator[Message]:
+    """Every record up to `ends`, or the high watermark that there is now, as they come.
 
     Raises NotReadToTheEnd when nothing more can be seen for `seconds`: an open transaction stands in the way.
     """
@@ -132,7 +147,7 @@ def read_all(
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": f"read-all-{uuid.uuid4().hex}",
+            "group.id": f"messages-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,  # it comes at the last stable offset too
             "isolation.level": isolation,
@@ -140,48 +155,47 @@ def read_all(
     )
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-        return _read_to(consumer, ends, seconds)
+        yield from _read_to(consumer, topic, ends, seconds)
     finally:
         consumer.close()
 
 
-def _read_to(consumer: Consumer, ends: Mapping[int, int], seconds: float) -> list[Row]:
-    rows: list[Row] = []
+def _read_to(consumer: Consumer, topic: str, ends: Mapping[int, int], seconds: float) -> Iterator[Message]:
     reached = dict.fromkeys(ends, 0)
     trouble: KafkaError | None = None
     deadline = time.monotonic() + seconds
     while any(reached[partition] < end for partition, end in ends.items()):
-        message = consumer.poll(0.2)
-        if message is not None:
-            error, partition, offset = message.error(), _number(message.partition()), _number(message.offset())
+        for message in consumer.consume(_AT_ONCE, _PART_SECONDS):
+            error, (partition, offset) = message.error(), place_of(message)
             if error is None:
                 deadline = time.monotonic() + seconds
                 reached[partition] = offset + 1
                 if offset < ends[partition]:
-                    rows.append(_row(message))
+                    yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached[partition] = offset
             else:
                 trouble = error  # the consumer goes on by itself: a broker that has just come back says such things
         if time.monotonic() > deadline:
-            raise NotReadToTheEnd(f"read to {reached}, the topic ends at {dict(ends)}; last error: {trouble}")
-    return sorted(rows, key=lambda row: (row.partition, row.offset))
+            raise NotReadToTheEnd(f"{topic}: read to {reached}, it ends at {dict(ends)}; last error: {trouble}")
+
+
+def place_of(message: Message) -> tuple[int, int]:
+    """Partition and offset of a message that came from a broker."""
+    partition, offset = message.partition(), message.offset()
+    return (-1 if partition is None else partition), (-1 if offset is None else offset)
 
 
 def _row(message: Message) -> Row:
+    partition, offset = place_of(message)
     return Row(
         value=message.value(),
         key=message.key(),
-        partition=_number(message.partition()),
-        offset=_number(message.offset()),
+        partition=partition,
+        offset=offset,
         headers=tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
         timestamp_ms=message.timestamp()[1],
     )
-
-
-def _number(given: int | None) -> int:
-    """Of a message that came from a broker: there it is never missing."""
-    return -1 if given is None else given
 
 
 def _send(producer: Producer, topic: str, row: Row, confirm: Callable[[KafkaError | None, Message], None]) -> None:

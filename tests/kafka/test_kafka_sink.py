@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from kafka import KafkaAdminClient
+from kafka.partitioner.default import murmur2
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from tests.kafka.seen import open_transactions, visible_now
@@ -192,6 +194,30 @@ def test_a_row_that_the_topic_refuses_fails_the_epoch_and_says_which(broker: Bro
     for told in ("max.message.bytes", small, "epoch 7", too_long["word"][0].as_py()[:60]):
         assert told in str(caught.value)
     assert open_transactions(sink.clients.servers) == []
+
+
+@pytest.mark.parametrize("headers", [None, "headers"], ids=["in batches", "one by one"])
+def test_rows_keep_their_order_when_the_client_has_no_room_for_them(sink: KafkaSink, headers: str | None) -> None:
+    """It takes 200 messages at a time, and has to be waited for a hundred times."""
+    sink.clients = replace(sink.clients, options={"queue.buffering.max.messages": "200"})
+    sink.key, sink.headers = "key", headers
+    columns: dict[str, list[Any]] = {"key": [str(n % 16) for n in range(20_000)], "number": list(range(20_000))}
+    if headers is not None:
+        columns[headers] = [[{"key": "h", "value": b"v"}]] * 20_000
+    prepared_now = prepared(sink, attempt_of(epoch=0), pa.RecordBatch.from_pydict(columns))
+    assert [answer.outcome for answer in sink.commit([prepared_now])] == [Outcome.COMMITTED]
+    seen: dict[bytes | None, list[int]] = {}
+    for row in visible_now(sink.clients.servers, sink.topic or ""):
+        seen.setdefault(row.key, []).append(json.loads(row.value or b"")["number"])
+    assert seen == {str(key).encode(): list(range(key, 20_000, 16)) for key in range(16)}
+
+
+def test_a_key_goes_where_javas_clients_put_it(sink: KafkaSink) -> None:
+    keys = [f"key-{number}" for number in range(40)]
+    sink.key = "key"
+    sink.commit([prepared(sink, attempt_of(epoch=0), pa.RecordBatch.from_pydict({"key": keys}))])
+    found = {row.key: row.partition for row in visible_now(sink.clients.servers, sink.topic or "")}
+    assert found == {key.encode(): (murmur2(key.encode()) & 0x7FFFFFFF) % 8 for key in keys}
 
 
 def test_orphans_of_this_sink_alone_are_aborted(sink: KafkaSink) -> None:

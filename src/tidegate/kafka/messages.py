@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
 
 from tidegate.sinks.arrow import batch_of, columns_of, timestamps_as_text
-from tidegate.sinks.json_lines import JSONLinesWriter
+from tidegate.sinks.json_lines import JSONObjects
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -25,22 +24,24 @@ class Format(Enum):
     RAW = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message. A `value` of None is a tombstone, a `partition` of -1 leaves the choice to the partitioner."""
-
-    topic: str
+class _KeyAndValue(TypedDict):
     key: bytes | None
     value: bytes | None
+
+
+class Message(_KeyAndValue, total=False):
+    """One message, by the names that the client takes. A `value` of None is a tombstone, a `partition` of -1 (or none)
+    leaves the choice to the partitioner."""
+
     partition: int
-    headers: list[tuple[str, bytes | None]] | None
+    headers: list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Which column is what. `topic` fixes the topic; else the column `topic_column` names it, row by row.
 
-    `values`: the columns of the JSON object (none: all but topic, partition and headers), or the one raw column.
+    `values`: the columns of the JSON object, or the one raw column.
     """
 
     format: Format
@@ -51,30 +52,37 @@ class Layout:
     partition: str | None
     headers: str | None
 
-    def messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
-        """The rows of `batch`, in their order."""
-        rows = batch.num_rows
-        topics = repeat(self.topic, rows) if self.topic_column is None else _texts(_column(batch, self.topic_column))
-        parts = zip(
-            topics,
-            repeat(None, rows) if self.key is None else as_bytes(_column(batch, self.key)),
-            self._values(batch),
-            repeat(-1, rows) if self.partition is None else _numbers(_column(batch, self.partition)),
-            repeat(None, rows) if self.headers is None else _headers(_column(batch, self.headers)),
-            strict=True,
-        )
-        for topic, key, value, partition, headers in parts:
-            yield Message(topic or "", key, value, partition, headers)
+    @property
+    def is_plain(self) -> bool:
+        """Whether messages are key and value alone: all that a batch of the client can say."""
+        return self.partition is None and self.headers is None
+
+    def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
+        """The rows of `batch` by topic, in their order there."""
+        keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
+        messages: list[Message] = [
+            {"key": key, "value": value} for key, value in zip(keys, self._values(batch), strict=True)
+        ]
+        if self.partition is not None:
+            for message, number in zip(messages, _numbers(_column(batch, self.partition)), strict=True):
+                message["partition"] = number
+        if self.headers is not None:
+            for message, headers in zip(messages, _headers(_column(batch, self.headers)), strict=True):
+                if headers is not None:
+                    message["headers"] = headers
+        return {self.topic or "": messages} if self.topic_column is None else self._by_topic(batch, messages)
+
+    def _by_topic(self, batch: pa.RecordBatch, messages: list[Message]) -> dict[str, list[Message]]:
+        found: dict[str, list[Message]] = {}
+        for topic, message in zip(_texts(_column(batch, self.topic_column or "")), messages, strict=True):
+            found.setdefault(topic or "", []).append(message)
+        return found
 
     def _values(self, batch: pa.RecordBatch) -> Sequence[bytes | None]:
-        if self.format is Format.RAW:
-            return as_bytes(_column(batch, self.values[0]))
-        lines = io.BytesIO()
         columns = [_column(batch, name) for name in self.values]
-        JSONLinesWriter(lines, batch.schema if not columns else _schema(self.values, columns)).write(
-            batch_of(columns, self.values)
-        )
-        return lines.getvalue().split(b"\n")[:-1]
+        if self.format is Format.RAW:
+            return as_bytes(columns[0])
+        return JSONObjects(self.values).of(batch_of(columns, self.values))
 
 
 def can_be_bytes(kind: pa.DataType) -> bool:
@@ -115,7 +123,3 @@ def _headers(column: Column) -> list[list[tuple[str, bytes | None]] | None]:
 
 def _column(batch: pa.RecordBatch, name: str) -> Column:
     return columns_of(batch)[batch.schema.names.index(name)]
-
-
-def _schema(names: Sequence[str], columns: Sequence[Column]) -> pa.Schema:
-    return batch_of(columns, names).schema

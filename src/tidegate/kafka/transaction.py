@@ -18,8 +18,9 @@ from tidegate.kafka.producers import Lease, Settings, wire_of
 from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer
 from tidegate.sinks.base import Transaction
 
-_POLL_EVERY = 1_000
 _QUEUE_FULL_WAIT_SECONDS = 0.05
+_ERROR = "_error"
+"""Where the client notes in a message of a batch that it did not take it, and why."""
 
 
 class EvidenceText(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,12 +86,12 @@ class KafkaTransaction(Transaction):
         lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        produce = self._producer().produce
-        self._layout = self._layout or self._layout_of(batch.schema)
-        for message in self._layout.messages(batch):
-            self._produce(produce, message)
-            if self._rows % _POLL_EVERY == 0:
-                self._serve("poll", 0)
+        self._layout = layout = self._layout or self._layout_of(batch.schema)
+        send = self._send_batch if layout.is_plain else self._send_each
+        for topic, messages in layout.messages(batch).items():
+            send(topic, messages)
+            self._rows += len(messages)
+            self._serve("poll", 0)
 
     def pre_commit(self) -> Committable | None:
         if self._rows == 0:
@@ -115,27 +116,35 @@ class KafkaTransaction(Transaction):
 
     # --- writing -------------------------------------------------------------------------------------------
 
-    def _produce(self, produce: Callable[..., None], message: Message) -> None:
-        try:
-            self._send(produce, message)
-        except KafkaException as error:
-            raise self._refusal(error.args[0], message.topic, message.key) from None
-        self._rows += 1
+    def _send_batch(self, topic: str, messages: list[Message]) -> None:
+        """In half the time of one by one. What a batch cannot say is headers, and it does not heed a partition.
 
-    def _send(self, produce: Callable[..., None], message: Message) -> None:
-        given: dict[str, Any] = {} if message.headers is None else {"headers": message.headers}
-        while True:
+        Once the client has no room for a message it takes none of those behind it, so their order stays.
+        """
+        left: list[Any] = list(messages)
+        while left:
             try:
-                return produce(
-                    message.topic,
-                    value=message.value,
-                    key=message.key,
-                    partition=message.partition,
-                    on_delivery=self._delivered,
-                    **given,
-                )
-            except BufferError:
+                taken = self._producer().produce_batch(topic, left, on_delivery=self._delivered)
+            except KafkaException as error:
+                raise self._refusal(error.args[0], topic, left[0]["key"]) from None
+            left = [] if taken == len(left) else [message for message in left if _ERROR in message]
+            for message in left:
+                if (error := message.pop(_ERROR)).code() != KafkaError._QUEUE_FULL:  # pyright: ignore[reportPrivateUsage]
+                    raise self._refusal(error, topic, message["key"])
+            if left:
                 self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
+
+    def _send_each(self, topic: str, messages: list[Message]) -> None:
+        produce = self._producer().produce
+        for message in messages:
+            while True:
+                try:
+                    produce(topic, **message, on_delivery=self._delivered)
+                    break
+                except BufferError:
+                    self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
+                except KafkaException as error:
+                    raise self._refusal(error.args[0], topic, message["key"]) from None
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:

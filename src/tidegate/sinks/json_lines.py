@@ -7,8 +7,9 @@ texts. Different from Spark: timestamps keep their microseconds and are in UTC, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -28,20 +29,40 @@ class JSONLinesWriter(StraightWriter):
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file = file
-        self._names: list[str] = schema.names
-        self._encoder = msgspec.json.Encoder(decimal_format="number")
+        self._object = _object_of(tuple(schema.names))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = columns_of(batch)
-        rows = zip(*(_values(column) for column in columns), strict=True)
-        as_object = self._without_nulls if any(column.null_count for column in columns) else self._whole
-        self._file.write(self._encoder.encode_lines([as_object(row) for row in rows]))
+        self._file.write(_ENCODER.encode_lines(_objects(batch, self._object)))
 
-    def _whole(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        return dict(zip(self._names, row, strict=True))
 
-    def _without_nulls(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        return {name: value for name, value in zip(self._names, row, strict=True) if value is not None}
+class JSONObjects:
+    """One JSON object a row, each by itself."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._object = _object_of(tuple(names))
+
+    def of(self, batch: pa.RecordBatch) -> list[bytes]:
+        """The rows of `batch`, which has the columns that were named."""
+        encode = _ENCODER.encode
+        return [encode(each) for each in _objects(batch, self._object)]
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def _objects(batch: pa.RecordBatch, make: Callable[..., object]) -> list[object]:
+    return [make(*row) for row in zip(*(_values(column) for column in columns_of(batch)), strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _object_of(names: tuple[str, ...]) -> Callable[..., object]:
+    """What makes an object of a row's values. A struct is made and encoded in a third of a dict's time."""
+    fields = [(f"column{number}", object, None) for number in range(len(names))]
+    rename = {field[0]: name for field, name in zip(fields, names, strict=True)}
+    try:
+        return msgspec.defstruct("Row", fields, rename=rename, omit_defaults=True, gc=False)
+    except ValueError:  # a name that JSON must escape
+        return lambda *row: {name: value for name, value in zip(names, row, strict=True) if value is not None}
 
 
 def _values(column: Column) -> list[Any]:

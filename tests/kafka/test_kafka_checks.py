@@ -29,7 +29,7 @@ from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
 MAX_TIMEOUT_SECONDS = 60
-USERS = ("poor", "denied", "plain", "no-write", "no-read", "no-id", "no-group")
+USERS = ("poor", "denied", "plain", "no-write", "no-read", "no-id", "no-group", "column")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,9 @@ def topic(broker: Broker) -> str:
     return make_topic(broker.servers, options=broker.options("admin"))
 
 
-def sink_of(broker: Broker, topic: str, user: str = "admin", prefix: str | None = None, **given: Any) -> KafkaSink:
+def sink_of(
+    broker: Broker, topic: str | None, user: str = "admin", prefix: str | None = None, **given: Any
+) -> KafkaSink:
     """A sink of this user; its prefix is the user's name."""
     options = {**broker.options(user), **given.pop("options", {})}
     settings: dict[str, Any] = {"transaction_timeout": float(MAX_TIMEOUT_SECONDS), **given}
@@ -152,6 +154,30 @@ def test_one_right_that_is_missing_is_named(
     (error,) = refused(sink_of(broker, topic, user))
     assert error.code == "TG-SINK-UNUSABLE"
     assert told in error.expected
+
+
+def test_the_rights_on_a_topic_that_a_column_names_show_with_its_first_row(broker: Broker, topic: str) -> None:
+    """Before it the start cannot ask. Without WRITE the row is refused; READ is needed for the proof of its commit."""
+    grant(broker, "column", On.TRANSACTIONAL_ID, "column.tg.", May.WRITE, prefix=True)
+    grant(broker, "column", On.GROUP, "column.tg.", May.READ, prefix=True)
+    sink = sink_of(broker, None, "column")
+    rows = rows_from(0, 2).append_column("topic", pa.array([topic] * 2))
+    assert list(sink.check(plan_of(schema=rows.schema))) == []
+    sink.open(plan_of(schema=rows.schema))
+    with pytest.raises(TidegateError) as unwritten:
+        prepared(sink, attempt_of(epoch=0), rows)
+    assert unwritten.value.code == "TG-RECORD-REFUSED"
+    assert f"topic '{topic}'" in unwritten.value.expected
+    assert "WRITE on the topic" in unwritten.value.next_step
+    grant(broker, "column", On.TOPIC, topic, May.WRITE)
+    with pytest.raises(TidegateError) as unread:
+        prepared(sink, attempt_of(epoch=0), rows)
+    assert unread.value.code == "TG-RECORD-REFUSED"
+    assert f"topic '{topic}'" in unread.value.expected
+    assert "READ on the topic" in unread.value.next_step
+    grant(broker, "column", On.TOPIC, topic, May.READ)
+    sink.abort(sink.pending(IDENTITY))
+    assert sink.commit([prepared(sink, attempt_of(epoch=0), rows)])[0].outcome is Outcome.COMMITTED
 
 
 def test_a_right_that_is_denied_is_missing_although_a_larger_one_is_given(broker: Broker, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -22,10 +24,17 @@ from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[re
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.support.driver import Driver
 from tidegate import FileSink, Job, KafkaSource, SQLiteSink
+from tidegate.core.errors import TidegateError
+from tidegate.core.failpoints import parse_strikes
 from tidegate.core.records import Start, decode
-from tidegate.kafka.offsets import Bounds
+from tidegate.kafka import reading as tasks
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.offsets import Bounds, Range
+from tidegate.kafka.source import Lost, Reading
+from tidegate.kafka.topics import Selection
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
+from tidegate.testing.strikes import STRIKES
 
 PROGRAM = Path(__file__).with_name("source_program.py")
 
@@ -373,13 +382,19 @@ def test_records_lost_to_retention_are_refused_with_their_number(place: Place, b
     source = KafkaSource(broker.servers, topics=[topic])
     run(job_of(place, source))
     produce(broker.servers, topic, values(80, first=80))
-    admin = AdminClient({"bootstrap.servers": broker.servers})
-    admin.delete_records([TopicPartition(topic, 2, 15)])[TopicPartition(topic, 2, 15)].result(30)
+    lose(broker, topic, 2, 15)
     error = error_of(lambda: run(job_of(place, source)))
     assert error.code == "TG-KAFKA-OFFSETS-LOST"
     assert error.expected == f"the records from {topic}-2 10 on"
     assert error.found == f"the oldest that are kept: {topic}-2 15; 5 offsets are gone"
     assert read(place) == list(range(80))
+
+
+def lose(broker: Broker, topic: str, partition: int, before: int) -> None:
+    """What retention does: the records of a partition below an offset go."""
+    place = TopicPartition(topic, partition, before)
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    admin.delete_records([place])[place].result(30)
 
 
 def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(place: Place, broker: Broker, topic: str):
@@ -407,6 +422,8 @@ def test_what_cannot_be_read_is_refused_at_the_start(place: Place, broker: Broke
     assert code(KafkaSource(broker.servers, topics=[topic], start=datetime(2024, 1, 1))) == "TG-SOURCE-OPTION"  # noqa: DTZ001
     assert code(KafkaSource(broker.servers, topics=[topic], max_rows=0)) == "TG-SOURCE-OPTION"
     assert code(KafkaSource(broker.servers, topics=[topic], start="group")) == "TG-SOURCE-OPTION"
+    unknown: Any = "ignore"
+    assert code(KafkaSource(broker.servers, topics=[topic], lost=unknown)) == "TG-SOURCE-OPTION"
     assert not (place.query() / "ledger/start").exists()
 
 
@@ -419,6 +436,123 @@ def test_no_secret_stands_in_a_plan_or_a_checkpoint(place: Place, broker: Broker
     assert "hush-hush" not in plan.queryExecution().toString()
     written = [path for path in place.checkpoints.rglob("*") if path.is_file()]
     assert not [path for path in written if b"hush-hush" in path.read_bytes()]
+
+
+# --- what is lost is skipped -------------------------------------------------------------------------------
+
+
+def all_but(lost: range, numbers: range) -> list[int]:
+    """The values of `numbers` but for those at the offsets `lost` of partition 2."""
+    return [each for each in numbers if each % PARTITIONS != 2 or each // PARTITIONS not in lost]
+
+
+def skipped(place: Place, epoch: int) -> Any:
+    """What the end of an epoch says it left out."""
+    return positions(place, epoch).get("skipped records")
+
+
+def test_what_is_lost_is_skipped_and_counted_when_that_is_asked_for(
+    place: Place, broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.WARNING, "tidegate")
+    source = KafkaSource(broker.servers, topics=[topic], lost="skip")
+    produce(broker.servers, topic, values(80))
+    run(job_of(place, source))
+    produce(broker.servers, topic, values(80, first=80))
+    lose(broker, topic, 2, 15)
+    run(job_of(place, source))
+    kept = all_but(range(10, 15), range(160))
+    assert read(place) == kept
+    assert skipped(place, 1) == {topic: {"2": {"to": 15, "records": 5}}}
+    assert "source job.query.lines: since the start 5 lost records were skipped" in caplog.text
+
+    make_anew(broker, topic)
+    produce(broker.servers, topic, values(16, first=160))
+    run(job_of(place, source))
+    assert read(place) == [*kept, *range(160, 176)]
+    assert skipped(place, 2) == {topic: {str(number): {"to": 0, "records": None} for number in range(PARTITIONS)}}
+    assert skipped(place, 3) is None
+    produce(broker.servers, topic, values(16, first=176))
+    run(job_of(place, source))
+    assert read(place) == [*kept, *range(160, 192)]
+
+
+def run_into_an_error(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run until an epoch has been computed and is not prepared: only Spark's entry of it stays."""
+    with monkeypatch.context() as patched:
+        patched.setattr(STRIKES, "_strikes", parse_strikes("prepared.before=error"))
+        assert error_of(lambda: run(job)).code in ("TG-QUERY-FAILED", "TG-EPOCH-FAILED")
+
+
+@pytest.mark.more
+def test_an_epoch_that_comes_again_skips_the_same_and_what_went_meanwhile(
+    place: Place, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    source = KafkaSource(broker.servers, topics=[topic], lost="skip")
+    produce(broker.servers, topic, values(80))
+    run(job_of(place, source))
+    produce(broker.servers, topic, values(80, first=80))
+    lose(broker, topic, 2, 15)
+    run_into_an_error(job_of(place, source), monkeypatch)
+    end = positions(place, 1)
+    assert (place.log("ledger/decided"), len(read(place))) == ([0], 80)
+    lose(broker, topic, 2, 18)
+    produce(broker.servers, topic, values(80, first=160))
+    run(job_of(place, source))
+    assert positions(place, 1) == end
+    assert read(place) == all_but(range(10, 18), range(240))
+    assert skipped(place, 2) is None
+
+
+@pytest.mark.more
+def test_an_epoch_that_comes_again_reads_nothing_of_a_topic_made_anew_meanwhile(
+    place: Place, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Else its rows would come twice: in that epoch, and when the topic is read from its oldest record."""
+    produce(broker.servers, topic, values(80))
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic])))
+    produce(broker.servers, topic, values(80, first=80))
+    run_into_an_error(job_of(place, KafkaSource(broker.servers, topics=[topic])), monkeypatch)
+    make_anew(broker, topic)
+    produce(broker.servers, topic, values(800, first=1000))
+    refused = error_of(lambda: run(job_of(place, KafkaSource(broker.servers, topics=[topic]))))
+    assert refused.code == "TG-KAFKA-TOPIC-RECREATED"
+    assert read(place) == list(range(80))
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic], lost="skip")))
+    assert read(place) == [*range(80), *range(1000, 1800)]
+
+
+def offsets_read(broker: Broker, wanted: Range, lost: Lost) -> list[int]:
+    """The offsets that a task gives for a range."""
+    reading = Reading(
+        clients=Clients(broker.servers), selection=Selection((wanted.topic,)), where="job j, source s", lost=lost
+    )
+    schema = pa.schema([("offset", pa.int64())])
+    return [int(row["offset"]) for batch in tasks.read(reading, wanted, schema) for row in batch.to_pylist()]
+
+
+def test_a_task_goes_on_behind_what_went_before_it_came(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.WARNING, "tidegate")
+    monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 1.0)
+    produce(broker.servers, topic, [Row(str(number).encode(), partition=2) for number in range(20)])
+    lose(broker, topic, 2, 15)
+    found = {
+        (start, end): offsets_read(broker, Range(topic, 2, start, end), Lost.SKIP)
+        for start, end in [(10, 18), (10, 14), (18, 25), (30, 40)]
+    }
+    assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
+    assert [each.getMessage().removeprefix("job j, source s: ") for each in caplog.records] == [
+        f"from {topic}-2 10 the epoch goes on at 15: 5 records are lost",
+        f"from {topic}-2 10 the epoch goes on at 14: 4 records are lost",
+        f"from {topic}-2 20 the epoch goes on at 25: 5 records are lost",
+        f"from {topic}-2 30 the epoch goes on at 40: 10 records are lost",
+    ]
+    for start, end, code in ((10, 18, "TG-KAFKA-OFFSETS-LOST"), (18, 25, "TG-KAFKA-UNREACHABLE")):
+        with pytest.raises(TidegateError) as refused:
+            offsets_read(broker, Range(topic, 2, start, end), Lost.REFUSE)
+        assert refused.value.code == code
 
 
 # --- beside the rows ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +16,21 @@ from tests.integration.place import error_of
 from tidegate.core.errors import Code, TidegateError, quoted_in
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Bounds, OffsetOf, Offsets, Pace, Partition, Range, ranges, rows_between, share_out
-from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Reading, resolve
+from tidegate.kafka.offsets import (
+    Bounds,
+    OffsetOf,
+    Offsets,
+    Pace,
+    Partition,
+    Range,
+    Skip,
+    ranges,
+    rows_between,
+    share_out,
+)
+from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading, resolve
 from tidegate.kafka.topics import Found, Mark, Selection
+from tidegate.spark.kafka_source import KafkaMonitor
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 
@@ -29,6 +42,17 @@ def test_offsets_are_readable_in_a_checkpoint_and_have_one_spelling():
     spelt = json.dumps(offsets.to_json())
     assert spelt == '{"a": {"0": 17}, "b": {"9": 2, "10": 3}, "topic ids": {"a": "id-a", "b": "id-b"}}'
     assert Offsets.from_json(json.loads(spelt)) == offsets
+
+
+def test_what_an_epoch_skips_stands_in_its_end_and_comes_back():
+    offsets = Offsets({A0: 9, A1: 0}, {"a": "id"}, {A0: Skip(7, 2), A1: Skip(0, None)})
+    spelt = json.dumps(offsets.to_json())
+    assert spelt == (
+        '{"a": {"0": 9, "1": 0}, "topic ids": {"a": "id"},'
+        ' "skipped records": {"a": {"0": {"to": 7, "records": 2}, "1": {"to": 0, "records": null}}}}'
+    )
+    assert Offsets.from_json(json.loads(spelt)) == offsets
+    assert json.dumps(Offsets.from_json(json.loads(spelt)).to_json()) == spelt
 
 
 def test_where_a_source_begins_and_ends_comes_back_from_start():
@@ -49,6 +73,30 @@ def test_the_ledger_sees_offsets_that_go_back_and_topics_that_are_others():
     assert goes_back(before, text({A0: 9, A1: 9}, a="other"))
     assert same_position(before, text({A1: 2, A0: 5}, a="one"))
     assert not same_position(before, text({A1: 2, A0: 5}, a="other"))
+
+
+def test_the_ledger_lets_go_back_what_is_skipped_and_nothing_else():
+    def after(next_: dict[Partition, int], topic_id: str, *skipped: Partition) -> str:
+        return json.dumps(Offsets(next_, {"a": topic_id}, {each: Skip(0, None) for each in skipped}).to_json())
+
+    before = text({A0: 5, A1: 2}, a="one")
+    assert not goes_back(before, after({A0: 0, A1: 2}, "one", A0))
+    assert goes_back(before, after({A0: 0, A1: 1}, "one", A0)), "the other partition goes back unsaid"
+    assert goes_back(before, after({A1: 2}, "one", A0)), "skipped is not gone"
+    assert not goes_back(before, after({A0: 0, A1: 0}, "other", A0, A1))
+    assert goes_back(before, after({A0: 0, A1: 1}, "other", A0))
+    assert goes_back(before, after({A0: 9, A1: 9, B0: 0}, "other", B0)), "it is another topic that skips"
+    behind = after({A0: 0, A1: 2}, "one", A0)
+    assert not goes_back(behind, behind)
+    assert goes_back(behind, text({A0: 0, A1: 1}, a="one")), "its order is still known"
+
+
+def test_an_epoch_reads_from_where_its_end_says_it_skipped_to():
+    start = Offsets({A0: 5, A1: 12}, {"a": "id"})
+    end = Offsets({A0: 9, A1: 3}, {"a": "id"}, {A0: Skip(7, 2), A1: Skip(3, None)})
+    assert ranges(start, end) == [Range("a", 0, 7, 9)]
+    assert ranges(end, end) == [], "an epoch without news of this source"
+    assert ranges(end, Offsets({A0: 10, A1: 4}, {"a": "id"})) == [Range("a", 0, 9, 10), Range("a", 1, 3, 4)]
 
 
 def test_an_epoch_reads_what_lies_between_and_nothing_of_a_partition_it_finds():
@@ -272,6 +320,132 @@ def test_offsets_to_start_at_must_name_every_partition_and_lie_in_the_topic():
     assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3, 1: 10}}, None)).found == "a-1 10"
 
 
+# --- what is lost is skipped -------------------------------------------------------------------------------
+
+
+def skipping(cluster: Cluster, clock: Callable[[], float] | None = None, **given: Any) -> EndFinder:
+    return finder(cluster, clock, lost=Lost.SKIP, **given)
+
+
+def note(end: Offsets) -> tuple[OffsetOf, dict[Partition, tuple[int, int | None]]]:
+    """Where an epoch ends, and what it skips."""
+    return end.next, {each: (skip.to, skip.records) for each, skip in end.skipped.items()}
+
+
+def test_lost_records_are_skipped_once_and_counted(caplog: pytest.LogCaptureFixture):
+    cluster, clock = Cluster({A0: 90, A1: 9}, oldest={A0: 7}), Clock()
+    ends, start = skipping(cluster, clock), at(a0=5, a1=3)
+    end = ends.after(start)
+    assert note(end) == ({A0: 90, A1: 9}, {A0: (7, 2)})
+    assert rows_between(start, end) == 83 + 6
+    assert [each.getMessage() for each in caplog.records] == [
+        "job j, source s: from a-0 5 it goes on at 7: 2 records are lost"
+    ]
+    assert ends.after(end) == end, "nothing new: what Spark holds, with what it says"
+    clock.now += 1
+    cluster.ends[A0] = 91
+    assert note(ends.after(end)) == ({A0: 91, A1: 9}, {})
+
+
+@pytest.mark.parametrize("limit", [{"max_rows": 10}, {"max_bytes": 1_000}])
+def test_a_limit_counts_from_behind_what_is_skipped(limit: dict[str, Any]):
+    asked: list[tuple[Partition, int, int]] = []
+    cluster = Cluster({A0: 90}, oldest={A0: 70})
+    ends = skipping(cluster, **limit)
+    ends._row_bytes = lambda *given: asked.append(given) or 100.0  # pyright: ignore[reportPrivateUsage]
+    assert note(ends.after(at(a0=5))) == ({A0: 80}, {A0: (70, 65)})
+    assert asked == ([(A0, 70, 90)] if "max_bytes" in limit else [])
+
+
+def test_records_that_all_went_are_skipped_to_the_end():
+    assert note(skipping(Cluster({A0: 90}, oldest={A0: 90})).after(at(a0=5))) == ({A0: 90}, {A0: (90, 85)})
+    assert note(skipping(Cluster({A0: 90}, oldest={A0: 93})).after(at(a0=5))) == ({A0: 93}, {A0: (93, 88)})
+
+
+def test_a_bound_is_not_skipped_over():
+    cluster = Cluster({A0: 90, A1: 90}, oldest={A0: 70, A1: 70})
+    ends = skipping(cluster, stop={A0: 20, A1: 5})
+    assert note(ends.after(at(a0=5, a1=5))) == ({A0: 20, A1: 5}, {A0: (20, 15)})
+
+
+@pytest.mark.parametrize("length", [3, 5, 90])
+def test_a_topic_made_anew_is_noted_by_one_epoch_and_read_from_its_oldest_by_the_next(
+    length: int, caplog: pytest.LogCaptureFixture
+):
+    """Also one with as many records as were read of the old one, where no number has changed."""
+    cluster = Cluster({A0: length}, oldest={A0: 2}, ids={"a": "another"})
+    ends = skipping(cluster)
+    noted = ends.after(at(a0=5))
+    assert note(noted) == ({A0: 2}, {A0: (2, None)})
+    assert noted.topic_ids == {"a": "another"}
+    assert "from a-0 5 it goes on at 2: nobody knows how many records are lost" in caplog.text
+    end = ends.after(noted)
+    assert note(end) == ({A0: length}, {})
+    assert ranges(noted, end) == [Range("a", 0, 2, length)]
+
+
+def test_a_topic_that_ends_before_what_was_read_goes_on_at_its_end():
+    cluster = Cluster({A0: 4, A1: 9})
+    ends = skipping(cluster)
+    noted = ends.after(at(a0=5, a1=3))
+    assert note(noted) == ({A0: 4, A1: 9}, {A0: (4, None)})
+    cluster.ends[A0] = 6
+    assert ranges(noted, ends.after(noted)) == [Range("a", 0, 4, 6)]
+
+
+def test_a_run_until_caught_up_takes_the_whole_of_a_topic_made_anew():
+    ends = skipping(Cluster({A0: 3}, ids={"a": "another"}))
+    ends.catch_up()
+    noted = ends.after(at(a0=5))
+    assert note(noted) == ({A0: 0}, {A0: (0, None)})
+    end = ends.after(noted)
+    assert note(end) == ({A0: 3}, {})
+    assert ends.after(end) == end
+
+
+def test_a_topic_made_anew_is_refused_although_no_number_has_changed():
+    error = error_of(lambda: finder(Cluster({A0: 5}, ids={"a": "another"})).after(at(a0=5)))
+    assert error.code == "TG-KAFKA-TOPIC-RECREATED"
+    assert 'lost="skip"' in error.next_step
+
+
+def test_a_partition_that_is_gone_cannot_be_skipped():
+    assert error_of(lambda: skipping(Cluster({A0: 9})).after(at(a0=5, a1=3))).code == "TG-KAFKA-TOPIC-MISSING"
+    fewer = Cluster({A0: 9}, ids={"a": "another"})
+    assert error_of(lambda: skipping(fewer).after(at(a0=5, a1=3))).code == "TG-KAFKA-TOPIC-MISSING"
+
+
+def test_a_replay_reads_what_its_end_says_and_nothing_of_a_topic_made_anew_since(caplog: pytest.LogCaptureFixture):
+    cluster = Cluster({A0: 90, B0: 9}, oldest={A0: 7})
+    start = at(a0=5, b0=3)
+    first = skipping(cluster)
+    end = first.after(start)
+    asked = cluster.asked
+    planned = first.planned(start, end)
+    assert planned == [Range("a", 0, 7, 90), Range("b", 0, 3, 9)]
+    assert cluster.asked == asked, "what was given a moment ago needs no question"
+    cluster.oldest[A0] = 50
+    assert skipping(cluster).planned(start, end) == planned
+    cluster.ids["a"] = "another"
+    assert skipping(cluster).planned(start, end) == [Range("b", 0, 3, 9)]
+    assert "a-0 7 to 89 are lost: topic a was made anew" in caplog.text
+    assert error_of(lambda: finder(cluster).planned(start, end)).code == "TG-KAFKA-TOPIC-RECREATED"
+    assert finder(Cluster({}, down=True)).planned(end, end) == []
+
+
+def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.WARNING, "tidegate")
+    monitor = KafkaMonitor("job.query.lines", None)
+    first = Offsets({A0: 9, A1: 9}, {}, {A0: Skip(7, 2), A1: Skip(4, 1)})
+    for offsets in (first, first, Offsets({A0: 10}), Offsets({A0: 0}, {}, {A0: Skip(0, None)})):
+        monitor.tell(json.dumps(offsets.to_json()))
+    monitor.close()
+    assert [each.getMessage() for each in caplog.records] == [
+        "source job.query.lines: since the start 3 lost records were skipped, and 0 times nobody knows how many",
+        "source job.query.lines: since the start 3 lost records were skipped, and 1 times nobody knows how many",
+    ]
+
+
 # --- clients and errors ------------------------------------------------------------------------------------
 
 
@@ -313,6 +487,16 @@ def test_a_group_that_stands_where_no_record_is_kept_is_refused_with_the_numbers
         begin_of(cluster)
 
 
-def begin_of(cluster: Cluster) -> OffsetOf:
-    reading = Reading(clients=Clients("localhost:1", {}), selection=Selection(("a",)), where="here", group="g")
+def test_a_group_that_stands_before_what_is_kept_begins_behind_it_when_that_is_asked_for():
+    cluster = Cluster({A0: 50, A1: 9}, {A0: 5}, groups={"g": {A0: 4}})
+    assert begin_of(cluster, Lost.SKIP) == {A0: 5, A1: 0}
+    cluster.groups["g"][A1] = 10
+    with pytest.raises(TidegateError, match="a-1 10"):
+        begin_of(cluster, Lost.SKIP)
+
+
+def begin_of(cluster: Cluster, lost: Lost = Lost.REFUSE) -> OffsetOf:
+    reading = Reading(
+        clients=Clients("localhost:1", {}), selection=Selection(("a",)), where="here", group="g", lost=lost
+    )
     return resolve(reading, cluster, "group", None).start.next

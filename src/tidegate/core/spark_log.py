@@ -18,6 +18,9 @@ NO_OFFSET = "-"
 TOPIC_IDS = "topic ids"
 """In a position of tidegate's Kafka source, beside its topics: the id of each. No topic's name has a blank."""
 
+SKIPPED = "skipped records"
+"""There too, where the epoch that ends in the position left lost records out: by topic and partition, how far."""
+
 
 class OffsetsEntry(msgspec.Struct, frozen=True):
     """A whole `offsets/N`: its watermark in milliseconds, the settings in force, one position per source."""
@@ -81,17 +84,22 @@ def goes_back(before: str | None, after: str | None) -> bool:
     """Whether a source's position went back, for the forms whose order is known.
 
     Known are a number (rate), an object with one number (files), and numbers by topic and partition (Kafka), where
-    a partition that is gone counts as going back and a new one does not, and so does a topic whose id is another one.
-    Others are never said to go back.
+    a partition that is gone counts as going back and a new one does not, and so does a topic whose id is another one;
+    but what the later position says is skipped may do both. Others are never said to go back.
     """
     if before is None:
         return False
     if after is None:
         return True
     old, new = _decode(before), _decode(after)
-    reached = _by_place(new)
-    return any(place not in reached or reached[place] < count for place, count in _by_place(old).items()) or any(
-        _topic_ids(new).get(topic, topic_id) != topic_id for topic, topic_id in _topic_ids(old).items()
+    reached, ids, skipped = _by_place(new), _beside(new, TOPIC_IDS), _beside(new, SKIPPED)
+    left_out = {(topic, partition) for topic, partitions in skipped.items() for partition in partitions}
+    return any(
+        place not in reached or (reached[place] < count and place not in left_out)
+        for place, count in _by_place(old).items()
+    ) or any(
+        ids.get(topic, topic_id) != topic_id and topic not in skipped
+        for topic, topic_id in _beside(old, TOPIC_IDS).items()
     )
 
 
@@ -138,7 +146,7 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
     if len(position) == 1 and all(isinstance(value, int) for value in position.values()):
         return {(key,): int(value) for key, value in position.items()}
     found: dict[tuple[str, ...], int] = {}
-    for topic, partitions in ((name, value) for name, value in position.items() if name != TOPIC_IDS):
+    for topic, partitions in ((name, value) for name, value in position.items() if name not in (TOPIC_IDS, SKIPPED)):
         if not isinstance(partitions, dict):
             return {}
         for partition, offset in cast("dict[str, Any]", partitions).items():
@@ -148,10 +156,10 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
     return found
 
 
-def _topic_ids(position: Any) -> dict[str, Any]:
-    """The ids of the topics in a position of tidegate's Kafka source; of a topic that is gone none is left."""
-    ids = cast("dict[str, Any]", position).get(TOPIC_IDS) if isinstance(position, dict) else None
-    return cast("dict[str, Any]", ids) if isinstance(ids, dict) else {}
+def _beside(position: Any, name: str) -> dict[str, Any]:
+    """What a position of tidegate's Kafka source says by topic beside the offsets: nothing of a topic that is gone."""
+    found = cast("dict[str, Any]", position).get(name) if isinstance(position, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _decode(position: str) -> Any:

@@ -23,7 +23,6 @@ from tidegate.kafka.wire import Reply, Wire
 
 OLDEST = "3.0"
 """The first Kafka that tells whose transactions are open (KIP-664), which clean-up and every proof stand on."""
-_TOPIC_AUTHORIZATION_FAILED = 29
 _TOPIC_RESOURCE = 2
 _OPERATIONS = {"Read": 3, "Write": 4, "Describe": 8}
 """Numbers of the protocol (org.apache.kafka.common.acl.AclOperation)."""
@@ -99,7 +98,7 @@ def look_at(wire: Wire, topic: str) -> TopicSeen:
         )
     )
     (found,) = answer.topics
-    hidden = found.error_code == _TOPIC_AUTHORIZATION_FAILED
+    hidden = found.error_code == Reply.TOPIC_AUTHORIZATION_FAILED
     told = found.authorized_operations
     return TopicSeen(
         exists=found.error_code != Reply.UNKNOWN_TOPIC_OR_PARTITION,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from tidegate.core.spark_log import TOPIC_IDS
+from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 _OVERRUN = 1.1  # Spark's own part of an epoch jitters
 _AIM = 0.8
@@ -24,31 +24,65 @@ OffsetOf: TypeAlias = Mapping[Partition, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """What an epoch leaves out of a partition because it is lost: the epoch reads from the offset `to` on.
+
+    At most `records` were lost, as a compacted or transactional topic has fewer; None where nobody knows.
+    """
+
+    to: int
+    records: int | None
+
+    def __str__(self) -> str:
+        return "nobody knows how many records are lost" if self.records is None else f"{self.records} records are lost"
+
+
+@dataclass(frozen=True, slots=True)
 class Offsets:
     """For each partition the offset of the next record to read, and the id of each topic.
 
     In a checkpoint, readable and with one spelling only (Spark compares texts):
     `{"lines": {"0": 17, "1": 4}, "topic ids": {"lines": "ZHJv..."}}`.
+    The end of an epoch that leaves lost records out says so, and only that end, so that a replay reads the same:
+    `"skipped records": {"lines": {"0": {"to": 7, "records": 2}}}`.
     """
 
     next: OffsetOf
     topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    skipped: Mapping[Partition, Skip] = field(default_factory=dict[Partition, Skip])
 
     def to_json(self) -> dict[str, Any]:
         """The offsets as a JSON object."""
-        topics: dict[str, Any] = {}
-        for (topic, partition), offset in sorted(self.next.items()):
-            topics.setdefault(topic, {})[str(partition)] = offset
-        return {**topics, TOPIC_IDS: dict(sorted(self.topic_ids.items()))}
+        skipped = {each: {"to": skip.to, "records": skip.records} for each, skip in self.skipped.items()}
+        return {
+            **_by_topic(self.next),
+            TOPIC_IDS: dict(sorted(self.topic_ids.items())),
+            **({SKIPPED: _by_topic(skipped)} if skipped else {}),
+        }
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Offsets:
         """The offsets in what `to_json` gave."""
-        topics = {name: cast("dict[str, int]", found) for name, found in value.items() if name != TOPIC_IDS}
         return Offsets(
-            {(topic, int(number)): offset for topic, found in topics.items() for number, offset in found.items()},
+            _by_partition({name: found for name, found in value.items() if name not in (TOPIC_IDS, SKIPPED)}),
             dict(value.get(TOPIC_IDS, {})),
+            {each: Skip(**skip) for each, skip in _by_partition(value.get(SKIPPED, {})).items()},
         )
+
+
+def _by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:
+    topics: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(values.items()):
+        topics.setdefault(topic, {})[str(partition)] = value
+    return topics
+
+
+def _by_partition(topics: Mapping[str, Any]) -> dict[Partition, Any]:
+    return {
+        (topic, int(number)): value
+        for topic, found in topics.items()
+        for number, value in cast("dict[str, Any]", found).items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +119,16 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
     """What an epoch reads between two positions.
 
     A partition that only `end` names was found in this epoch: it stands there with the offset it begins at, and the
-    next epoch reads from it. So a replay reads the same.
+    next epoch reads from it. So a replay reads the same. An epoch without news has one position at both ends, also
+    when that says what an earlier one skipped.
     """
+    if start == end:
+        return []
+    begin = {**end.next, **start.next, **{each: skip.to for each, skip in end.skipped.items()}}
     return [
-        Range(topic, partition, start.next[topic, partition], offset)
+        Range(topic, partition, begin[topic, partition], offset)
         for (topic, partition), offset in sorted(end.next.items())
-        if start.next.get((topic, partition), offset) < offset
+        if begin[topic, partition] < offset
     ]
 
 

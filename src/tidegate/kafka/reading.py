@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,10 +11,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.kafka.offsets import Partition, Range
-from tidegate.kafka.source import Reading
+from tidegate.kafka.offsets import Partition, Range, Skip
+from tidegate.kafka.source import Lost, Reading
 from tidegate.kafka.topics import unreachable
 
+_LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000
 BATCH_BYTES = 16 * 1024 * 1024
 _WAIT_SECONDS = 0.1
@@ -21,6 +23,7 @@ _PATIENCE_SECONDS = 60.0
 """So long a task waits for records, or for a mended connection, before it fails the epoch."""
 _SAMPLE_ROWS = 200
 _SAMPLE_PATIENCE_SECONDS = 2.0
+_ANSWER_SECONDS = 5.0
 
 _SETTINGS: Mapping[str, Any] = {
     "group.id": "tidegate",  # the client wants one; nothing is joined or committed
@@ -39,7 +42,8 @@ _SETTINGS: Mapping[str, Any] = {
 def read(reading: Reading, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The committed records of a range, in their order; `schema` names the columns.
 
-    Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute.
+    Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute. With
+    `Lost.SKIP` what is lost of it is left out: the epoch is undecided, and only what is decided is never read again.
     """
     for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
         arrays = [_COLUMNS[field.name](messages, wanted).cast(field.type) for field in schema]
@@ -61,7 +65,7 @@ def _kept(reading: Reading, wanted: Range, patience_seconds: float) -> Iterator[
     sound = False
     try:
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        yield from _messages(consumer, wanted, patience_seconds, reading.where)
+        yield from _messages(consumer, wanted, patience_seconds, reading)
         consumer.unassign()
         sound = True
     except KafkaException as error:
@@ -77,7 +81,7 @@ _CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
 """Idle consumers by how they are opened: opening one takes 200 ms, longer than many an epoch."""
 
 
-def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, where: str) -> Iterator[list[Message]]:
+def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, reading: Reading) -> Iterator[list[Message]]:
     """The messages of a range in lists of bounded size.
 
     What is past the last message of a transactional topic is never delivered, so the range has ended as well when a
@@ -91,7 +95,11 @@ def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, where:
         found += consumer.consume(BATCH_ROWS - len(held), 0.0) if found else []
         events = [message for message in found if message.error() is not None]
         messages = [message for message in found if message.error() is None] if events else found
-        ended = _position(consumer, wanted, messages, events, where) >= wanted.end
+        ended = _position(consumer, wanted, messages, events, reading) >= wanted.end
+        if not ended and not found and time.monotonic() - heard > patience_seconds:
+            if not _is_cut_short(consumer, wanted, reading):
+                raise _silent(wanted, patience_seconds, reading.where)
+            ended = True
         if ended and messages and _offset(messages[-1]) >= wanted.end:
             messages = [message for message in messages if _offset(message) < wanted.end]
         held += messages
@@ -103,12 +111,10 @@ def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, where:
             return
         if found:
             heard = time.monotonic()
-        elif time.monotonic() - heard > patience_seconds:
-            raise _silent(wanted, patience_seconds, where)
 
 
 def _position(
-    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], where: str
+    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], reading: Reading
 ) -> int:
     """The offset that is reached. Raises for an event that ends the reading."""
     reached = [_offset(messages[-1]) + 1] if messages else []
@@ -118,12 +124,43 @@ def _position(
         if code == KafkaError._PARTITION_EOF:  # pyright: ignore[reportPrivateUsage]
             reached.append(_offset(event))
         elif code in _GONE:
-            raise _lost(wanted, str(error), where)
+            reached.append(_behind_lost(consumer, wanted, event, reading))
         elif code not in _PASSING:
             raise KafkaException(error)
     if not messages and not events:
         reached.append(consumer.position([TopicPartition(wanted.topic, wanted.partition)])[0].offset)
     return max(reached, default=wanted.start)
+
+
+def _behind_lost(consumer: Consumer, wanted: Range, event: Message, reading: Reading) -> int:
+    """Where a range goes on when the records at an event's offset are lost: at the oldest that is kept, or its end."""
+    place = TopicPartition(wanted.topic, wanted.partition)
+    if reading.lost is Lost.REFUSE:
+        raise _lost(wanted, str(event.error()), reading.where)
+    oldest, newest = consumer.get_watermark_offsets(place, _ANSWER_SECONDS)
+    begin = max(wanted.start, _offset(event))
+    if oldest <= begin <= newest:
+        raise _lost(wanted, str(event.error()), reading.where)
+    place.offset = min(oldest, wanted.end) if oldest > begin else wanted.end
+    _warn_of_lost(wanted, begin, place.offset, reading)
+    if place.offset < wanted.end:
+        consumer.assign([place])
+    return place.offset
+
+
+def _is_cut_short(consumer: Consumer, wanted: Range, reading: Reading) -> bool:
+    """Whether nothing comes any more because the partition ends before the range does, which is to be skipped."""
+    if reading.lost is Lost.REFUSE:
+        return False
+    _, newest = consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), _ANSWER_SECONDS)
+    if newest < wanted.end:
+        _warn_of_lost(wanted, max(wanted.start, newest), wanted.end, reading)
+    return newest < wanted.end
+
+
+def _warn_of_lost(wanted: Range, begin: int, end: int, reading: Reading) -> None:
+    place = f"{wanted.topic}-{wanted.partition}"
+    _LOG.warning("%s: from %s %s the epoch goes on at %s: %s", reading.where, place, begin, end, Skip(end, end - begin))
 
 
 _GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # pyright: ignore[reportPrivateUsage]
@@ -193,7 +230,8 @@ def _lost(wanted: Range, found: str, where: str) -> TidegateError:
         expected=_named(wanted),
         found=found,
         where=where,
-        next_step="they cannot come back: keep records longer, and go on under another job name with start=",
+        next_step='they cannot come back: keep records longer, and go on behind them with lost="skip", or under'
+        " another job name with start=",
     )
 
 

@@ -11,11 +11,24 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Bounds, OffsetOf, Offsets, Pace, Partition, cap, rows_between, share_out
+from tidegate.kafka.offsets import (
+    Bounds,
+    OffsetOf,
+    Offsets,
+    Pace,
+    Partition,
+    Range,
+    Skip,
+    cap,
+    ranges,
+    rows_between,
+    share_out,
+)
 from tidegate.kafka.topics import Found, Mark, Selection, spelt
 
 _LOG = logging.getLogger("tidegate")
@@ -28,6 +41,13 @@ ANSWER_KEPT_SECONDS = 0.05
 """Spark asks an idle source every 10 to 20 ms; the brokers are asked this seldom."""
 LOOK_FOR_PARTITIONS_SECONDS = 10.0
 """So often the brokers are asked for new partitions and topics."""
+
+
+class Lost(Enum):
+    """What is done where records went before they were read: the job is refused, or goes on behind them."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +65,7 @@ class Reading:
     max_bytes: int | None = None
     interval_seconds: float = 0.0
     group: str | None = None
+    lost: Lost = Lost.REFUSE
 
 
 class Asked(Protocol):
@@ -101,8 +122,9 @@ class EndFinder:
     def after(self, start: Offsets) -> Offsets:
         """The end of the epoch that begins at `start`; `start` itself while there is nothing new.
 
-        Raises KAFKA_TOPIC_RECREATED, KAFKA_TOPIC_MISSING or KAFKA_OFFSETS_LOST, with the numbers. Brokers that do not
-        answer are waited for once they have answered, and not by a run that ends when it has caught up.
+        Raises KAFKA_TOPIC_MISSING, and KAFKA_TOPIC_RECREATED or KAFKA_OFFSETS_LOST, with the numbers, where these are
+        not skipped. Brokers that do not answer are waited for once they have answered, and not by a run that ends when
+        it has caught up.
         """
         self._learn(start)
         try:
@@ -114,20 +136,42 @@ class EndFinder:
             _LOG.warning("%s: waiting for the brokers (%s)", self._reading.where, error.found)
             return start
 
+    def planned(self, start: Offsets, end: Offsets) -> list[Range]:
+        """What the epoch between two positions reads.
+
+        An end that was given before a restart may be about topics that were made anew since: their records are others.
+        Raises KAFKA_TOPIC_RECREATED then; where it is skipped, nothing of them is read until the next epoch notes it.
+        """
+        wanted = ranges(start, end)
+        if not wanted or (self._given is not None and self._given[0] == end):
+            return wanted
+        self._look()
+        anew = self._made_anew(end)
+        if anew and self._reading.lost is Lost.REFUSE:
+            raise self._recreated(end, anew)
+        for each in (each for each in wanted if each.topic in anew):
+            place = f"{each.topic}-{each.partition} {each.start} to {each.end - 1}"
+            _LOG.warning("%s: %s are lost: topic %s was made anew", self._reading.where, place, each.topic)
+        return [each for each in wanted if each.topic not in anew]
+
     def _end(self, start: Offsets) -> Offsets:
         now = self._clock()
         if start == self._idle and now - self._idle_at < ANSWER_KEPT_SECONDS:
             return start
         if self._found is None or now - self._found_at >= LOOK_FOR_PARTITIONS_SECONDS:
             self._look()
-        ends = self._ends(start)
-        if ends == start.next:
+        self._require_partitions(start)
+        latest = self._topics.at(frozenset(start.next), Mark.LATEST)
+        if self._ends(start.next, latest) == start.next and not _shorter(start, latest) and not self._made_anew(start):
             self._idle, self._idle_at = start, now
             return start
-        self._check(start)
-        limited = self._limited(start, ends)
+        skipped = self._skipped(start, latest)
+        begin = {**start.next, **{each: skip.to for each, skip in skipped.items()}}
+        # What nobody can count is a topic's new beginning: what follows there is asked for when that is written down.
+        unread = {each: skip.to for each, skip in skipped.items() if skip.records is None}
+        limited = self._limited(begin, self._ends(begin, {**latest, **unread}))
         topic_ids = {topic: self._known().topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}
-        end = Offsets(limited, topic_ids)
+        end = Offsets(limited, topic_ids, skipped)
         self._given = (end, rows_between(start, end), self._clock())
         return end
 
@@ -146,69 +190,95 @@ class EndFinder:
             self._look()
         return self._found or Found(frozenset(), {})
 
-    def _ends(self, start: Offsets) -> OffsetOf:
-        """Where every known partition ends now, at most where the run or the source ends.
-
-        A partition that `start` does not name begins with this epoch, at its oldest record, and is read from the next.
-        """
-        known = self._known()
-        gone = start.next.keys() - known.partitions
+    def _require_partitions(self, start: Offsets) -> None:
+        gone = start.next.keys() - self._known().partitions
         if gone:
             raise self._error(
                 Code.KAFKA_TOPIC_MISSING, f"the records from {_numbers(start.next, gone)} on", "no partition"
             )
-        old = frozenset(start.next)
-        ends = self._topics.at(old, Mark.LATEST)
-        back = {each for each in old if ends[each] < start.next[each]}
-        if back:
-            self._check(start)
-            expected = f"the records from {_numbers(start.next, back)} on"
-            raise self._error(Code.KAFKA_OFFSETS_LOST, expected, f"the topic ends at {_numbers(ends, back)}")
-        for bound in (self._target, self._stop):
-            ends = {each: max(start.next[each], offset) for each, offset in _capped(ends, bound, start.next).items()}
-        return {**ends, **self._beginnings(known.partitions - old)}
+
+    def _ends(self, begin: OffsetOf, latest: OffsetOf) -> OffsetOf:
+        """Where every known partition ends, by what is asked of those in `begin`.
+
+        Any other partition begins with this epoch, at its oldest record, and is read from the next.
+        """
+        return {**self._bounded(begin, latest), **self._beginnings(self._known().partitions - begin.keys())}
+
+    def _bounded(self, begin: OffsetOf, ends: OffsetOf) -> OffsetOf:
+        """`ends`, at most where the run or the source ends, and not before `begin`."""
+        for bound in (None, self._target, self._stop):
+            ends = {each: max(begin[each], offset) for each, offset in _capped(ends, bound, begin).items()}
+        return ends
 
     def _beginnings(self, new: frozenset[Partition]) -> OffsetOf:
         for bound in (self._target, self._stop):
             new = new if bound is None else new & bound.keys()
         return self._topics.at(new, Mark.EARLIEST) if new else {}
 
-    def _check(self, start: Offsets) -> None:
-        """What Spark would not notice: another topic under the old name, records that went before they were read."""
+    def _skipped(self, start: Offsets, latest: OffsetOf) -> Mapping[Partition, Skip]:
+        """What Spark would not notice: another topic under the old name, records that went before they were read.
+
+        What the epoch leaves out for that; refused where nothing is to be skipped.
+        """
         self._look()
-        for topic, topic_id in self._known().topic_ids.items():
-            before = start.topic_ids.get(topic, topic_id)
-            if before != topic_id:
-                mine = {each for each in start.next if each[0] == topic}
-                raise self._error(
-                    Code.KAFKA_TOPIC_RECREATED,
-                    f"topic {topic} with the id {before}, read up to {_numbers(start.next, mine)}",
-                    f"a topic of that name with the id {topic_id}",
-                )
+        anew = self._made_anew(start)
+        skips = self._reading.lost is Lost.SKIP
+        if anew and not skips:
+            raise self._recreated(start, anew)
         oldest = self._topics.at(frozenset(start.next), Mark.EARLIEST)
+        of_others = {each: Skip(oldest[each], None) for each in start.next if each[0] in anew}
         lost = {each for each, offset in start.next.items() if oldest[each] > offset}
-        if lost:
-            count = sum(oldest[each] - start.next[each] for each in lost)
-            raise self._error(
-                Code.KAFKA_OFFSETS_LOST,
-                f"the records from {_numbers(start.next, lost)} on",
-                f"the oldest that are kept: {_numbers(oldest, lost)}; {count} offsets are gone",
-            )
+        if lost and not skips:
+            raise self._gone(start, lost, oldest)
+        back = _shorter(start, latest)
+        if back and not skips:
+            expected = f"the records from {_numbers(start.next, back)} on"
+            raise self._error(Code.KAFKA_OFFSETS_LOST, expected, f"the topic ends at {_numbers(latest, back)}")
+        reached = self._bounded(start.next, {each: oldest[each] for each in lost})
+        skipped = {
+            **{each: Skip(latest[each], None) for each in back},
+            **{each: Skip(to, to - start.next[each]) for each, to in reached.items() if to > start.next[each]},
+            **of_others,
+        }
+        _warn(self._reading, start.next, skipped)
+        return skipped
 
-    def _limited(self, start: Offsets, ends: OffsetOf) -> OffsetOf:
+    def _made_anew(self, position: Offsets) -> frozenset[str]:
+        """The topics of a position that have another id now."""
+        now = self._known().topic_ids
+        return frozenset(topic for topic, before in position.topic_ids.items() if now.get(topic, before) != before)
+
+    def _limited(self, begin: OffsetOf, ends: OffsetOf) -> OffsetOf:
         limits = [
-            limit for limit in (self._reading.max_rows, self._pace.rows, self._rows_in_bytes(start, ends)) if limit
+            limit for limit in (self._reading.max_rows, self._pace.rows, self._rows_in_bytes(begin, ends)) if limit
         ]
-        return share_out(start.next, ends, min(limits)) if limits else ends
+        return share_out(begin, ends, min(limits)) if limits else ends
 
-    def _rows_in_bytes(self, start: Offsets, ends: OffsetOf) -> int | None:
+    def _rows_in_bytes(self, begin: OffsetOf, ends: OffsetOf) -> int | None:
         """How many rows `max_bytes` are, by the mean size of the next records where most of them wait."""
         if self._reading.max_bytes is None:
             return None
-        most = max(start.next, key=lambda each: ends[each] - start.next[each], default=None)
-        if most is None or ends[most] <= start.next[most]:
+        most = max(begin, key=lambda each: ends[each] - begin[each], default=None)
+        if most is None or ends[most] <= begin[most]:
             return None
-        return max(1, int(self._reading.max_bytes / max(1.0, self._row_bytes(most, start.next[most], ends[most]))))
+        return max(1, int(self._reading.max_bytes / max(1.0, self._row_bytes(most, begin[most], ends[most]))))
+
+    def _recreated(self, position: Offsets, topics: frozenset[str]) -> TidegateError:
+        topic = min(topics)
+        mine = {each for each in position.next if each[0] == topic}
+        return self._error(
+            Code.KAFKA_TOPIC_RECREATED,
+            f"topic {topic} with the id {position.topic_ids[topic]}, read up to {_numbers(position.next, mine)}",
+            f"a topic of that name with the id {self._known().topic_ids[topic]}",
+        )
+
+    def _gone(self, start: Offsets, lost: set[Partition], oldest: OffsetOf) -> TidegateError:
+        count = sum(oldest[each] - start.next[each] for each in lost)
+        return self._error(
+            Code.KAFKA_OFFSETS_LOST,
+            f"the records from {_numbers(start.next, lost)} on",
+            f"the oldest that are kept: {_numbers(oldest, lost)}; {count} offsets are gone",
+        )
 
     def _error(self, code: Code, expected: str, found: str) -> TidegateError:
         return TidegateError(
@@ -222,9 +292,10 @@ class EndFinder:
 
 _NEXT_STEPS: Mapping[Code, str] = {
     Code.KAFKA_TOPIC_MISSING: "bring the topic back from a copy with its offsets; or read it under another job name",
-    Code.KAFKA_TOPIC_RECREATED: "read the new topic under another job name, with start= where it should begin",
-    Code.KAFKA_OFFSETS_LOST: "they cannot come back: keep records longer (retention.ms), and go on under"
-    " another job name with start= where it should begin",
+    Code.KAFKA_TOPIC_RECREATED: 'go on with the new topic\'s oldest record with lost="skip"; or read it under another'
+    " job name, with start= where it should begin",
+    Code.KAFKA_OFFSETS_LOST: "they cannot come back: keep records longer (retention.ms), and go on behind them with"
+    ' lost="skip", or under another job name with start= where it should begin',
 }
 
 
@@ -252,8 +323,13 @@ class _Places:
     def _committed(self) -> OffsetOf:
         """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
         committed = self.topics.committed(self.found.partitions, self.reading.group or "")
+        oldest = self.topics.at(self.found.partitions, Mark.EARLIEST)
+        if self.reading.lost is Lost.SKIP:
+            gone = {each: Skip(oldest[each], oldest[each] - at) for each, at in committed.items() if at < oldest[each]}
+            _warn(self.reading, committed, gone)
+            committed = {**committed, **{each: skip.to for each, skip in gone.items()}}
         self._require_kept(committed)
-        return {**self.topics.at(self.found.partitions - committed.keys(), Mark.EARLIEST), **committed}
+        return {**oldest, **committed}
 
     def _named(self, place: Mapping[str, Mapping[int, int]], option: str) -> OffsetOf:
         named = {(topic, int(number)): offset for topic, each in place.items() for number, offset in each.items()}
@@ -289,6 +365,16 @@ class _Places:
 def _capped(ends: OffsetOf, bound: OffsetOf | None, start: OffsetOf) -> OffsetOf:
     """`ends` up to a bound; a partition that the bound does not name stays where it is."""
     return {**{each: start[each] for each in ends}, **cap(ends, bound)}
+
+
+def _warn(reading: Reading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
+    for each, skip in sorted(skipped.items(), key=lambda item: item[0]):
+        _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, _numbers(start, {each}), skip.to, skip)
+
+
+def _shorter(start: Offsets, latest: OffsetOf) -> set[Partition]:
+    """The partitions that end before what was read of them."""
+    return {each for each, offset in start.next.items() if latest[each] < offset}
 
 
 def _numbers(offsets: OffsetOf, partitions: set[Partition]) -> str:

@@ -15,7 +15,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.kafka.messages import Layout, Message
 from tidegate.kafka.producers import Lease, Settings, wire_of
-from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer
+from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
 from tidegate.sinks.base import Transaction
 
 _QUEUE_FULL_WAIT_SECONDS = 0.05
@@ -172,10 +172,14 @@ class KafkaTransaction(Transaction):
         if remedy is None:
             return TransactionBroken(f"{self._name}: {error.name()}: {error.str()}")
         shown = "none" if key is None else repr(key[:60].decode("utf-8", "replace"))
+        expected = f"topic {topic!r} to take the row with key {shown}"
+        return self._row_refused(expected, f"{error.name()}: {error.str()}", remedy)
+
+    def _row_refused(self, expected: str, found: str, remedy: str) -> TidegateError:
         return TidegateError(
             Code.RECORD_REFUSED,
-            expected=f"topic {topic!r} to take the row with key {shown}",
-            found=f"{error.name()}: {error.str()}",
+            expected=expected,
+            found=found,
             where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}, task {self._attempt.task}",
             next_step=remedy,
         )
@@ -196,7 +200,10 @@ class KafkaTransaction(Transaction):
             wire.send_mark(self._identity, self._mark())
             proven = wire.describe([self._name]).get(self._name)
         except KafkaRefused as error:
-            raise TransactionBroken(f"{self._name}: {error}") from None
+            if error.code != Reply.TOPIC_AUTHORIZATION_FAILED:
+                raise TransactionBroken(f"{self._name}: {error}") from None
+            topic = self._evidence_topic()
+            raise self._row_refused(f"topic {topic!r} to keep the proof of a commit", str(error), _READ) from None
         if proven is None or not proven.is_open(self._identity):
             raise TransactionBroken(f"{self._name}: not open any more")
         if {each for each in proven.partitions if each[0] != OFFSETS_TOPIC} != self._partitions:
@@ -247,6 +254,7 @@ def _first_cause(error: BaseException) -> BaseException:
     return error
 
 
+_READ = "give the user READ on the topic (the proof of a commit is an offset of it), then start again"
 _REMEDIES = {
     "MSG_SIZE_TOO_LARGE": "raise max.message.bytes of the topic and message.max.bytes in options=, or leave the row out"
     " with where=; then start again: the epoch's input comes again",

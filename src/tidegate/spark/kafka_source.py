@@ -7,10 +7,11 @@ offset, which comes several times and again at every replay, is answered from th
 from __future__ import annotations
 
 import itertools
+import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -24,11 +25,13 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.lag import LagGroup
-from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, ranges
+from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
 from tidegate.kafka.reading import mean_bytes, read
-from tidegate.kafka.source import EndFinder, Place, Reading, resolve
+from tidegate.kafka.source import EndFinder, Lost, Place, Reading, resolve
 from tidegate.kafka.topics import Selection, Topics
 from tidegate.spark.sources import Monitor, PositionedSource, not_newest
+
+_LOG = logging.getLogger("tidegate")
 
 
 class KafkaSource(PositionedSource):
@@ -42,6 +45,8 @@ class KafkaSource(PositionedSource):
     `headers=True` adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is about the size
     of keys and values, by the mean of the records that come next. `group`: the consumer group to which finished
     offsets are committed, for lag tools alone (`{}` stands for `<job>.<query>.<source>`); None for no group.
+    `lost`: whether records that went before they were read, or a topic that was made anew, "refuse" the job, or it is
+    to "skip" them: it goes on at the oldest that are kept, and warns with their number.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class KafkaSource(PositionedSource):
         max_rows: int | None = None,
         max_bytes: int | None = None,
         group: str | None = "tidegate.{}",
+        lost: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         self.clients = Clients(servers, dict(options or {}))
         named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
@@ -68,6 +74,7 @@ class KafkaSource(PositionedSource):
         self.max_rows = max_rows
         self.max_bytes = max_bytes
         self.group = group
+        self.lost = lost
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         self._check(where, level)
@@ -92,9 +99,10 @@ class KafkaSource(PositionedSource):
         return _frame(session, self._reading(where, interval_seconds), bounds)
 
     def monitor(self, name: str) -> Monitor | None:
-        if self.group is None:
+        if self.group is None and self.lost == "refuse":
             return None
-        return GroupMonitor(LagGroup(self.clients, self.group.replace("{}", name)))
+        group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))
+        return KafkaMonitor(name, group)
 
     def _reading(self, where: str, interval_seconds: float) -> Reading:
         return Reading(
@@ -106,6 +114,7 @@ class KafkaSource(PositionedSource):
             max_bytes=self.max_bytes,
             interval_seconds=interval_seconds,
             group=self.group,
+            lost=Lost(self.lost),
         )
 
     def _check(self, where: str, level: Level) -> None:
@@ -125,6 +134,14 @@ class KafkaSource(PositionedSource):
             re.compile(self.selection.pattern or "")
         except re.error as error:
             yield "pattern= to be a regular expression", f"{self.selection.pattern!r}: {error}"
+        yield from self._places_violated()
+        for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
+            if limit is not None and limit < 1:
+                yield f"{option}= above 0", str(limit)
+        if self.lost not in _LOST:
+            yield f"lost= one of {', '.join(_LOST)}", repr(self.lost)
+
+    def _places_violated(self) -> Iterator[tuple[str, str]]:
         for option, place in (("start", self.start), ("stop", self.stop)):
             match place:
                 case None | "earliest" | "latest" | Mapping():
@@ -136,22 +153,42 @@ class KafkaSource(PositionedSource):
                     pass
                 case _:
                     yield f"{option}= one of the places that KafkaSource documents", repr(place)
-        for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
-            if limit is not None and limit < 1:
-                yield f"{option}= above 0", str(limit)
 
 
-class GroupMonitor:
-    """Positions of a checkpoint, for a consumer group."""
+class KafkaMonitor:
+    """Tells a consumer group how far the source is, and counts what its epochs have skipped since the start."""
 
-    def __init__(self, group: LagGroup) -> None:
+    def __init__(self, name: str, group: LagGroup | None) -> None:
+        self._name = name
         self._group = group
+        self._newest: Offsets | None = None
+        self._skipped = 0
+        self._uncounted = 0
 
     def tell(self, position: str) -> None:
-        self._group.tell(Offsets.from_json(msgspec.json.decode(position, type=dict[str, Any])))
+        offsets = Offsets.from_json(msgspec.json.decode(position, type=dict[str, Any]))
+        if self._group is not None:
+            self._group.tell(offsets)
+        if offsets != self._newest:  # an epoch without news says again what the one before it skipped
+            self._newest = offsets
+            self._count(offsets.skipped.values())
 
     def close(self) -> None:
-        self._group.close()
+        if self._group is not None:
+            self._group.close()
+
+    def _count(self, skipped: Collection[Skip]) -> None:
+        if not skipped:
+            return
+        counted = [skip.records for skip in skipped if skip.records is not None]
+        self._skipped += sum(counted)
+        self._uncounted += len(skipped) - len(counted)
+        _LOG.warning(
+            "source %s: since the start %d lost records were skipped, and %d times nobody knows how many",
+            self._name,
+            self._skipped,
+            self._uncounted,
+        )
 
 
 class KafkaDataSource(DataSource):
@@ -190,7 +227,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._ends().after(Offsets.from_json(start)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [InputPartition(each) for each in ranges(Offsets.from_json(start), Offsets.from_json(end))]
+        return [InputPartition(each) for each in self._ends().planned(Offsets.from_json(start), Offsets.from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         wanted: Range = partition.value
@@ -237,6 +274,7 @@ def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> Da
 
 
 _labels = itertools.count(1)
+_LOST = tuple(each.value for each in Lost)
 
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 _HEADERS = ", headers array<struct<key: string, value: binary>>"

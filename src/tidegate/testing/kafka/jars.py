@@ -27,7 +27,7 @@ _SHOWN_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Bundle:
+class Bundle:
     """Jars that belong together: what is resolved, and the jar by which one sees that it is there."""
 
     title: str
@@ -52,7 +52,7 @@ def kafka_jars(version: str, tell: Callable[[str], None]) -> Path:
         ("org.slf4j", "slf4j-api", _SLF4J),
         ("org.slf4j", "slf4j-simple", _SLF4J),
     )
-    return _fetched(_Bundle(f"Kafka {version}", f"kafka-{version}", modules, f"kafka_{_SCALA}-{version}.jar"), tell)
+    return fetched(Bundle(f"Kafka {version}", f"kafka-{version}", modules, f"kafka_{_SCALA}-{version}.jar"), tell)
 
 
 def tool_jars(version: str, tell: Callable[[str], None]) -> Path:
@@ -60,7 +60,7 @@ def tool_jars(version: str, tell: Callable[[str], None]) -> Path:
     require_version(version)
     name = f"kafka-tools-{version}"
     modules = (("org.apache.kafka", "kafka-tools", version), ("org.slf4j", "slf4j-simple", _SLF4J))
-    return _fetched(_Bundle(f"the tools of Kafka {version}", name, modules, f"{name}.jar"), tell)
+    return fetched(Bundle(f"the tools of Kafka {version}", name, modules, f"{name}.jar"), tell)
 
 
 def connector_jars(tell: Callable[[str], None]) -> list[Path]:
@@ -70,15 +70,15 @@ def connector_jars(tell: Callable[[str], None]) -> list[Path]:
         ("org.apache.spark", name, _CONNECTOR),
         ("org.apache.spark", f"spark-token-provider-kafka-0-10_{_SCALA}", _TOKEN_PROVIDER),
     )
-    bundle = _Bundle(
+    bundle = Bundle(
         f"Spark's Kafka connector {_CONNECTOR}", f"connector-{_CONNECTOR}", modules, f"{name}-{_CONNECTOR}.jar"
     )
-    jars = sorted(_fetched(bundle, tell).glob("*.jar"))
+    jars = sorted(fetched(bundle, tell).glob("*.jar"))
     return [jar for jar in jars if jar.name.startswith(_NOT_IN_SPARK)]
 
 
-def _fetched(bundle: _Bundle, tell: Callable[[str], None]) -> Path:
-    folder = _cache_folder() / bundle.folder
+def fetched(bundle: Bundle, tell: Callable[[str], None]) -> Path:
+    folder = cache_folder() / bundle.folder
     if not folder.is_dir():
         tell(f"fetching the jars of {bundle.title}, once")
         _fetch(bundle, folder)
@@ -97,13 +97,13 @@ def require_version(version: str) -> None:
         )
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """`~/.cache/tidegate`, or below XDG_CACHE_HOME where that is an absolute path."""
     wanted = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (wanted if wanted.is_absolute() else Path.home() / ".cache") / "tidegate"
 
 
-def _fetch(bundle: _Bundle, folder: Path) -> None:
+def _fetch(bundle: Bundle, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{bundle.folder}-", dir=folder.parent) as name:
         aside = Path(name)
@@ -118,7 +118,7 @@ def _fetch(bundle: _Bundle, folder: Path) -> None:
                 raise
 
 
-def _run_resolver(command: list[str], bundle: _Bundle, aside: Path) -> None:
+def _run_resolver(command: list[str], bundle: Bundle, aside: Path) -> None:
     try:
         done = subprocess.run(
             command, cwd=aside, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_SECONDS
@@ -130,7 +130,7 @@ def _run_resolver(command: list[str], bundle: _Bundle, aside: Path) -> None:
         raise _unavailable(bundle, "\n".join([f"{command[0]} failed:", *lines[-_SHOWN_LINES:]]), aside)
 
 
-def _resolver(bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
+def _resolver(bundle: Bundle, aside: Path, jars: Path) -> list[str]:
     """The command that puts the jars into a folder: Maven, which knows the user's mirrors, or else Spark's Ivy."""
     maven = shutil.which("mvn")
     if maven is not None:
@@ -141,7 +141,7 @@ def _resolver(bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
     raise _unavailable(bundle, "neither `mvn` on the PATH nor Ivy in pyspark's folder", aside)
 
 
-def _maven(maven: str, bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
+def _maven(maven: str, bundle: Bundle, aside: Path, jars: Path) -> list[str]:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{revision}</version>"
         f"<exclusions>{_left_out(_EXCLUSION, bundle, group, name)}</exclusions></dependency>"
@@ -157,7 +157,7 @@ def _maven(maven: str, bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
     return [maven, "--batch-mode", "--quiet", "-Dstyle.color=never", "--file", str(project), *goal]
 
 
-def _ivy(ivy: Path, bundle: _Bundle, aside: Path, jars: Path) -> list[str]:
+def _ivy(ivy: Path, bundle: Bundle, aside: Path, jars: Path) -> list[str]:
     dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{revision}" conf="default->default">'
         f"{_left_out(_EXCLUDE, bundle, group, name)}</dependency>"
@@ -179,7 +179,7 @@ _EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exc
 _EXCLUDE = '<exclude org="{0}" module="{1}"/>'
 
 
-def _left_out(pattern: str, bundle: _Bundle, group: str, name: str) -> str:
+def _left_out(pattern: str, bundle: Bundle, group: str, name: str) -> str:
     return "".join(pattern.format(*other) for other in bundle.modules_beside(group, name))
 
 
@@ -192,7 +192,7 @@ def _ivy_jar() -> Path | None:
     return None
 
 
-def _unavailable(bundle: _Bundle, found: str, where: Path) -> TidegateError:
+def _unavailable(bundle: Bundle, found: str, where: Path) -> TidegateError:
     return TidegateError(
         Code.JARS_UNAVAILABLE,
         expected=f"the jars of {bundle.title} from the Maven repository",

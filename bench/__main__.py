@@ -1,4 +1,4 @@
-"""`./dev bench core` and `./dev bench kafka`: all of a suite, each in a process of its own, one after the other.
+"""`./dev bench core`, `kafka`, `flink` and `long`: all of a suite, each in a process of its own, one after the other.
 
 The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
 a machine that does nothing else: its load average stands beside each figure.
@@ -16,12 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from bench.child import MEASURES, SUITES
+from bench import flink
+from bench.child import FLINK, MEASURES, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
 
-_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5}
+_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1}
 _QUICK_ROUNDS = 1
 
 
@@ -29,9 +30,8 @@ def main() -> int:
     """Exit code 1 when a goal was missed."""
     asked = _parser().parse_args()
     rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS[asked.what])
-    figures = [
-        figure for name in asked.only or SUITES[asked.what] for figure in _measured(name, rounds, quick=asked.quick)
-    ]
+    names = possible(asked.only or list(SUITES[asked.what]))
+    figures = [figure for name in names for figure in _measured(name, rounds, quick=asked.quick)]
     results = Results(
         measured=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         quick=asked.quick,
@@ -43,6 +43,16 @@ def main() -> int:
         _keep(asked.what, results)
     print(_as_json(results).decode() if asked.json else text_table(results))
     return 1 if any(figure.is_met is False for figure in figures) else 0
+
+
+def possible(names: list[str]) -> list[str]:
+    """Without PyFlink, those that do not need it; what is left out is told."""
+    if flink.installed_version() is not None:
+        return names
+    for name in names:
+        if name in FLINK:
+            print(f"bench: {name} is left out: no PyFlink. To have it: {flink.how_to_install()}", file=sys.stderr)
+    return [name for name in names if name not in FLINK]
 
 
 def _parser() -> argparse.ArgumentParser:

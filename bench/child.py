@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import epochs, kafka_epochs, kafka_throughput, memory, simulation, throughput
+from bench import epochs, kafka_epochs, kafka_flink, kafka_long, kafka_throughput, memory, simulation, throughput
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
@@ -20,13 +20,15 @@ CORE: Mapping[str, Measure] = {
     "memory": memory.measure,
     "simulation": simulation.measure,
 }
+FLINK: Mapping[str, Measure] = {name: partial(kafka_flink.measure, name) for name in kafka_flink.CASES}
 KAFKA: Mapping[str, Measure] = {
     **{name: partial(kafka_throughput.measure, name) for name in kafka_throughput.CASES},
     "kafka-epoch": kafka_epochs.measure_sink,
     "kafka-visible": kafka_epochs.measure_visible,
 }
-SUITES: Mapping[str, Mapping[str, Measure]] = {"core": CORE, "kafka": KAFKA}
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA}
+LONG: Mapping[str, Measure] = {"kafka-long": kafka_long.measure}
+SUITES: Mapping[str, Mapping[str, Measure]] = {"core": CORE, "kafka": KAFKA, "flink": FLINK, "long": LONG}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG}
 
 
 def main() -> None:

@@ -35,9 +35,7 @@ class Cluster:
 
     def events(self, count: int) -> str:
         """A new topic with so many JSON events of about 110 bytes."""
-        topic = self.topic("events")
-        produce(self.servers, topic, _events(count))
-        return topic
+        return events_topic(self.servers, count)
 
     def read_by_spark(self, topic: str, **options: object) -> DataFrame:
         """The topic as a stream through Spark's own connector."""
@@ -54,11 +52,28 @@ class Cluster:
 def cluster(folder: Path) -> Generator[Cluster]:
     """Both, for as long as they are needed."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, connector_jars(print)))} pyspark-shell"
-    with Broker.start(folder / "broker", jvm=_BROKER_JVM) as broker, shared_session() as spark:
+    with fast_broker(folder) as broker, shared_session() as spark:
         yield Cluster(spark, broker.servers)
+
+
+def fast_broker(folder: Path) -> Broker:
+    """A new one, for the time of a `with`."""
+    return Broker.start(folder / "broker", jvm=_BROKER_JVM)
+
+
+def events_topic(servers: str, count: int) -> str:
+    """A new topic of two partitions with so many JSON events of about 110 bytes."""
+    topic = make_topic(servers, PARTITIONS, name="events")
+    produce(servers, topic, _events(count))
+    return topic
 
 
 def _events(count: int) -> Iterator[bytes]:
     for number in range(count):
         event = {"id": number, "key": f"key-{number * 7919 % KEYS:05}", "amount": number % 1000, "text": "x" * 50}
         yield msgspec.json.encode(event)
+
+
+def sum_of_amounts(count: int) -> int:
+    """Of so many events; it tells that none is missing and none there twice."""
+    return sum(number % 1000 for number in range(count))

@@ -112,13 +112,18 @@ def _run_plain(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
     return Seen.of_logs(place / "offsets", place / "commits", epochs)
 
 
-def _run_tidegate(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
+def job_of(kafka: Cluster, out: str, place: Path) -> Job:
+    """Ten rows an epoch into the topic `out`, the next epoch at once; checkpoints in `place`."""
     job = Job("bench", spark=kafka.spark, checkpointing_interval=0, checkpointing_dir=str(place))
     rows = job.source("source", SparkSource("rate-micro-batch", schema=None, replayable=None, **SOURCE))
     job.query("query", _rows(rows), sinks=[KafkaSink("sink", kafka.servers, topic=out, format="raw")])
+    return job
+
+
+def _run_tidegate(kafka: Cluster, out: str, place: Path, epochs: int) -> Seen:
     seen = Seen.of_job(place, epochs)
     with told(seen):
-        handle = job.start()
+        handle = job_of(kafka, out, place).start()
         try:
             seen.wait()
         finally:

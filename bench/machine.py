@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.figures import Machine
+from bench.flink import installed_version
 from tidegate.testing.kafka.jars import DEFAULT_VERSION
 
 
@@ -28,6 +29,7 @@ def this_machine(folder: Path) -> Machine:
             "java": _java(),
             "sqlite": sqlite3.sqlite_version,
             "kafka broker": DEFAULT_VERSION,
+            **({"pyflink": pyflink} if (pyflink := installed_version()) else {}),
             **{name: version(name) for name in ("tidegate", "pyspark", "pyarrow", "confluent-kafka")},
         },
     )

@@ -37,6 +37,8 @@ def benchmarks(suite: str) -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks": partial(benchmarks, "core"),
     "benchmarks-kafka": partial(benchmarks, "kafka"),
+    "benchmarks-flink": partial(benchmarks, "flink"),
+    "benchmarks-long": partial(benchmarks, "long"),
     "errors": errors,
     "states": states,
     "recovery-log": decisions.log_table,

@@ -1,0 +1,140 @@
+"""How a driver and what it leaves behind grow between two epochs.
+
+Memory is taken after a collection in both processes, as the smallest of some looks, because epochs go on meanwhile; in
+the JVM it is what the collector itself says was left. Workers are not told to collect: theirs is the largest resident
+size of any of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bench.figures import Better, Figure
+
+_LOOKS = 5
+_GOAL_PERCENT = 5.0
+_GOAL_FILES = 5.0
+_MIB = 2**20
+_KIB_PER_MIB = 1024
+_WORKERS = b"pyspark.daemon"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The driver, its largest worker (0: there is none) and its ledger at one moment; memory in MiB."""
+
+    python: float
+    heap: float
+    worker: float
+    ledger_files: int
+    journal_files: int
+
+
+def size_of(session: SparkSession, ledger: Path) -> Size:
+    """How large all is now."""
+    jvm: Any = session.sparkContext._jvm
+    looks = [_look(jvm) for _ in range(_LOOKS)]
+    files = [path for path in ledger.rglob("*") if path.is_file()]
+    journal = [path for path in files if path.relative_to(ledger).parts[0] == "journal"]
+    return Size(
+        python=min(python for python, _, _ in looks),
+        heap=min(heap for _, heap, _ in looks),
+        worker=min(worker for _, _, worker in looks),
+        ledger_files=len(files) - len(journal),
+        journal_files=len(journal),
+    )
+
+
+def driver_growth(prefix: str, first: Size, last: Size, between: str) -> list[Figure]:
+    """Three figures: resident size, heap, files. `between` says from where to where: `from epoch 30 to 90`."""
+    kept = [size.ledger_files + size.journal_files for size in (first, last)]
+    return [
+        _growth(
+            f"{prefix}memory-python",
+            f"growth of the Python driver's resident size {between}",
+            first.python,
+            last.python,
+        ),
+        _growth(
+            f"{prefix}memory-jvm",
+            f"growth of the JVM's heap after a collection {between}",
+            first.heap,
+            last.heap,
+        ),
+        Figure(
+            name=f"{prefix}ledger-files",
+            what=f"files more in ledger and journal {between}",
+            value=float(kept[1] - kept[0]),
+            unit="files",
+            better=Better.LOWER,
+            goal=_GOAL_FILES,
+            samples={"early": [float(kept[0])], "late": [float(kept[1])]},
+        ),
+    ]
+
+
+def worker_growth(prefix: str, first: Size, last: Size, between: str) -> Figure:
+    """The figure of the largest worker. Raises ValueError where none was seen."""
+    if not first.worker or not last.worker:
+        raise ValueError(f"no Python worker was seen: {first.worker:g} MiB, then {last.worker:g} MiB")
+    what = f"growth of the largest Python worker's resident size {between}"
+    return _growth(f"{prefix}memory-worker", what, first.worker, last.worker)
+
+
+def _growth(name: str, what: str, first: float, last: float) -> Figure:
+    return Figure(
+        name=name,
+        what=what,
+        value=round((last / first - 1) * 100, 1),
+        unit="%",
+        better=Better.LOWER,
+        goal=_GOAL_PERCENT,
+        samples={"early MiB": [round(first, 1)], "late MiB": [round(last, 1)]},
+    )
+
+
+def _look(jvm: Any) -> tuple[float, float, float]:
+    """This process's resident size, what a collection has left in its JVM's heap, and the largest worker, in MiB."""
+    gc.collect()
+    jvm.java.lang.System.gc()
+    pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    left = [pool.getCollectionUsage() for pool in pools if pool.getType().name() == "HEAP"]
+    heap_bytes = sum(usage.getUsed() for usage in left if usage is not None)
+    workers = workers_below(int(jvm.java.lang.ProcessHandle.current().pid()))
+    return _resident(Path("/proc/self")), heap_bytes / _MIB, max(map(_resident, workers), default=0.0)
+
+
+def workers_below(driver: int) -> list[Path]:
+    """The folders in /proc of the Python workers of a driver's JVM: the daemon's children, not the daemon."""
+    parents = dict(_parents())
+    daemons = {pid for pid, parent in parents.items() if parent == driver and _is_pyspark(pid)}
+    return [Path(f"/proc/{pid}") for pid, parent in parents.items() if parent in daemons]
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process of this machine, with its parent."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
+            yield int(status.parent.name), int(status.read_text(errors="replace").rpartition(") ")[2].split()[1])
+
+
+def _is_pyspark(pid: int) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return _WORKERS in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _resident(process: Path) -> float:
+    """In MiB; 0 when the process has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        resident = re.search(r"VmRSS:\s*(\d+) kB", (process / "status").read_text())
+        return int(resident[1]) / _KIB_PER_MIB if resident else 0.0
+    return 0.0

@@ -1,0 +1,62 @@
+"""The job that `flink_program.py` is compared with, in a session of its own.
+
+    python -m bench.tidegate_program map|count sql|python SERVERS SOURCE OUT FOLDER
+
+An epoch takes up to 200,000 events, about what comes through in a second; the state is kept in RocksDB.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from bench.kafka_cluster import EVENT
+from tidegate import Job, KafkaSink, KafkaSource
+
+_EVENTS_PER_EPOCH = 200_000
+
+
+def _doubled(amounts: pa.Array) -> pa.Array:
+    return pc.multiply(amounts, pa.scalar(2, pa.int32()))
+
+
+def _by_python(amount: Column) -> Column:
+    function: Any = F.arrow_udf
+    return function(_doubled, "int")(amount)
+
+
+def _mapped(events: DataFrame, twice: Column) -> DataFrame:
+    return events.select("id", "key", twice.alias("twice"), "text")
+
+
+def _counted(events: DataFrame, twice: Column) -> DataFrame:
+    changed = events.select("key", twice.alias("twice"))
+    return changed.groupBy("key").agg(F.count("*").alias("count"), F.sum("twice").alias("sum"))
+
+
+_TWICE: Mapping[str, Callable[[Column], Column]] = {"sql": lambda amount: amount * 2, "python": _by_python}
+_WORKS: Mapping[str, tuple[Callable[[DataFrame, Column], DataFrame], Literal["append", "update"]]] = {
+    "map": (_mapped, "append"),
+    "count": (_counted, "update"),
+}
+
+
+def main() -> None:
+    work, way, servers, source, out, folder = sys.argv[1:]
+    query, mode = _WORKS[work]
+    job = Job("bench", checkpointing_interval=1, checkpointing_dir=folder)
+    records = job.source("source", KafkaSource(servers, topics=[source], max_rows=_EVENTS_PER_EPOCH))
+    events = records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("event")).select("event.*")
+    sink = KafkaSink("sink", servers, topic=out, key="key")
+    job.query("query", query(events, _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])
+    job.run(until="caught-up")
+
+
+if __name__ == "__main__":
+    main()

@@ -44,16 +44,23 @@ def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
 
 
 @pytest.mark.timeout(300)
-def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(tmp_path: Path, broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("timeout_seconds", "dead_seconds"),
+    [pytest.param(5, 0, id="5 s"), pytest.param(10, 30, id="10 s, dead for 30 s", marks=pytest.mark.more)],
+)
+def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(
+    tmp_path: Path, broker: Broker, timeout_seconds: float, dead_seconds: float
+) -> None:
     """Its timeout passes while the driver is dead; the rows come from the journal, and nobody sees them twice."""
     topic = make_topic(broker.servers)
     write_numbers(tmp_path)
     hold = tmp_path / "hold"
-    with started(tmp_path, broker, topic, 5, failpoints=f"commit.before@2=hold:{hold}") as driver:
+    with started(tmp_path, broker, topic, timeout_seconds, failpoints=f"commit.before@2=hold:{hold}") as driver:
         driver.wait_for_hold(hold)
         driver.kill_all()
+    time.sleep(dead_seconds)
     aborted_by_the_broker(broker)
-    with started(tmp_path, broker, topic, 5) as driver:
+    with started(tmp_path, broker, topic, timeout_seconds) as driver:
         assert driver.wait() == 0, driver.tail()
         assert json.loads(driver.tail().splitlines()[-1])["redone"] > 0
         assert "TransactionRedone(epoch=2" in driver.tail(), "shown to whoever has set up no logging"

@@ -376,6 +376,11 @@ def test_everything_that_stands_against_a_start_is_said_at_once(broker: Broker) 
         assert each in told
 
 
+def test_rows_that_have_no_column_for_the_value_are_refused(broker: Broker) -> None:
+    found = violations(KafkaSink("sink", broker.servers), pa.schema([("topic", pa.string())]))
+    assert list(found) == ["TG-SCHEMA-MISMATCH"]
+
+
 def test_a_column_of_the_wrong_type_is_refused(broker: Broker) -> None:
     topic = make_topic(broker.servers)
     schema = pa.schema([("k", pa.list_(pa.int64())), ("p", pa.string()), ("value", pa.struct([("a", pa.int64())]))])

@@ -412,7 +412,24 @@ def test_a_topic_made_anew_is_refused_although_no_number_has_changed():
 def test_a_partition_that_is_gone_cannot_be_skipped():
     assert error_of(lambda: skipping(Cluster({A0: 9})).after(at(a0=5, a1=3))).code == "TG-KAFKA-TOPIC-MISSING"
     fewer = Cluster({A0: 9}, ids={"a": "another"})
-    assert error_of(lambda: skipping(fewer).after(at(a0=5, a1=3))).code == "TG-KAFKA-TOPIC-MISSING"
+    error = error_of(lambda: skipping(fewer).after(at(a0=5, a1=3)))
+    assert (error.code, error.found) == ("TG-KAFKA-TOPIC-MISSING", "a made anew with fewer partitions")
+
+
+@pytest.mark.parametrize("lost", Lost)
+def test_a_source_that_is_read_to_its_bound_does_not_mind_what_becomes_of_its_topic(lost: Lost):
+    cluster = Cluster({A0: 40}, ids={"a": "another"})
+    ends = finder(cluster, stop={A0: 100}, lost=lost)
+    assert ends.after(at(a0=100)) == at(a0=100)
+    cluster.ends[A0] = 300
+    assert finder(cluster, stop={A0: 100}, lost=lost).after(at(a0=100)) == at(a0=100)
+
+
+def test_what_is_read_to_its_bound_keeps_its_topics_id_while_others_go_on():
+    cluster = Cluster({A0: 300, B0: 9}, ids={"a": "another", "b": "id"})
+    start = Offsets({A0: 100, B0: 3}, {"a": "id", "b": "id"})
+    end = skipping(cluster, stop={A0: 100, B0: 50}).after(start)
+    assert (end.next, end.topic_ids, end.skipped) == ({A0: 100, B0: 9}, {"a": "id", "b": "id"}, {})
 
 
 def test_a_replay_reads_what_its_end_says_and_nothing_of_a_topic_made_anew_since(caplog: pytest.LogCaptureFixture):

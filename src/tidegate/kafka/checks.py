@@ -102,6 +102,13 @@ class _Check:
                 "name columns that the rows have, or give select=[...]; topic= names one topic for all rows",
             )
             return
+        if not layout.values:
+            yield self._violation(
+                Code.SCHEMA_MISMATCH,
+                "a column for the value",
+                f"columns {', '.join(schema.names)}, which are topic, partition and headers",
+                "name the columns of the value with value=[...]",
+            )
         yield from self._types(layout, schema)
 
     def _types(self, layout: Layout, schema: pa.Schema) -> Iterator[TidegateError]:

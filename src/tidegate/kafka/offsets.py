@@ -107,12 +107,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one task reads: the records of a partition from `start` up to, not including, `end`."""
+    """What one task reads: the records of a partition from `start` up to, not including, `end`.
+
+    `topic_id`: of which topic, where there was another one of that name.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str | None = field(default=None, compare=False)
 
 
 def ranges(start: Offsets, end: Offsets) -> list[Range]:
@@ -126,7 +130,7 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
         return []
     begin = {**end.next, **start.next, **{each: skip.to for each, skip in end.skipped.items()}}
     return [
-        Range(topic, partition, begin[topic, partition], offset)
+        Range(topic, partition, begin[topic, partition], offset, end.topic_ids.get(topic))
         for (topic, partition), offset in sorted(end.next.items())
         if begin[topic, partition] < offset
     ]

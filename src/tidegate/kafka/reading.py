@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.offsets import Partition, Range, Skip
 from tidegate.kafka.source import Lost, Reading
-from tidegate.kafka.topics import unreachable
+from tidegate.kafka.topics import Topics, unreachable
 
 _LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000
@@ -65,7 +66,7 @@ def _kept(reading: Reading, wanted: Range, patience_seconds: float) -> Iterator[
     sound = False
     try:
         consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        yield from _messages(consumer, wanted, patience_seconds, reading)
+        yield from messages_in(consumer, wanted, patience_seconds, reading)
         consumer.unassign()
         sound = True
     except KafkaException as error:
@@ -81,23 +82,26 @@ _CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
 """Idle consumers by how they are opened: opening one takes 200 ms, longer than many an epoch."""
 
 
-def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, reading: Reading) -> Iterator[list[Message]]:
+def messages_in(
+    consumer: Consumer, wanted: Range, patience_seconds: float, reading: Reading
+) -> Iterator[list[Message]]:
     """The messages of a range in lists of bounded size.
 
     What is past the last message of a transactional topic is never delivered, so the range has ended as well when a
     later message comes, when the partition's end is reported, or by the consumer's own position.
     """
     held: list[Message] = []
-    size = 0
+    size, reached = 0, wanted.start
     heard = time.monotonic()
     while True:
         found = consumer.consume(1, _WAIT_SECONDS)
         found += consumer.consume(BATCH_ROWS - len(held), 0.0) if found else []
         events = [message for message in found if message.error() is not None]
         messages = [message for message in found if message.error() is None] if events else found
-        ended = _position(consumer, wanted, messages, events, reading) >= wanted.end
+        reached = _position(consumer, replace(wanted, start=reached), messages, events, reading)
+        ended = reached >= wanted.end
         if not ended and not found and time.monotonic() - heard > patience_seconds:
-            if not _is_cut_short(consumer, wanted, reading):
+            if not _is_cut_short(consumer, replace(wanted, start=reached), reading):
                 raise _silent(wanted, patience_seconds, reading.where)
             ended = True
         if ended and messages and _offset(messages[-1]) >= wanted.end:
@@ -116,42 +120,59 @@ def _messages(consumer: Consumer, wanted: Range, patience_seconds: float, readin
 def _position(
     consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], reading: Reading
 ) -> int:
-    """The offset that is reached. Raises for an event that ends the reading."""
-    reached = [_offset(messages[-1]) + 1] if messages else []
+    """The offset that is reached; `wanted` begins where the reading was before. Raises for an event that ends it.
+
+    An event of another partition was left behind by an earlier range of this consumer, and one past the end of this
+    range is about what was fetched ahead: neither is about its records.
+    """
+    reached = max(wanted.start, _offset(messages[-1]) + 1 if messages else wanted.start)
     for event in events:
         error = event.error()
         code = KafkaError.UNKNOWN if error is None else error.code()
+        mine = (event.topic(), event.partition()) == (wanted.topic, wanted.partition)
         if code == KafkaError._PARTITION_EOF:  # pyright: ignore[reportPrivateUsage]
-            reached.append(_offset(event))
+            reached = max(reached, _offset(event)) if mine else reached
         elif code in _GONE:
-            reached.append(_behind_lost(consumer, wanted, event, reading))
+            place = max(reached, _offset(event)) if mine else reached
+            ends = not mine or place >= wanted.end
+            reached = place if ends else _behind_lost(consumer, wanted, place, event, reading)
         elif code not in _PASSING:
             raise KafkaException(error)
     if not messages and not events:
-        reached.append(consumer.position([TopicPartition(wanted.topic, wanted.partition)])[0].offset)
-    return max(reached, default=wanted.start)
+        reached = max(reached, consumer.position([TopicPartition(wanted.topic, wanted.partition)])[0].offset)
+    return reached
 
 
-def _behind_lost(consumer: Consumer, wanted: Range, event: Message, reading: Reading) -> int:
-    """Where a range goes on when the records at an event's offset are lost: at the oldest that is kept, or its end."""
-    place = TopicPartition(wanted.topic, wanted.partition)
+def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, reading: Reading) -> int:
+    """Where a range goes on when the records from `begin` on are lost: at the oldest that is kept, or its end.
+
+    A leader that knows a shorter log is told without an offset: then nothing may be lost, and `begin` is asked again.
+    """
+    place = TopicPartition(wanted.topic, wanted.partition, begin)
     if reading.lost is Lost.REFUSE:
         raise _lost(wanted, str(event.error()), reading.where)
     oldest, newest = consumer.get_watermark_offsets(place, _ANSWER_SECONDS)
-    begin = max(wanted.start, _offset(event))
-    if oldest <= begin <= newest:
+    if not oldest <= begin <= newest:
+        place.offset = min(oldest, wanted.end) if oldest > begin else wanted.end
+        _warn_of_lost(wanted, begin, place.offset, reading)
+    elif _offset(event) >= 0:
         raise _lost(wanted, str(event.error()), reading.where)
-    place.offset = min(oldest, wanted.end) if oldest > begin else wanted.end
-    _warn_of_lost(wanted, begin, place.offset, reading)
     if place.offset < wanted.end:
         consumer.assign([place])
     return place.offset
 
 
 def _is_cut_short(consumer: Consumer, wanted: Range, reading: Reading) -> bool:
-    """Whether nothing comes any more because the partition ends before the range does, which is to be skipped."""
+    """Whether nothing comes any more because the partition ends before the range does, which is to be skipped.
+
+    Raises KAFKA_TOPIC_RECREATED where the topic is another one by now: what was read are its records, which come again
+    from its oldest on.
+    """
     if reading.lost is Lost.REFUSE:
         return False
+    now = Topics(reading.clients, reading.where).find(reading.selection).topic_ids.get(wanted.topic)
+    if wanted.topic_id is not None and now != wanted.topic_id:
+        raise _made_anew(wanted, f"a topic of that name with the id {now}", reading.where)
     _, newest = consumer.get_watermark_offsets(TopicPartition(wanted.topic, wanted.partition), _ANSWER_SECONDS)
     if newest < wanted.end:
         _warn_of_lost(wanted, max(wanted.start, newest), wanted.end, reading)
@@ -232,6 +253,16 @@ def _lost(wanted: Range, found: str, where: str) -> TidegateError:
         where=where,
         next_step='they cannot come back: keep records longer, and go on behind them with lost="skip", or under'
         " another job name with start=",
+    )
+
+
+def _made_anew(wanted: Range, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.KAFKA_TOPIC_RECREATED,
+        expected=f"{_named(wanted)}, topic {wanted.topic} with the id {wanted.topic_id}",
+        found=found,
+        where=where,
+        next_step="start again: the epoch is undecided",
     )
 
 

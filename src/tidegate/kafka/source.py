@@ -162,7 +162,9 @@ class EndFinder:
             self._look()
         self._require_partitions(start)
         latest = self._topics.at(frozenset(start.next), Mark.LATEST)
-        if self._ends(start.next, latest) == start.next and not _shorter(start, latest) and not self._made_anew(start):
+        wanted = self._wanted(start)
+        changed = bool(_shorter(wanted, latest)) or bool(self._made_anew(wanted))
+        if self._ends(start.next, latest) == start.next and not changed:
             self._idle, self._idle_at = start, now
             return start
         skipped = self._skipped(start, latest)
@@ -170,8 +172,10 @@ class EndFinder:
         # What nobody can count is a topic's new beginning: what follows there is asked for when that is written down.
         unread = {each: skip.to for each, skip in skipped.items() if skip.records is None}
         limited = self._limited(begin, self._ends(begin, {**latest, **unread}))
-        topic_ids = {topic: self._known().topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}
-        end = Offsets(limited, topic_ids, skipped)
+        now_called = {topic: self._known().topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}
+        skipped_topics = {topic for topic, _ in skipped}
+        kept = {topic: each for topic, each in start.topic_ids.items() if topic not in skipped_topics}
+        end = Offsets(limited, {**now_called, **{topic: kept[topic] for topic in now_called if topic in kept}}, skipped)
         self._given = (end, rows_between(start, end), self._clock())
         return end
 
@@ -193,9 +197,9 @@ class EndFinder:
     def _require_partitions(self, start: Offsets) -> None:
         gone = start.next.keys() - self._known().partitions
         if gone:
-            raise self._error(
-                Code.KAFKA_TOPIC_MISSING, f"the records from {_numbers(start.next, gone)} on", "no partition"
-            )
+            anew = sorted({topic for topic, _ in gone} & self._made_anew(start))
+            found = f"{', '.join(anew)} made anew with fewer partitions" if anew else "no partition"
+            raise self._error(Code.KAFKA_TOPIC_MISSING, f"the records from {_numbers(start.next, gone)} on", found)
 
     def _ends(self, begin: OffsetOf, latest: OffsetOf) -> OffsetOf:
         """Where every known partition ends, by what is asked of those in `begin`.
@@ -221,16 +225,17 @@ class EndFinder:
         What the epoch leaves out for that; refused where nothing is to be skipped.
         """
         self._look()
-        anew = self._made_anew(start)
+        wanted = self._wanted(start)
+        anew = self._made_anew(wanted)
         skips = self._reading.lost is Lost.SKIP
         if anew and not skips:
             raise self._recreated(start, anew)
-        oldest = self._topics.at(frozenset(start.next), Mark.EARLIEST)
-        of_others = {each: Skip(oldest[each], None) for each in start.next if each[0] in anew}
-        lost = {each for each, offset in start.next.items() if oldest[each] > offset}
+        oldest = self._topics.at(frozenset(wanted.next), Mark.EARLIEST)
+        of_others = {each: Skip(oldest[each], None) for each in wanted.next if each[0] in anew}
+        lost = {each for each, offset in wanted.next.items() if oldest[each] > offset}
         if lost and not skips:
             raise self._gone(start, lost, oldest)
-        back = _shorter(start, latest)
+        back = _shorter(wanted, latest)
         if back and not skips:
             expected = f"the records from {_numbers(start.next, back)} on"
             raise self._error(Code.KAFKA_OFFSETS_LOST, expected, f"the topic ends at {_numbers(latest, back)}")
@@ -242,6 +247,14 @@ class EndFinder:
         }
         _warn(self._reading, start.next, skipped)
         return skipped
+
+    def _wanted(self, start: Offsets) -> Offsets:
+        """Of a position, what is read further: a partition that was read to the source's `stop` may become what it
+        likes."""
+        stop = self._stop
+        more = {each: at for each, at in start.next.items() if stop is None or at < stop.get(each, at)}
+        topics = {topic for topic, _ in more}
+        return Offsets(more, {topic: each for topic, each in start.topic_ids.items() if topic in topics})
 
     def _made_anew(self, position: Offsets) -> frozenset[str]:
         """The topics of a position that have another id now."""

@@ -48,7 +48,9 @@ def rows(topic: str, start: int, end: int) -> list[Message]:
 
 def reset(topic: str, offset: int | None) -> Message:
     error = KafkaError(KafkaError._AUTO_OFFSET_RESET)  # pyright: ignore[reportPrivateUsage]
-    return Message(topic=topic, partition=0, error=error, **({} if offset is None else {"offset": offset}))
+    if offset is None:
+        return Message(topic=topic, partition=0, error=error)
+    return Message(topic=topic, partition=0, offset=offset, error=error)
 
 
 def offsets_read(consumer: Scripted, wanted: Range, lost: Lost) -> list[int | None]:

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.support.driver import Driver
+from tests.support.logged import told
 from tidegate import FileSink, Job, KafkaSource, SQLiteSink
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
@@ -543,7 +544,7 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
         for start, end in [(10, 18), (10, 14), (18, 25), (30, 40)]
     }
     assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
-    assert [each.getMessage().removeprefix("job j, source s: ") for each in caplog.records] == [
+    assert [each.removeprefix("job j, source s: ") for each in told(caplog)] == [
         f"from {topic}-2 10 the epoch goes on at 15: 5 records are lost",
         f"from {topic}-2 10 the epoch goes on at 14: 4 records are lost",
         f"from {topic}-2 20 the epoch goes on at 25: 5 records are lost",

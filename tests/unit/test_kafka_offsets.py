@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.integration.place import error_of
+from tests.support.logged import told
 from tidegate.core.errors import Code, TidegateError, quoted_in
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.clients import Clients
@@ -338,9 +339,7 @@ def test_lost_records_are_skipped_once_and_counted(caplog: pytest.LogCaptureFixt
     end = ends.after(start)
     assert note(end) == ({A0: 90, A1: 9}, {A0: (7, 2)})
     assert rows_between(start, end) == 83 + 6
-    assert [each.getMessage() for each in caplog.records] == [
-        "job j, source s: from a-0 5 it goes on at 7: 2 records are lost"
-    ]
+    assert told(caplog) == ["job j, source s: from a-0 5 it goes on at 7: 2 records are lost"]
     assert ends.after(end) == end, "nothing new: what Spark holds, with what it says"
     clock.now += 1
     cluster.ends[A0] = 91
@@ -457,7 +456,7 @@ def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCapt
     for offsets in (first, first, Offsets({A0: 10}), Offsets({A0: 0}, {}, {A0: Skip(0, None)})):
         monitor.tell(json.dumps(offsets.to_json()))
     monitor.close()
-    assert [each.getMessage() for each in caplog.records] == [
+    assert told(caplog) == [
         "source job.query.lines: since the start 3 lost records were skipped, and 0 times nobody knows how many",
         "source job.query.lines: since the start 3 lost records were skipped, and 1 times nobody knows how many",
     ]

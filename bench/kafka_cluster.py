@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from bench.session import shared_session
 from tidegate.testing.kafka import Broker
@@ -18,7 +19,7 @@ from tidegate.testing.kafka.topics import make_topic, messages, produce
 
 PARTITIONS = 2
 KEYS = 10_000
-EVENT = "id LONG, key STRING, amount INT, text STRING"
+_EVENT = "id LONG, key STRING, amount INT, text STRING"
 _BROKER_JVM = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
 
 
@@ -66,6 +67,11 @@ def events_topic(servers: str, count: int) -> str:
     topic = make_topic(servers, PARTITIONS, name="events")
     produce(servers, topic, _events(count))
     return topic
+
+
+def parsed(records: DataFrame) -> DataFrame:
+    """The events in the records of such a topic, a column each."""
+    return records.select(F.from_json(F.col("value").cast("string"), _EVENT).alias("event")).select("event.*")
 
 
 def _events(count: int) -> Iterator[bytes]:

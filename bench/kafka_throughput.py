@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.figures import Better, Figure
-from bench.kafka_cluster import EVENT, KEYS, Cluster, cluster
+from bench.kafka_cluster import KEYS, Cluster, cluster, parsed
 from bench.seen import Seen, told
 from tidegate import Job, KafkaSink, KafkaSource
 
@@ -40,16 +40,12 @@ class Case:
     rows: Callable[[int], range]
 
 
-def _parsed(records: DataFrame) -> DataFrame:
-    return records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("event")).select("event.*")
-
-
 def _mapped(records: DataFrame) -> DataFrame:
-    return _parsed(records).select("id", "key", (F.col("amount") * 2).alias("twice"), "text")
+    return parsed(records).select("id", "key", (F.col("amount") * 2).alias("twice"), "text")
 
 
 def _counted(records: DataFrame) -> DataFrame:
-    return _parsed(records).groupBy("key").agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
+    return parsed(records).groupBy("key").agg(F.count("*").alias("count"), F.sum("amount").alias("sum"))
 
 
 def _each_once(events: int) -> range:

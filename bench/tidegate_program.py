@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from bench.kafka_cluster import EVENT
+from bench.kafka_cluster import parsed
 from tidegate import Job, KafkaSink, KafkaSource
 
 _EVENTS_PER_EPOCH = 200_000
@@ -52,9 +52,8 @@ def main() -> None:
     query, mode = _WORKS[work]
     job = Job("bench", checkpointing_interval=1, checkpointing_dir=folder)
     records = job.source("source", KafkaSource(servers, topics=[source], max_rows=_EVENTS_PER_EPOCH))
-    events = records.select(F.from_json(F.col("value").cast("string"), EVENT).alias("event")).select("event.*")
     sink = KafkaSink("sink", servers, topic=out, key="key")
-    job.query("query", query(events, _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])
+    job.query("query", query(parsed(records), _TWICE[way](F.col("amount"))), mode=mode, sinks=[sink])
     job.run(until="caught-up")
 
 

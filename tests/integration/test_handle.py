@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, evaluate, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
+from tests.support.logged import told
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 
 
@@ -185,5 +186,4 @@ def test_what_happens_is_told_to_the_log(place: Place, caplog: pytest.LogCapture
     place.write("sea")
     with caplog.at_level(logging.INFO, "tidegate"):
         run(words_job(place))
-    told = [record.getMessage().partition("(")[0] for record in caplog.records if record.name == "tidegate"]
-    assert told == ["EpochPrepared", "EpochDecided", "EpochDone"]
+    assert [message.partition("(")[0] for message in told(caplog)] == ["EpochPrepared", "EpochDecided", "EpochDone"]

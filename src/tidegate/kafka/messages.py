@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import pyarrow as pa
 
 from tidegate.sinks.arrow import batch_of, columns_of, timestamps_as_text
-from tidegate.sinks.json_lines import JSONObjects
+from tidegate.sinks.json_lines import json_objects
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -82,7 +82,7 @@ class Layout:
         columns = [_column(batch, name) for name in self.values]
         if self.format is Format.RAW:
             return as_bytes(columns[0])
-        return JSONObjects(self.values).of(batch_of(columns, self.values))
+        return json_objects(batch_of(columns, self.values))
 
 
 def can_be_bytes(kind: pa.DataType) -> bool:

@@ -172,10 +172,10 @@ class EndFinder:
         # What nobody can count is a topic's new beginning: what follows there is asked for when that is written down.
         unread = {each: skip.to for each, skip in skipped.items() if skip.records is None}
         limited = self._limited(begin, self._ends(begin, {**latest, **unread}))
-        now_called = {topic: self._known().topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}
         skipped_topics = {topic for topic, _ in skipped}
-        kept = {topic: each for topic, each in start.topic_ids.items() if topic not in skipped_topics}
-        end = Offsets(limited, {**now_called, **{topic: kept[topic] for topic in now_called if topic in kept}}, skipped)
+        kept = {topic: topic_id for topic, topic_id in start.topic_ids.items() if topic not in skipped_topics}
+        topic_ids = {**self._known().topic_ids, **kept}
+        end = Offsets(limited, {topic: topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}, skipped)
         self._given = (end, rows_between(start, end), self._clock())
         return end
 

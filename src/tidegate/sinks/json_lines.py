@@ -7,7 +7,7 @@ texts. Different from Spark: timestamps keep their microseconds and are in UTC, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
@@ -29,28 +29,21 @@ class JSONLinesWriter(StraightWriter):
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file = file
-        self._object = _object_of(tuple(schema.names))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write(_ENCODER.encode_lines(_objects(batch, self._object)))
+        self._file.write(_ENCODER.encode_lines(_objects(batch)))
 
 
-class JSONObjects:
-    """One JSON object a row, each by itself."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._object = _object_of(tuple(names))
-
-    def of(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The rows of `batch`, which has the columns that were named."""
-        encode = _ENCODER.encode
-        return [encode(each) for each in _objects(batch, self._object)]
+def json_objects(batch: pa.RecordBatch) -> list[bytes]:
+    """The rows of `batch`, each an object by itself."""
+    return [_ENCODER.encode(each) for each in _objects(batch)]
 
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
-def _objects(batch: pa.RecordBatch, make: Callable[..., object]) -> list[object]:
+def _objects(batch: pa.RecordBatch) -> list[object]:
+    make = _object_of(tuple(batch.schema.names))
     return [make(*row) for row in zip(*(_values(column) for column in columns_of(batch)), strict=True)]
 
 

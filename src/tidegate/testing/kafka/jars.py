@@ -78,6 +78,7 @@ def connector_jars(tell: Callable[[str], None]) -> list[Path]:
 
 
 def fetched(bundle: Bundle, tell: Callable[[str], None]) -> Path:
+    """The folder with the jars of a bundle. Raises JARS_UNAVAILABLE where they cannot be had."""
     folder = cache_folder() / bundle.folder
     if not folder.is_dir():
         tell(f"fetching the jars of {bundle.title}, once")

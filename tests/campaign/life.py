@@ -65,11 +65,22 @@ class Life:
                 again = _may_start_again(error)
                 figures = {} if handle is None else _figures(handle)
                 self._say(event="failed" if again else "refused", code=code, text=str(error)[:2000], **figures)
-                if self._jvm.poll() is not None:
+                if self._jvm_is_gone():
                     os._exit(4)
                 if not again:
                     return
         self._say(event="refused", code="too many failures", text="")
+
+    def _jvm_is_gone(self) -> bool:
+        """Whether the JVM has died, or is dying: its port refuses first, its process ends when its memory is freed."""
+        if self._jvm.poll() is not None:
+            return True
+        gateway: Any = self._session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+        try:
+            socket.create_connection(("127.0.0.1", gateway.java_parameters.port)).close()
+        except ConnectionRefusedError:
+            return True
+        return False
 
     def _start(self, checkpoints: Path) -> JobHandle:
         if checkpoints not in self._jobs or DELIVERY in os.environ:  # at-most-once begins where it is declared

@@ -182,7 +182,15 @@ def _strike_all(
     ground.feed_slowly(max(1, _EPOCHS_AT_LEAST - len(ground.files)))
     ground.stop()
     _compare(ground, report)
+    _check_threads(ground.places)
     report.aborted, report.redone = ground.stable.sum_of("aborted"), ground.stable.sum_of("redone")
+
+
+def _check_threads(places: Places) -> None:
+    """Whatever dies, a thread of tidegate's ends with its error kept, never with a traceback on the terminal."""
+    for log in sorted(places.log(0).parent.iterdir()):
+        if "Exception in thread tidegate" in log.read_text(errors="replace"):
+            raise CampaignFailed(f"a thread of tidegate's died with a traceback: {log.name}")
 
 
 def _compare(ground: Field, report: Report) -> None:

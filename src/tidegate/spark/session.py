@@ -11,10 +11,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -175,8 +176,9 @@ class JvmLock:
             )
 
     def release(self) -> None:
-        """Close the channel, and with it the lock."""
-        self._channel.close()
+        """Close the channel, and with it the lock; a JVM that is gone has taken both along."""
+        with suppress(Py4JError, ConnectionError):
+            self._channel.close()
 
 
 def _is_of_pyspark(handler: object) -> bool:

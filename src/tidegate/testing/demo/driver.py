@@ -60,7 +60,7 @@ class Driver:
     def raise_if_ended(self) -> None:
         """Raise when the driver has ended by itself."""
         if self._process.poll() is not None:
-            raise DemoFailed(f"driver {self._run} ended by itself:\n{self._last_words()}")
+            raise DemoFailed(f"driver {self._run} ended by itself:\n{self.last_words()}")
 
     def kill(self, *, jvm_too: bool) -> None:
         """SIGKILL to its Python process, or to the whole group."""
@@ -77,9 +77,9 @@ class Driver:
         try:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            raise DemoFailed(f"driver {self._run} did not end:\n{self._last_words()}") from None
+            raise DemoFailed(f"driver {self._run} did not end:\n{self.last_words()}") from None
         if code != 0:
-            raise DemoFailed(f"driver {self._run} ended with exit code {code}:\n{self._last_words()}")
+            raise DemoFailed(f"driver {self._run} ended with exit code {code}:\n{self.last_words()}")
 
     def is_gone(self) -> bool:
         """Whether nothing of the group is left. Nothing may be sent to the group after that: its number is free."""
@@ -98,6 +98,11 @@ class Driver:
         while not self.is_gone() and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
 
+    def last_words(self) -> str:
+        """The end of what it has printed."""
+        text = self._places.log(self._run).read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-_LOG_LINES:])
+
     def _kill_group(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -106,10 +111,6 @@ class Driver:
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-
-    def _last_words(self) -> str:
-        text = self._places.log(self._run).read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-_LOG_LINES:])
 
 
 def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]:

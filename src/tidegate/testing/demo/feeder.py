@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tidegate.testing.checker import Batches
 from tidegate.testing.demo.ends import Ends
 
 _PAUSE_SECONDS = 0.02
+
+
+class Progress(NamedTuple):
+    """How far a query is: complete epochs, and the whole batches that are through it.
+
+    As a rule a batch is an epoch. A restart may take two batches into one epoch, and a batch whose partitions become
+    readable one after the other may be cut into two.
+    """
+
+    epochs: int
+    batches: int
+
+
+def batches_until(epoch: int, queries: Sequence[Progress], fed: int, ahead: int) -> int:
+    """How many batches may be in the input, where `fed` are: every query is to begin `epoch`, and get no more.
+
+    One that has its input for that epoch is held there and completes nothing: the others set the pace.
+    """
+    wanting = [each for each in queries if each.epochs < epoch or each.batches >= fed]
+    if not wanting:
+        return fed
+    needed = epoch + 1 + max(each.batches - each.epochs for each in queries)
+    return min(needed, min(each.batches for each in wanting) + ahead)
 
 
 class Feeder:

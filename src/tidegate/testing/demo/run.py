@@ -17,7 +17,7 @@ from tidegate.core.config import Settings
 from tidegate.testing.checker import Batches, Kind, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.ends import Ends, FileEnds
-from tidegate.testing.demo.feeder import Feeder
+from tidegate.testing.demo.feeder import Feeder, Progress, batches_until
 from tidegate.testing.demo.footprint import Footprint, footprints
 from tidegate.testing.demo.places import COUNTS, LINES, Places
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
@@ -199,7 +199,7 @@ class _Campaign:
         No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
         """
         driver = self._start(kill)
-        self._work(driver, lambda: self._is_held(kill), lambda: kill.epoch + 1 + self._merged())
+        self._work(driver, lambda: self._is_held(kill), lambda: self._batches_until(kill.epoch))
         queries = self._in_phase(kill)
         if not queries:
             raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
@@ -213,7 +213,7 @@ class _Campaign:
     def run_to_the_end(self) -> None:
         """Start a driver that nobody kills, give it the rest, and end it when all is through."""
         driver = self._start(None)
-        self._work(driver, lambda: self._complete() == len(self._batches), lambda: len(self._batches))
+        self._work(driver, lambda: self._complete() == len(self._batches), lambda: self._complete() + self._ends.ahead)
         driver.end()
 
     def epochs_of(self, uid: str) -> Batches:
@@ -263,10 +263,10 @@ class _Campaign:
         while not until():
             driver.raise_if_ended()
             if time.monotonic() > end:
-                raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}")
+                raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}\n{driver.last_words()}")
             self._ghosts.forget_the_gone()
             complete = self._complete()
-            self._feeder.feed(min(batches(), complete + self._ends.ahead))
+            self._feeder.feed(batches())
             if Moved(self._feeder.fed, complete) != self._moved:
                 self._moved = Moved(self._feeder.fed, complete)
                 self._tell(self._moved)
@@ -280,9 +280,9 @@ class _Campaign:
         """How many whole batches are through a query. Not always the number of epochs, see `epochs_of`."""
         return self._ends.batches_to(query.positions[epochs - 1]) if (epochs := query.complete()) else 0
 
-    def _merged(self) -> int:
-        """How many epochs fewer than batches a query has had."""
-        return max(self._through(query) - query.complete() for query in self._queries)
+    def _batches_until(self, epoch: int) -> int:
+        progress = [Progress(query.complete(), self._through(query)) for query in self._queries]
+        return batches_until(epoch, progress, self._feeder.fed, self._ends.ahead)
 
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.

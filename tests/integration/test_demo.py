@@ -41,6 +41,7 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     assert told.count("kill -9") == 2
 
 
+@pytest.mark.more
 def test_without_the_gate_the_same_kills_repeat_rows(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--crashes", "1", "--lines", "200", "--gate", "off", "--seed", "1")
     assert code == 1, (report, told)

@@ -9,6 +9,7 @@ import pytest
 from tests.integration.test_demo import run_demo
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_with_topics_at_both_ends_a_kill_loses_and_repeats_nothing(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--kafka", "--crashes", "1", "--lines", "200", "--seed", "1")

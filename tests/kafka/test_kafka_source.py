@@ -243,10 +243,11 @@ def in_folder(folder: Path) -> Place:
 
 SIDES = [
     pytest.param(["prepared.after", "commit.after"], id="after records"),
-    pytest.param(["task.prepared", "commits.seen.after"], id="before records", marks=pytest.mark.more),
+    pytest.param(["task.prepared", "commits.seen.after"], id="before records"),
 ]
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("points", SIDES)
 def test_kills_at_every_side_of_an_epoch_neither_lose_nor_repeat_a_row(

@@ -1,4 +1,4 @@
-"""How much input the demo lets in: every query comes to the epoch of the kill, however batches and epochs fall apart."""
+"""How much input the demo lets in: every query comes to the epoch of the kill, however batches become epochs."""
 
 from __future__ import annotations
 

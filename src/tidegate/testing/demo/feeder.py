@@ -23,6 +23,11 @@ class Progress(NamedTuple):
     batches: int
 
 
+def complete(queries: Sequence[Progress]) -> int:
+    """How many batches are through all queries."""
+    return min(each.batches for each in queries)
+
+
 def batches_until(epoch: int, queries: Sequence[Progress], fed: int, ahead: int) -> int:
     """How many batches may be in the input, where `fed` are: every query is to begin `epoch`, and get no more.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -17,7 +17,7 @@ from tidegate.core.config import Settings
 from tidegate.testing.checker import Batches, Kind, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.ends import Ends, FileEnds
-from tidegate.testing.demo.feeder import Feeder, Progress, batches_until
+from tidegate.testing.demo.feeder import Feeder, Progress, batches_until, complete
 from tidegate.testing.demo.footprint import Footprint, footprints
 from tidegate.testing.demo.places import COUNTS, LINES, Places
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
@@ -199,7 +199,11 @@ class _Campaign:
         No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
         """
         driver = self._start(kill)
-        self._work(driver, lambda: self._is_held(kill), lambda: self._batches_until(kill.epoch))
+        self._work(
+            driver,
+            lambda: self._is_held(kill),
+            lambda progress: batches_until(kill.epoch, progress, self._feeder.fed, self._ends.ahead),
+        )
         queries = self._in_phase(kill)
         if not queries:
             raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
@@ -213,7 +217,11 @@ class _Campaign:
     def run_to_the_end(self) -> None:
         """Start a driver that nobody kills, give it the rest, and end it when all is through."""
         driver = self._start(None)
-        self._work(driver, lambda: self._complete() == len(self._batches), lambda: self._complete() + self._ends.ahead)
+        self._work(
+            driver,
+            lambda: complete(self._progress()) == len(self._batches),
+            lambda progress: complete(progress) + self._ends.ahead,
+        )
         driver.end()
 
     def epochs_of(self, uid: str) -> Batches:
@@ -257,7 +265,7 @@ class _Campaign:
         self._tell(Started(self._runs))
         return self._driver
 
-    def _work(self, driver: Driver, until: Callable[[], bool], batches: Callable[[], int]) -> None:
+    def _work(self, driver: Driver, until: Callable[[], bool], batches: Callable[[Sequence[Progress]], int]) -> None:
         """Feed up to `batches` batches while the driver works, until the condition holds."""
         end = time.monotonic() + _PHASE_SECONDS
         while not until():
@@ -265,24 +273,21 @@ class _Campaign:
             if time.monotonic() > end:
                 raise DemoFailed(f"nothing came within {_PHASE_SECONDS:g} s: {self._moved}\n{driver.last_words()}")
             self._ghosts.forget_the_gone()
-            complete = self._complete()
-            self._feeder.feed(batches())
-            if Moved(self._feeder.fed, complete) != self._moved:
-                self._moved = Moved(self._feeder.fed, complete)
+            progress = self._progress()
+            self._feeder.feed(batches(progress))
+            if (moved := Moved(self._feeder.fed, complete(progress))) != self._moved:
+                self._moved = moved
                 self._tell(self._moved)
                 end = time.monotonic() + _PHASE_SECONDS
             time.sleep(_LOOK_SECONDS)
 
-    def _complete(self) -> int:
-        return min([self._through(query) for query in self._queries])
+    def _progress(self) -> list[Progress]:
+        return [self._progress_of(query) for query in self._queries]
 
-    def _through(self, query: Footprint) -> int:
-        """How many whole batches are through a query. Not always the number of epochs, see `epochs_of`."""
-        return self._ends.batches_to(query.positions[epochs - 1]) if (epochs := query.complete()) else 0
-
-    def _batches_until(self, epoch: int) -> int:
-        progress = [Progress(query.complete(), self._through(query)) for query in self._queries]
-        return batches_until(epoch, progress, self._feeder.fed, self._ends.ahead)
+    def _progress_of(self, query: Footprint) -> Progress:
+        """Both figures from one look. They are not always equal, see `epochs_of`."""
+        epochs = query.complete()
+        return Progress(epochs, self._ends.batches_to(query.positions[epochs - 1]) if epochs else 0)
 
     def _is_held(self, kill: Kill) -> bool:
         """Whether the driver stands still where it is to be killed, with one query or both.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidegate.kafka.producers import _WIRES
 from tidegate.testing.kafka import Broker
 
 
@@ -14,3 +15,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Shared: make topics of your own (`make_topic`), and never stop, kill or pause it."""
     with Broker.start(tmp_path_factory.mktemp("broker"), detour=True) as broker:
         yield broker
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_connection_outlives_its_brokers() -> Iterator[None]:
+    """A client whose brokers have gone looks for them for ever, and logs it into the output of other tests."""
+    yield
+    while _WIRES:
+        _WIRES.popitem()[1].close()

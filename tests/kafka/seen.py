@@ -14,12 +14,12 @@ _SECONDS = 30.0
 
 def visible_now(servers: str, topic: str) -> list[Row]:
     """Every record below the last stable offset of its partition, once no transaction is being ended."""
-    _await_markers(servers)
+    await_markers(servers)
     return read_all(servers, topic, ends=stable_ends(servers, topic))
 
 
-def _await_markers(servers: str) -> None:
-    """A commit is answered before its markers are in the partitions."""
+def await_markers(servers: str) -> None:
+    """Wait until no transaction is being ended: a commit is answered before its markers are in the partitions."""
     admin: Any = KafkaAdminClient(bootstrap_servers=servers)
     try:
         deadline = time.monotonic() + _SECONDS

@@ -33,13 +33,15 @@ def test_a_function_is_called_again_with_the_same_rows_and_the_table_beside_it_s
     with Driver(PROGRAM, str(tmp_path), log=tmp_path / "log") as driver:
         assert driver.wait() == 0, driver.tail()
     called = calls(tmp_path)
-    assert [epoch for epoch, _ in called] == [0, 1, 2, 2, 3, 4]
+    epochs = [epoch for epoch, _ in called]
+    assert epochs[:4] == [0, 1, 2, 2]
+    assert epochs[4:] in ([3, 4], [3]), "Spark had listed a file for epoch 3 before the kill, which then has two"
     assert called[2] == called[3], "the second call has the same rows, random values included"
     handed_over = sorted(row for rows in dict(called).values() for row in rows)
     assert handed_over == table(tmp_path)
     assert [line for line, _ in handed_over] == [f"{number} {each}" for number in range(FILES) for each in "ab"]
     with capsys.disabled():
-        print(f"\nfunction called for epochs {[epoch for epoch, _ in called]}, {len(handed_over)} rows compared")
+        print(f"\nfunction called for epochs {epochs}, {len(handed_over)} rows compared")
 
 
 def calls(folder: Path) -> list[tuple[int, list[tuple[str, float]]]]:

@@ -31,11 +31,15 @@ def await_markers(servers: str) -> None:
         admin.close()
 
 
-def open_transactions(servers: str) -> list[str]:
-    """The transactional ids whose transactions are open, on all coordinators."""
+def open_transactions(servers: str, begin: str = "") -> list[str]:
+    """The transactional ids that begin so and whose transactions are open, on all coordinators.
+
+    On a broker that tests share say whose are meant: others leave some open until the broker aborts them.
+    """
     admin: Any = KafkaAdminClient(bootstrap_servers=servers)
     try:
         listed = admin.list_transactions(state_filters=["Ongoing", "PrepareCommit", "PrepareAbort"])
-        return sorted(each.transactional_id for found in listed.values() for each in found)
+        names = sorted(each.transactional_id for found in listed.values() for each in found)
+        return [name for name in names if name.startswith(begin)]
     finally:
         admin.close()

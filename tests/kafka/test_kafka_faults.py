@@ -14,7 +14,7 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from tests.kafka.seen import await_markers, open_transactions, visible_now
-from tests.kafka.test_kafka_kills import FILES, both_have_every_row_once, write_numbers
+from tests.kafka.test_kafka_kills import FILES, both_have_every_row_once, ids_of, write_numbers
 from tests.support.driver import Driver
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
@@ -76,7 +76,7 @@ def ids(broker: Broker, sink: KafkaSink) -> list[int]:
 
 
 def open_of(broker: Broker, sink: KafkaSink) -> list[str]:
-    return [name for name in open_transactions(broker.servers) if name.startswith(sink.prefix)]
+    return open_transactions(broker.servers, sink.prefix)
 
 
 # --- the proxy itself --------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided
         process.send(signal.SIGCONT)
         wait_until(lambda: held.requests, driver)
         late = time.monotonic() + 5
-        undecided = when_an_id_serves_again(held, process, driver, broker)
+        undecided = when_an_id_serves_again(held, process, driver, broker, ids_of(tmp_path))
         time.sleep(max(0.0, late - time.monotonic()))
         decided = visible_now(broker.servers, topic)
         held.release()
@@ -299,7 +299,7 @@ def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided
         assert Reply.PRODUCER_FENCED in replies, "where the id serves another transaction by now"
         assert replies <= {Reply.PRODUCER_FENCED, Reply.NONE}
         assert visible_now(broker.servers, topic) == decided
-        assert open_transactions(broker.servers) == undecided
+        assert open_transactions(broker.servers, ids_of(tmp_path)) == undecided
         while driver.process.poll() is None:
             if process.is_paused():
                 process.send(signal.SIGCONT)
@@ -308,12 +308,12 @@ def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided
     both_have_every_row_once(tmp_path, broker, topic)
 
 
-def when_an_id_serves_again(held: Strike, process: Process, driver: Driver, broker: Broker) -> list[str]:
+def when_an_id_serves_again(held: Strike, process: Process, driver: Driver, broker: Broker, ids: str) -> list[str]:
     """What is open in the first epoch that is prepared with an id of which a request is held."""
     while True:
         wait_until(process.is_paused, driver)
         await_markers(broker.servers)
-        undecided = open_transactions(broker.servers)
+        undecided = open_transactions(broker.servers, ids)
         if any(b"%b\0" % name.encode() in request for request in held.requests for name in undecided):
             return undecided
         process.send(signal.SIGCONT)
@@ -376,7 +376,7 @@ def lose_a_decided_epoch(folder: Path, broker: Broker, proxy: Proxy, topic: str)
         wait_until(hold.exists, driver)
         driver.kill_all()
     wire = wire_of(Clients(broker.servers))
-    for name in open_transactions(broker.servers):
+    for name in open_transactions(broker.servers, ids_of(folder)):
         wire.fence(name, 60_000)
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.kafka.seen import open_transactions, visible_now
 from tests.support.driver import Driver
+from tidegate.core.records import JobRecord, decode
+from tidegate.kafka.names import ids_begin
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
@@ -59,7 +61,7 @@ def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(
         driver.wait_for_hold(hold)
         driver.kill_all()
     time.sleep(dead_seconds)
-    aborted_by_the_broker(broker)
+    aborted_by_the_broker(tmp_path, broker)
     with started(tmp_path, broker, topic, timeout_seconds) as driver:
         assert driver.wait() == 0, driver.tail()
         assert json.loads(driver.tail().splitlines()[-1])["redone"] > 0
@@ -80,7 +82,7 @@ def write_numbers(folder: Path, files: int = FILES) -> None:
 
 
 def both_have_every_row_once(folder: Path, broker: Broker, topic: str, files: int = FILES) -> None:
-    assert open_transactions(broker.servers) == []
+    assert open_transactions(broker.servers, ids_of(folder)) == []
     with closing(sqlite3.connect(folder / "out.db")) as database:
         table = Counter(database.execute("SELECT number, mark FROM rows").fetchall())
     rows = [json.loads(row.value or b"") for row in visible_now(broker.servers, topic)]
@@ -89,8 +91,14 @@ def both_have_every_row_once(folder: Path, broker: Broker, topic: str, files: in
     assert messages == table, "both sinks have the rows of one evaluation"
 
 
-def aborted_by_the_broker(broker: Broker) -> None:
+def ids_of(folder: Path) -> str:
+    """What the transactional ids of the program's job begin with."""
+    record = folder / "checkpoints/exact/job.json"
+    return f"{ids_begin('')}{decode(JobRecord, record.read_bytes(), str(record)).job_id}."
+
+
+def aborted_by_the_broker(folder: Path, broker: Broker) -> None:
     end = time.monotonic() + 60
-    while open_transactions(broker.servers):
+    while open_transactions(broker.servers, ids_of(folder)):
         assert time.monotonic() < end, "the broker aborts what is open for too long"
         time.sleep(0.2)

@@ -119,7 +119,7 @@ def test_a_lost_transaction_is_written_again_once_by_two_drivers_at_once(sink: K
         driver.join()
     assert sorted(answer.name for answer in answers) == ["ALREADY", "COMMITTED"]
     assert ids(sink) == list(range(50))
-    assert open_transactions(sink.clients.servers) == []
+    assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 
 def test_a_transaction_that_was_ended_by_others_while_it_was_written_is_not_prepared(sink: KafkaSink) -> None:
@@ -132,7 +132,7 @@ def test_a_transaction_that_was_ended_by_others_while_it_was_written_is_not_prep
         written_on(transaction, rows_from(1, 1000))
     transaction.abort()
     assert ids(sink) == []
-    assert open_transactions(sink.clients.servers) == []
+    assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 
 def test_a_transaction_that_was_aborted_and_revived_is_not_prepared(sink: KafkaSink) -> None:
@@ -147,7 +147,7 @@ def test_a_transaction_that_was_aborted_and_revived_is_not_prepared(sink: KafkaS
         written_on(transaction, in_partition(1, rows_from(1, 1000)))
     transaction.abort()
     assert ids(sink) == []
-    assert open_transactions(sink.clients.servers) == []
+    assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 
 def names_of(sink: KafkaSink) -> list[str]:
@@ -193,7 +193,7 @@ def test_a_row_that_the_topic_refuses_fails_the_epoch_and_says_which(broker: Bro
     assert caught.value.catalogue_entry is Code.RECORD_REFUSED
     for told in ("max.message.bytes", small, "epoch 7", too_long["word"][0].as_py()[:60]):
         assert told in str(caught.value)
-    assert open_transactions(sink.clients.servers) == []
+    assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 
 @pytest.mark.parametrize("headers", [None, "headers"], ids=["in batches", "one by one"])

@@ -55,9 +55,9 @@ def values(count: int, first: int = 0) -> list[Row]:
     return [Row(str(number).encode(), partition=number % PARTITIONS) for number in range(first, first + count)]
 
 
-def job_of(place: Place, source: KafkaSource) -> Job:
+def job_of(place: Place, source: KafkaSource, **settings: Any) -> Job:
     """A query from the source into the table `lines` (value, partition, offset)."""
-    job = place.job()
+    job = place.job(**settings)
     job.query("query", lines(job.source("lines", source)), sinks=[table_sink(place)])
     return job
 
@@ -190,6 +190,16 @@ def test_a_limit_that_ends_between_the_marks_of_transactions_is_exact(place: Pla
     with_transactions(broker.servers, topic, "many", parts)
     run(job_of(place, KafkaSource(broker.servers, topics=[topic], max_rows=37)))
     assert read(place) == [number for numbers, end in parts if end == "commit" for number in numbers]
+
+
+def test_the_rows_of_an_epoch_follow_from_how_long_the_last_one_took(place: Place, broker: Broker, topic: str):
+    """No epoch of Spark's ends within 50 ms, so there must be fewer than in the first, which nothing is known for."""
+    produce(broker.servers, topic, values(3_000))
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic]), checkpointing_interval=0.05))
+    assert read(place) == list(range(3_000))
+    first, second = (sum(positions(place, epoch)[topic].values()) for epoch in (0, 1))
+    assert first == 2_500
+    assert 0 < second - first < 300
 
 
 def test_a_join_and_two_queries_each_have_their_own_beginning(place: Place, broker: Broker, topic: str):

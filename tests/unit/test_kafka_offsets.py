@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.integration.place import error_of
 from tests.support.logged import told
+from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, quoted_in
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.clients import Clients
@@ -21,7 +24,6 @@ from tidegate.kafka.offsets import (
     Bounds,
     OffsetOf,
     Offsets,
-    Pace,
     Partition,
     Range,
     Skip,
@@ -118,31 +120,6 @@ def test_a_limit_is_kept_moves_on_and_goes_beyond_no_end(found: dict[int, tuple[
     assert all(start[each] <= limited[each] <= ends[each] for each in ends)
     waiting = rows_between(Offsets(start), Offsets(ends))
     assert rows_between(Offsets(start), Offsets(limited)) == min(rows, waiting)
-
-
-def test_the_pace_comes_down_after_an_epoch_that_took_too_long_and_up_again():
-    pace = Pace(10.0).after(rows=1_000_000, seconds=40.0)
-    assert pace.rows == 200_000
-    assert pace.after(200_000, 10.0).rows == 220_000, "it fitted: a little more"
-    assert pace.after(100, 10.0) == pace, "a short epoch tells nothing"
-    assert Pace.first(10.0).after(500_000, 10.0).rows == 1_000_000, "nothing was too much yet"
-    assert Pace(0.0).after(1_000_000, 40.0).rows is None, "without an interval nothing adapts"
-
-
-def test_an_interval_that_no_epoch_can_keep_does_not_hold_a_backlog_up():
-    """Half a second is asked for, and an epoch without rows takes a whole one; 100,000 rows take one more."""
-    pace = Pace.first(0.5)
-    for _ in range(30):
-        rows = pace.rows or 0
-        pace = pace.after(rows, 1.0 + rows / 100_000)
-    assert 50_000 < (pace.rows or 0) < 150_000
-    assert pace.after(10, 0.5).fixed_seconds == 0.0, "it can be kept again"
-
-
-def test_one_slow_epoch_with_few_rows_is_forgotten():
-    pace = Pace(1.0, 20_000).after(10, 9.0)
-    assert pace.after(10, 1.0) == Pace(1.0, 20_000)
-    assert pace.after(20_000, 18.0).rows == 40_000, "until then rows may have as much time again"
 
 
 # --- the end of an epoch -----------------------------------------------------------------------------------
@@ -251,13 +228,38 @@ def test_an_epoch_has_no_more_rows_or_bytes_than_it_may(limit: dict[str, Any], r
     assert rows_between(start, finder(Cluster({A0: 70, A1: 30}), **limit).after(start)) == rows
 
 
-def test_an_epoch_that_missed_its_interval_makes_the_next_one_shorter():
-    cluster, clock = Cluster({A0: 1_000_000}), Clock()
-    ends = finder(cluster, clock, interval_seconds=1.0)
+def test_how_long_an_epoch_took_in_sparks_log_sets_the_rows_of_the_next(tmp_path: Path):
+    """Not when Spark asks again, which is the interval for an epoch of any length that fits."""
+    tempo, clock = Tempo(1.0, tmp_path), Clock()
+    ends = finder(Cluster({A0: 1_000_000}), clock, tempo=tempo)
     first = ends.after(at(a0=0))
     assert first == at(a0=50_000)
+    note_epoch(tmp_path, 0, 4.0)
     clock.now += 4.0
-    assert ends.after(first) == at(a0=60_000)
+    second = ends.after(first)
+    assert second == at(a0=61_250), "0.9 s of 4 s: the rows of an epoch that ends within the interval"
+    note_epoch(tmp_path, 1, 0.25)
+    clock.now += 1.0
+    assert ends.after(second) == at(a0=61_250 + 40_500), "it took a quarter of the interval: there is room"
+
+
+def test_without_an_interval_or_a_log_nothing_adapts(tmp_path: Path):
+    for tempo in (None, Tempo(0.0, tmp_path)):
+        ends = finder(Cluster({A0: 1_000_000}), tempo=tempo)
+        assert ends.after(at(a0=0)) == at(a0=1_000_000)
+    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, tmp_path))
+    assert ends.after(at(a0=0)) == at(a0=50_000)
+    assert ends.after(at(a0=50_000)) == at(a0=100_000), "Spark has cleaned its log up: nothing is learnt"
+
+
+def note_epoch(log: Path, epoch: int, seconds: float) -> None:
+    """As Spark does: an entry when an epoch begins, and one when it has ended."""
+    for folder, at_ in (("offsets", 1_000.0), ("commits", 1_000.0 + seconds)):
+        (log / folder).mkdir(exist_ok=True)
+        entry = log / folder / str(epoch)
+        entry.write_text("v1")
+        os.utime(entry, (at_, at_))
+        (log / folder / f".{epoch}.crc").write_text("")
 
 
 def test_a_topic_made_anew_under_the_old_name_is_refused():

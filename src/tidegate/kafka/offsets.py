@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
-
-_OVERRUN = 1.1  # Spark's own part of an epoch jitters
-_AIM = 0.8
-_GROWTH = 2.0
-_GROWTH_WITH_CARE = 1.1
-_ROWS_PER_SECOND_AT_FIRST = 50_000
-ROWS_AT_LEAST = 1_000
 
 Partition: TypeAlias = tuple[str, int]
 """A topic's name and the number of one of its partitions."""
@@ -166,51 +159,3 @@ def share_out(start: OffsetOf, ends: OffsetOf, rows: int) -> OffsetOf:
         partition: start[partition] + shares[partition] if partition in shares else ends[partition]
         for partition in ends
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How many rows an epoch may have so that it ends within the interval; None: no limit.
-
-    What is measured is the time until Spark asks again, which is the interval for every epoch that fits. So a limit
-    that fitted grows, twofold until one was too much and by a tenth from then on; an epoch that took longer brings it
-    down to what would have fitted.
-
-    Where next to no rows take longer than the interval, no limit makes an epoch fit: `fixed_seconds` is what it costs
-    then, and rows may have as much again. Otherwise a source would fall behind for the sake of an interval it cannot
-    keep.
-    """
-
-    interval_seconds: float
-    rows: int | None = None
-    growth: float = _GROWTH
-    fixed_seconds: float = 0.0
-
-    def after(self, rows: int, seconds: float) -> Pace:
-        """The pace after an epoch of so many rows, when Spark asks for the next one so many seconds later."""
-        if self.interval_seconds <= 0 or rows <= 0:
-            return self
-        learnt = self._learnt(rows, seconds)
-        fitting = max(learnt.interval_seconds, 2 * learnt.fixed_seconds)
-        if seconds > fitting * _OVERRUN:
-            fits = int(rows * fitting * _AIM / seconds)
-            return replace(learnt, rows=max(fits, ROWS_AT_LEAST), growth=_GROWTH_WITH_CARE)
-        if learnt.rows is not None and rows >= learnt.rows:
-            return replace(learnt, rows=int(learnt.rows * learnt.growth))
-        return learnt
-
-    def _learnt(self, rows: int, seconds: float) -> Pace:
-        if rows > ROWS_AT_LEAST:
-            return self
-        if seconds <= self.interval_seconds * _OVERRUN:
-            return replace(self, fixed_seconds=0.0)
-        if self.fixed_seconds == 0.0:
-            return replace(self, fixed_seconds=seconds, growth=_GROWTH)  # what was too much was so for another bound
-        return replace(self, fixed_seconds=min(seconds, self.fixed_seconds))
-
-    @staticmethod
-    def first(interval_seconds: float) -> Pace:
-        """Before anything is known."""
-        if interval_seconds <= 0:
-            return Pace(interval_seconds)
-        return Pace(interval_seconds, max(int(interval_seconds * _ROWS_PER_SECOND_AT_FIRST), ROWS_AT_LEAST))

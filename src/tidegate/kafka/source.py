@@ -14,13 +14,13 @@ from datetime import datetime
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
+from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.offsets import (
     Bounds,
     OffsetOf,
     Offsets,
-    Pace,
     Partition,
     Range,
     Skip,
@@ -29,6 +29,7 @@ from tidegate.kafka.offsets import (
     rows_between,
     share_out,
 )
+from tidegate.kafka.pace import Epoch, Pace
 from tidegate.kafka.topics import Found, Mark, Selection, spelt
 
 _LOG = logging.getLogger("tidegate")
@@ -54,7 +55,8 @@ class Lost(Enum):
 class Reading:
     """What a Kafka source reads, as its processes need it.
 
-    `interval_seconds`: epochs adapt to end within it; with 0 they do not. `group`: whose offsets "group" means.
+    `tempo`: what epochs adapt to, so that they end within the interval; without one, or without an interval, they do
+    not. `group`: whose offsets "group" means.
     """
 
     clients: Clients
@@ -63,7 +65,7 @@ class Reading:
     headers: bool = False
     max_rows: int | None = None
     max_bytes: int | None = None
-    interval_seconds: float = 0.0
+    tempo: Tempo | None = None
     group: str | None = None
     lost: Lost = Lost.REFUSE
 
@@ -111,8 +113,8 @@ class EndFinder:
         self._idle: Offsets | None = None
         self._idle_at = 0.0
         self._target: OffsetOf | None = None
-        self._pace = Pace.first(reading.interval_seconds)
-        self._given: tuple[Offsets, int, float] | None = None
+        self._pace = None if reading.tempo is None else Pace.first(reading.tempo.interval_seconds)
+        self._given: tuple[Offsets, int] | None = None
 
     def catch_up(self) -> None:
         """From now on nothing beyond what the topics hold now is given: a run that ends when it has caught up."""
@@ -176,15 +178,17 @@ class EndFinder:
         kept = {topic: topic_id for topic, topic_id in start.topic_ids.items() if topic not in skipped_topics}
         topic_ids = {**self._known().topic_ids, **kept}
         end = Offsets(limited, {topic: topic_ids[topic] for topic in sorted({topic for topic, _ in limited})}, skipped)
-        self._given = (end, rows_between(start, end), self._clock())
+        self._given = (end, rows_between(start, end))
         return end
 
     def _learn(self, start: Offsets) -> None:
         """Spark asks for the end after `start`, so the epoch that ended there is through."""
-        if self._given is not None and self._given[0] == start:
-            _, rows, given_at = self._given
-            self._pace = self._pace.after(rows, self._clock() - given_at)
-            self._given = None
+        if self._given is None or self._given[0] != start:
+            return
+        (_, rows), self._given = self._given, None
+        seconds = None if self._reading.tempo is None else self._reading.tempo.newest_epoch_seconds()
+        if self._pace is not None and seconds is not None and rows > 0:
+            self._pace = self._pace.after(Epoch(rows, seconds))
 
     def _look(self) -> None:
         self._found, self._found_at = self._topics.find(self._reading.selection), self._clock()
@@ -262,9 +266,8 @@ class EndFinder:
         return frozenset(topic for topic, before in position.topic_ids.items() if now.get(topic, before) != before)
 
     def _limited(self, begin: OffsetOf, ends: OffsetOf) -> OffsetOf:
-        limits = [
-            limit for limit in (self._reading.max_rows, self._pace.rows, self._rows_in_bytes(begin, ends)) if limit
-        ]
+        fitting = None if self._pace is None else self._pace.rows
+        limits = [limit for limit in (self._reading.max_rows, fitting, self._rows_in_bytes(begin, ends)) if limit]
         return share_out(begin, ends, min(limits)) if limits else ends
 
     def _rows_in_bytes(self, begin: OffsetOf, ends: OffsetOf) -> int | None:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
+from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
@@ -202,7 +203,7 @@ class Job:
         return QueryPlan(
             query=query,
             rows=declared.rows,
-            begun_at=partial(self._begun_at, declared),
+            begun_at=partial(self._begun_at, declared, place / f"g{generation}" / "spark"),
             mode=declared.mode,
             sinks={sink.uid: sink for sink in declared.sinks},
             folder=place / f"g{generation}",
@@ -226,12 +227,12 @@ class Job:
                 )
         return {uid: asked[uid] for uid in own}
 
-    def _begun_at(self, declared: Declared, positions: Mapping[str, str]) -> DataFrame:
+    def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query, its positioned sources beginning where *start* says."""
         own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
-        interval = self.settings.checkpointing_interval
+        tempo = Tempo(self.settings.checkpointing_interval, log)
         streams = {
-            uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), interval)
+            uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)
             for uid, source in own.items()
         }
         return self._sources().put_in_place(declared.rows, streams)

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.kafka.clients import Clients
@@ -78,14 +79,14 @@ class KafkaSource(PositionedSource):
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         self._check(where, level)
-        return _frame(session, self._reading(where, 0.0), None)
+        return _frame(session, self._reading(where), None)
 
     def begin(self, where: str, level: Level) -> str:
-        reading = self._reading(where, 0.0)
+        reading = self._reading(where)
         start: Place = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
 
-    def bound(self, session: SparkSession, where: str, position: str, interval_seconds: float) -> DataFrame:
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
         try:
             bounds = Bounds.from_text(position)
         except (msgspec.MsgspecError, KeyError):
@@ -96,7 +97,7 @@ class KafkaSource(PositionedSource):
                 where=where,
                 next_step="put the source back as it was, or start under another job name or checkpointing.dir",
             ) from None
-        return _frame(session, self._reading(where, interval_seconds), bounds)
+        return _frame(session, self._reading(where, tempo), bounds)
 
     def monitor(self, name: str) -> Monitor | None:
         if self.group is None and self.lost == "refuse":
@@ -104,7 +105,7 @@ class KafkaSource(PositionedSource):
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))
         return KafkaMonitor(name, group)
 
-    def _reading(self, where: str, interval_seconds: float) -> Reading:
+    def _reading(self, where: str, tempo: Tempo | None = None) -> Reading:
         return Reading(
             clients=self.clients,
             selection=self.selection,
@@ -112,7 +113,7 @@ class KafkaSource(PositionedSource):
             headers=self.headers,
             max_rows=self.max_rows,
             max_bytes=self.max_bytes,
-            interval_seconds=interval_seconds,
+            tempo=tempo,
             group=self.group,
             lost=Lost(self.lost),
         )

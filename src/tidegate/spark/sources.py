@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.spark.graft import graft
@@ -55,7 +56,7 @@ class PositionedSource(ABC):
         """Where a query begins that has no *start* yet. Asks the outside world; the answer never moves again."""
 
     @abstractmethod
-    def bound(self, session: SparkSession, where: str, position: str, interval_seconds: float) -> DataFrame:
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
         """The stream for one query, with the columns of `load`, that begins at what *start* says."""
 
     @abstractmethod

@@ -237,10 +237,14 @@ def test_how_long_an_epoch_took_in_sparks_log_sets_the_rows_of_the_next(tmp_path
     note_epoch(tmp_path, 0, 4.0)
     clock.now += 4.0
     second = ends.after(first)
-    assert second == at(a0=61_250), "0.9 s of 4 s: the rows of an epoch that ends within the interval"
-    note_epoch(tmp_path, 1, 0.25)
+    assert second == at(a0=100_000), "the first epoch is cold"
+    note_epoch(tmp_path, 1, 4.0)
+    clock.now += 4.0
+    third = ends.after(second)
+    assert third == at(a0=111_250), "0.9 s of 4 s: the rows of an epoch that ends within the interval"
+    note_epoch(tmp_path, 2, 0.25)
     clock.now += 1.0
-    assert ends.after(second) == at(a0=61_250 + 40_500), "it took a quarter of the interval: there is room"
+    assert ends.after(third) == at(a0=111_250 + 40_500), "it took a quarter of the interval: there is room"
 
 
 def test_without_an_interval_or_a_log_nothing_adapts(tmp_path: Path):

@@ -27,7 +27,8 @@ class Pace:
 
     An epoch with all the rows it may have, or one that took longer than the interval, sets the rows of the next one to
     what would have taken most of the interval. As part of an epoch's time does not depend on its rows, that never asks
-    for too much: the limit nears what fits from below, also from a first epoch that took long because all was cold.
+    for too much: the limit nears what fits from below. The first epoch after a start tells nothing, as all was cold:
+    the second may have as many rows, which are few.
 
     That part is `fixed_seconds`. Where it alone takes more than half of the interval, no good limit makes an epoch
     fit: rows may have as much time again. Otherwise a source would fall behind for the sake of an interval that it
@@ -38,9 +39,12 @@ class Pace:
     rows: int
     fixed_seconds: float = 0.0
     unlike: Epoch | None = None
+    is_cold: bool = False
 
     def after(self, epoch: Epoch) -> Pace:
         """The pace after an epoch with rows."""
+        if self.is_cold:
+            return replace(self, is_cold=False)
         learnt = self._learnt(epoch)
         fitting = max(self.interval_seconds, 2 * learnt.fixed_seconds)
         if epoch.rows < self.rows and epoch.seconds <= fitting:
@@ -69,4 +73,5 @@ class Pace:
         """Before anything is known; None without an interval."""
         if interval_seconds <= 0:
             return None
-        return Pace(interval_seconds, max(int(interval_seconds * _ROWS_PER_SECOND_AT_FIRST), ROWS_AT_LEAST))
+        rows = int(min(interval_seconds, 1.0) * _ROWS_PER_SECOND_AT_FIRST)
+        return Pace(interval_seconds, max(rows, ROWS_AT_LEAST), is_cold=True)

@@ -15,6 +15,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.offsets import Partition, Range, Skip
 from tidegate.kafka.source import Lost, Reading
 from tidegate.kafka.topics import Topics, unreachable
+from tidegate.sinks.arrays import binaries, integers
 
 _LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000
@@ -36,6 +37,8 @@ _SETTINGS: Mapping[str, Any] = {
     "allow.auto.create.topics": False,
     # A fetch that waits at the end of one task's partition would hold up the next task's first one.
     "fetch.wait.max.ms": 10,
+    # So long the client does not fetch once what it has fetched ahead is much; its default is a whole second.
+    "fetch.queue.backoff.ms": 10,
     "queued.max.messages.kbytes": 16 * 1024,
 }
 
@@ -210,12 +213,12 @@ def _size(message: Message) -> int:
 
 
 def _timestamps(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
-    return pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
+    return integers([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
 
 
 def _timestamp_types(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
     """As in Spark's connector: -1 none, 0 created, 1 appended."""
-    return pa.array([message.timestamp()[0] - 1 for message in messages], pa.int32())
+    return integers([message.timestamp()[0] - 1 for message in messages], pa.int32())
 
 
 def _headers(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
@@ -227,11 +230,11 @@ def _headers(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
 
 
 _COLUMNS: Mapping[str, Callable[[Sequence[Message], Range], pa.Array[Any]]] = {
-    "key": lambda messages, _: pa.array([message.key() for message in messages], pa.binary()),
-    "value": lambda messages, _: pa.array([message.value() for message in messages], pa.binary()),
-    "topic": lambda messages, wanted: pa.array([wanted.topic] * len(messages), pa.string()),
-    "partition": lambda messages, wanted: pa.array([wanted.partition] * len(messages), pa.int32()),
-    "offset": lambda messages, _: pa.array([message.offset() for message in messages], pa.int64()),
+    "key": lambda messages, _: binaries([message.key() for message in messages]),
+    "value": lambda messages, _: binaries([message.value() for message in messages]),
+    "topic": lambda messages, wanted: binaries([wanted.topic.encode()] * len(messages), pa.string()),
+    "partition": lambda messages, wanted: integers([wanted.partition] * len(messages), pa.int32()),
+    "offset": lambda messages, _: integers([_offset(message) for message in messages], pa.int64()),
     "timestamp": _timestamps,
     "timestampType": _timestamp_types,
     "headers": _headers,

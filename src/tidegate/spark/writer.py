@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.records import Attempt, Committable, SinkIdentity
+from tidegate.sinks.arrays import binaries
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.testing.strikes import STRIKES
 
@@ -68,7 +69,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
             writer.abort()
         raise
     STRIKES.reach("task.prepared", task.epoch)
-    yield pa.RecordBatch.from_pydict({"committables": [msgspec.json.encode(committables)]})
+    yield pa.RecordBatch.from_arrays([binaries([msgspec.json.encode(committables)])], names=["committables"])
 
 
 def read_committables(results: list[bytes]) -> tuple[Committable, ...]:

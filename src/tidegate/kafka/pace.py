@@ -27,12 +27,11 @@ class Pace:
 
     An epoch with all the rows it may have, or one that took longer than the interval, sets the rows of the next one to
     what would have taken most of the interval. As part of an epoch's time does not depend on its rows, that never asks
-    for too much: the limit nears what fits from below. The first epoch after a start tells nothing, as all was cold:
-    the second may have as many rows, which are few.
+    for too much: the limit nears what fits from below. That part is `fixed_seconds`. The first epoch after a start
+    tells nothing, as all was cold: the second may have as many rows, which are few.
 
-    That part is `fixed_seconds`. Where it alone takes more than half of the interval, no good limit makes an epoch
-    fit: rows may have as much time again. Otherwise a source would fall behind for the sake of an interval that it
-    cannot keep.
+    Where the fixed part alone takes more than half of the interval, no good limit makes an epoch fit: rows may have as
+    much time again. Otherwise a source would fall behind for the sake of an interval that it cannot keep.
     """
 
     interval_seconds: float

@@ -186,8 +186,10 @@ class EndFinder:
         if self._given is None or self._given[0] != start:
             return
         (_, rows), self._given = self._given, None
-        seconds = None if self._reading.tempo is None else self._reading.tempo.newest_epoch_seconds()
-        if self._pace is not None and seconds is not None and rows > 0:
+        if self._pace is None or self._reading.tempo is None or rows == 0:
+            return
+        seconds = self._reading.tempo.newest_epoch_seconds()
+        if seconds is not None:
             self._pace = self._pace.after(Epoch(rows, seconds))
 
     def _look(self) -> None:

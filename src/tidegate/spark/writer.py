@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.sinks.arrays import binaries
+from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.testing.strikes import STRIKES
 
@@ -69,7 +70,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
             writer.abort()
         raise
     STRIKES.reach("task.prepared", task.epoch)
-    yield pa.RecordBatch.from_arrays([binaries([msgspec.json.encode(committables)])], names=["committables"])
+    yield batch_of([binaries([msgspec.json.encode(committables)])], ["committables"])
 
 
 def read_committables(results: list[bytes]) -> tuple[Committable, ...]:

@@ -106,8 +106,11 @@ class Driver:
         return [*daemons, *_children(daemons)]
 
     def is_alive(self, process: int) -> bool:
-        """Whether this process of the driver lives."""
-        return self._born[process] == _birth(process) and _state(process) != "Z"
+        """Whether this process of the driver lives: as long as one of its threads does, it holds its files and locks.
+
+        When all are killed at one moment, the first thread may be a zombie before the others have ended.
+        """
+        return self._born[process] == _birth(process) and any(state != "Z" for state in _thread_states(process))
 
     def is_stopped(self) -> bool:
         """Whether its Python process stands still after SIGSTOP."""
@@ -270,13 +273,25 @@ def _birth(process: int) -> str:
     return next(iter(_stat(process)[19:20]), "")
 
 
+def _thread_states(process: int) -> list[str]:
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [fields[0] for thread in threads if (fields := _stat_of(Path(f"/proc/{process}/task/{thread}/stat")))]
+
+
 def _state(process: int) -> str:
     return (_stat(process) or ["gone"])[0]
 
 
 def _stat(process: int) -> list[str]:
     """The fields of /proc/<process>/stat behind the name: state, parent, ..."""
+    return _stat_of(Path(f"/proc/{process}/stat"))
+
+
+def _stat_of(file: Path) -> list[str]:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split(" ")
+        return file.read_text().rpartition(") ")[2].split(" ")
     except (FileNotFoundError, ProcessLookupError):
         return []

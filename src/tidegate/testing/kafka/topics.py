@@ -18,6 +18,15 @@ PARTITIONS = 8
 
 _SECONDS = 60.0
 _AT_ONCE = 1000
+_NO_LEADER_YET = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""What a broker answers that has just started and does not lead its partitions yet."""
 _PART_SECONDS = 0.05  # what has come by then is taken, be it less than was asked for
 
 
@@ -114,8 +123,15 @@ def _ends(servers: str, topic: str, isolation: IsolationLevel) -> dict[int, int]
     admin: Any = AdminClient({"bootstrap.servers": servers})
     partitions = admin.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
     asked: dict[TopicPartition, OffsetSpec] = {TopicPartition(topic, number): LatestSpec() for number in partitions}
-    answered = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_SECONDS)
-    return {asked.partition: answer.result(_SECONDS).offset for asked, answer in answered.items()}
+    end = time.monotonic() + _SECONDS
+    while True:
+        answered = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_SECONDS)
+        try:
+            return {each.partition: answer.result(_SECONDS).offset for each, answer in answered.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() >= end:
+                raise
+            time.sleep(_PART_SECONDS)
 
 
 def read_all(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import socket
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +25,11 @@ from tests.kafka.seen import open_transactions, visible_now
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.checks import layout_of
+from tidegate.kafka.clients import Clients
 from tidegate.kafka.producers import Lease, wire_of
 from tidegate.kafka.sink import KafkaSink
 from tidegate.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
-from tidegate.kafka.wire import Producer, Reply
+from tidegate.kafka.wire import KafkaRefused, Producer, Reply
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
@@ -396,6 +398,22 @@ def test_a_broker_that_is_down_is_a_clear_refusal(monkeypatch: pytest.MonkeyPatc
     assert "TG-SINK-UNUSABLE" in told
     assert "127.0.0.1:1" in told
     assert "very-secret" not in told + repr(sink.clients)
+
+
+def test_a_cluster_that_does_not_answer_holds_up_nobody_who_wants_another_one(broker: Broker) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+
+        def want_it() -> None:
+            with suppress(KafkaRefused):
+                wire_of(Clients(f"127.0.0.1:{silent.getsockname()[1]}"))
+
+        waiting = threading.Thread(target=want_it, daemon=True)
+        waiting.start()
+        silent.accept()
+        begun = time.monotonic()
+        wire_of(Clients(broker.servers)).groups()
+        assert time.monotonic() - begun < 10
+        assert waiting.is_alive(), "it still waits for the one that does not answer"
 
 
 def test_names_that_do_not_exist_are_nobodys(sink: KafkaSink) -> None:

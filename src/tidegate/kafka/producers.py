@@ -180,10 +180,13 @@ def producers_of(settings: Settings, identity: SinkIdentity) -> Producers:
 def wire_of(clients: Clients) -> Wire:
     """This process's connections for requests that no client offers. Raises KafkaRefused.
 
-    One whose login was refused is opened anew: its secret may have been changed meanwhile.
+    One whose login was refused is opened anew: its secret may have been changed meanwhile. A cluster that is out of
+    reach holds up only those who want that one.
     """
     key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
     with _LOCK:
+        opening = _OPENING.setdefault(key, threading.Lock())
+    with opening:
         if key in _WIRES and _WIRES[key].is_locked_out:
             _WIRES.pop(key).close()
         if key not in _WIRES:
@@ -193,4 +196,6 @@ def wire_of(clients: Clients) -> Wire:
 
 _PRODUCERS: dict[tuple[object, ...], Producers] = {}
 _WIRES: dict[tuple[object, ...], Wire] = {}
+_OPENING: dict[tuple[object, ...], threading.Lock] = {}
+"""One lock for each of `_WIRES`: opening one may take as long as its servers are waited for."""
 _LOCK = threading.Lock()

@@ -146,6 +146,24 @@ def test_a_damaged_log_is_put_in_order(copied: Place, damage: Damage):
     assert copied.log("ledger/done") == copied.log("spark/commits") == copied.log("spark/offsets") == [0, 1, 2]
 
 
+OF_THE_FIRST_EPOCH = {
+    "a draft of its offsets entry": "offsets/.0.1dfa194e-f608-4aed-8fa8-dd1221e6c597.tmp",
+    "its offsets entry, torn": "offsets/0",
+    "its state, without an offsets entry": "state/0/0/1_1dfa194e-f608-4aed-8fa8-dd1221e6c597.changelog",
+}
+
+
+@pytest.mark.parametrize("left", OF_THE_FIRST_EPOCH.values(), ids=list(OF_THE_FIRST_EPOCH))
+def test_what_a_kill_leaves_of_the_first_epoch_keeps_no_job_from_starting(place: Place, left: str):
+    """Spark would refuse to begin beside any other file, at every start again."""
+    place.write("sea", "sand")
+    file = place.query() / "spark" / left
+    file.parent.mkdir(parents=True)
+    file.write_text("v1\n")
+    run(counting_job(place))
+    assert counts_out(place) == {0: [("sand", 1), ("sea", 1)]}
+
+
 def test_a_source_that_goes_back_is_put_aside(copied: Place, caplog: pytest.LogCaptureFixture):
     """An undecided `offsets/2` by which Spark would read the second file a second time."""
     spark_folder = copied.query() / "spark"

@@ -24,6 +24,7 @@ from tidegate.checkpoints.checksums import drop_checksums
 from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
@@ -148,6 +149,7 @@ class QueryRun:
         self._run = self.runner.run(open_run(self.plan.query))
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         drop_checksums(self.plan.folder / "spark")
+        clear_unbegun(self.plan.folder / "spark")
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
         self._finished = self.figures.finished = self.runner.run(read_finished())
 

@@ -164,6 +164,16 @@ def test_what_a_kill_leaves_of_the_first_epoch_keeps_no_job_from_starting(place:
     assert counts_out(place) == {0: [("sand", 1), ("sea", 1)]}
 
 
+def test_the_state_of_what_is_finished_stays_although_no_log_tells_of_it(copied: Place):
+    """It is no first epoch's: whoever puts the logs back from a copy finds it."""
+    state = copied.query() / "spark" / "state"
+    before = sorted(path for path in state.rglob("*") if path.is_file())
+    shutil.rmtree(copied.query() / "spark" / "offsets")
+    shutil.rmtree(copied.query() / "ledger" / "decided")
+    error_of(lambda: run(counting_job(copied)))
+    assert sorted(path for path in state.rglob("*") if path.is_file()) == before
+
+
 def test_a_source_that_goes_back_is_put_aside(copied: Place, caplog: pytest.LogCaptureFixture):
     """An undecided `offsets/2` by which Spark would read the second file a second time."""
     spark_folder = copied.query() / "spark"

@@ -7,23 +7,23 @@ start would be refused.
 
 from __future__ import annotations
 
-import os
 import shutil
-from pathlib import Path
+from contextlib import suppress
 
 from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, STATE, entry_numbers
+from tidegate.checkpoints.storage import LocalStorage
 
 
-def clear_unbegun(checkpoint: Path) -> None:
-    """Empty the logs and the state of a checkpoint that has no offsets entry. Only after recovery, which would have put
-    back the entry of a decided epoch, and while no JVM writes there."""
-    try:
-        offsets = checkpoint / OFFSETS
-        if offsets.exists() and entry_numbers(os.listdir(offsets)):
-            return
-        for name in (OFFSETS, COMMITS, STATE):
-            if (checkpoint / name).exists():
-                shutil.rmtree(checkpoint / name)
-    except OSError as error:
-        raise storage_error(error, checkpoint, "clear what is left of a first epoch") from error
+def clear_unbegun(checkpoint: LocalStorage) -> None:
+    """Empty the logs and the state of a checkpoint that has no offsets entry. Only where nothing is finished, after
+    recovery, which puts back the entry of a decided epoch, and while no JVM writes there."""
+    if entry_numbers(checkpoint.list(OFFSETS)):
+        return
+    for name in (OFFSETS, COMMITS, STATE):
+        folder = checkpoint.path(name)
+        try:
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise storage_error(error, folder, "clear what is left of a first epoch") from error

@@ -45,7 +45,7 @@ from tidegate.core.ledger import (
     read_start,
 )
 from tidegate.core.levels import AT_THE_NEXT_START
-from tidegate.core.records import Run
+from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
 from tidegate.sinks.base import TwoPhaseSink
@@ -149,9 +149,10 @@ class QueryRun:
         self._run = self.runner.run(open_run(self.plan.query))
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         drop_checksums(self.plan.folder / "spark")
-        clear_unbegun(self.plan.folder / "spark")
-        mend_query_id(LocalStorage(self.plan.folder / "spark"))
         self._finished = self.figures.finished = self.runner.run(read_finished())
+        if self._finished == NOTHING_FINISHED:
+            clear_unbegun(LocalStorage(self.plan.folder / "spark"))
+        mend_query_id(LocalStorage(self.plan.folder / "spark"))
 
     def start(self, trigger: Mapping[str, Any]) -> None:
         """Start Spark's query and the finisher behind it."""

@@ -107,9 +107,94 @@ def _path_text(value: object) -> str:
     return text
 
 
+def _count(least: int) -> Callable[[object], int]:
+    """Reads a whole number of at least `least`."""
+
+    def read(value: object) -> int:
+        number = int(value) if isinstance(value, str) and re.fullmatch(r" *\d{1,9} *", value) else value
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _number(least: float, most: float) -> Callable[[object], float]:
+    """Reads a number between `least` and `most`, both included."""
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        number = float(value)
+        if not least <= number <= most:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _flag(value: object) -> bool:
+    """`true` or `false`, as text or as a bool."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise ValueError
+
+
+def _optional(kind: Kind[ValueT]) -> Kind[ValueT | None]:
+    """The same kind, where an empty text (the default) means: not set."""
+    return Kind(f"{kind.expected}, or nothing", lambda value: None if value == "" else kind.read(value))
+
+
+class Retention(Enum):
+    """What becomes of a job's checkpoints when it is cancelled."""
+
+    RETAIN = "retain"
+    DELETE = "delete"
+
+
+class Backend(Enum):
+    """Where Spark keeps keyed state."""
+
+    HASHMAP = "hashmap"
+    ROCKSDB = "rocksdb"
+
+
+class Strategy(Enum):
+    """How often, and after which pause, a failed job is started again."""
+
+    NONE = "none"
+    FIXED_DELAY = "fixed-delay"
+    FAILURE_RATE = "failure-rate"
+    EXPONENTIAL_DELAY = "exponential-delay"
+
+
+ChoiceT = TypeVar("ChoiceT", bound=Enum)
+
+
+def _one_of(choices: type[ChoiceT]) -> Kind[ChoiceT]:
+    """One of the texts of a closed set; `-` and `_`, capital and small letters are the same."""
+
+    def read(value: object) -> ChoiceT:
+        if isinstance(value, choices):
+            return value
+        if not isinstance(value, str):
+            raise ValueError
+        return choices(value.strip().lower().replace("_", "-"))
+
+    return Kind(f"one of {', '.join(choice.value for choice in choices)}", read)
+
+
 LEVEL = Kind(f"one of {', '.join(level.value for level in Level)}", read_level)
 DURATION = Kind("a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, "milliseconds")
 LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
+FLAG = Kind("true or false", _flag)
+COUNT_FROM_0 = Kind("a whole number, 0 or more", _count(0))
+COUNT_FROM_1 = Kind("a whole number, 1 or more", _count(1))
+RETENTION = _one_of(Retention)
+BACKEND = _one_of(Backend)
+STRATEGY = _one_of(Strategy)
 
 
 # --- the settings ------------------------------------------------------------------------------------------
@@ -148,6 +233,200 @@ class Settings:
         "what every sink gives unless its `delivery` says otherwise: exactly-once, at-least-once or at-most-once",
         flink=("execution.checkpointing.mode",),
     )
+    savepoints_dir: str | None = _setting(
+        "savepoints.dir",
+        _optional(LOCAL_FOLDER),
+        "",
+        "where savepoints go unless a command says otherwise",
+        flink=("execution.checkpointing.savepoint-dir", "state.savepoints.dir"),
+    )
+    checkpointing_timeout: float = _setting(
+        "checkpointing.timeout",
+        DURATION,
+        "10min",
+        "an epoch that is not prepared this long after it was let in is cancelled and run again with the same input",
+        flink=("execution.checkpointing.timeout",),
+    )
+    checkpointing_min_pause: float = _setting(
+        "checkpointing.min_pause",
+        DURATION,
+        "0",
+        "least time from the end of one epoch's commits to the start of the next epoch",
+        flink=("execution.checkpointing.min-pause",),
+    )
+    checkpointing_max_concurrent: int = _setting(
+        "checkpointing.max_concurrent",
+        COUNT_FROM_1,
+        "1",
+        "decided epochs that may still be uncommitted; more than 1 only where every sink stages its rows",
+        flink=("execution.checkpointing.max-concurrent-checkpoints",),
+    )
+    checkpointing_tolerable_failures: int = _setting(
+        "checkpointing.tolerable_failures",
+        COUNT_FROM_0,
+        "0",
+        "failed epochs in a row before the job fails; a failed epoch is replayed, never skipped",
+        flink=("execution.checkpointing.tolerable-failed-checkpoints",),
+    )
+    checkpointing_retention: Retention = _setting(
+        "checkpointing.retention",
+        RETENTION,
+        "retain",
+        "what becomes of the checkpoints when the job is cancelled; a failed job always keeps them",
+        flink=("execution.checkpointing.externalized-checkpoint-retention",),
+    )
+    checkpointing_retained: int = _setting(
+        "checkpointing.retained",
+        COUNT_FROM_1,
+        "1",
+        "checkpoints that are listed and can be restored",
+        flink=("execution.checkpointing.num-retained", "state.checkpoints.num-retained"),
+    )
+    checkpointing_unaligned: bool = _setting(
+        "checkpointing.unaligned",
+        FLAG,
+        "false",
+        "jobs of several queries joined by channels: barriers overtake rows",
+        flink=("execution.checkpointing.unaligned.enabled", "execution.checkpointing.unaligned"),
+    )
+    checkpointing_aligned_timeout: float = _setting(
+        "checkpointing.aligned_timeout",
+        DURATION,
+        "0",
+        "jobs of several queries joined by channels: how long a barrier stays aligned before it overtakes rows",
+        flink=("execution.checkpointing.aligned-checkpoint-timeout",),
+    )
+    checkpointing_after_tasks_finish: bool = _setting(
+        "checkpointing.after_tasks_finish",
+        FLAG,
+        "true",
+        "a bounded job ends with one more epoch, for what is due at its end",
+        flink=("execution.checkpointing.checkpoints-after-tasks-finish",),
+    )
+    state_backend: Backend = _setting(
+        "state.backend",
+        BACKEND,
+        "rocksdb",
+        "where keyed state is kept: in memory (hashmap) or in RocksDB",
+        flink=("state.backend.type",),
+    )
+    state_incremental: bool = _setting(
+        "state.incremental",
+        FLAG,
+        "true",
+        "rocksdb: an epoch uploads what has changed, not the whole state",
+        flink=("execution.checkpointing.incremental", "state.backend.incremental"),
+    )
+    state_changelog: bool = _setting(
+        "state.changelog",
+        FLAG,
+        "true",
+        "rocksdb: an epoch writes a log of its changes, snapshots follow in the background",
+        flink=("state.changelog.enabled", "state.backend.changelog.enabled"),
+    )
+    parallelism: int | None = _setting(
+        "parallelism",
+        _optional(COUNT_FROM_1),
+        "",
+        "partitions of keyed state: fixed by the first epoch. Not set: the cores of a local session, else Spark's",
+        flink=("parallelism.default",),
+    )
+    stop_timeout: float = _setting(
+        "stop_timeout", DURATION, "5min", "how long a stop waits for a sink that does not take a decided epoch"
+    )
+    lease_timeout: float = _setting(
+        "lease.timeout", DURATION, "30s", "how long a start waits for the JVM of a driver that has died"
+    )
+    progress_timeout: float = _setting(
+        "progress_timeout",
+        DURATION,
+        "10min",
+        "when the supervisor ends a driver that is alive and does nothing; 0: never",
+    )
+    restart_strategy: Strategy = _setting(
+        "restart.strategy",
+        STRATEGY,
+        "exponential-delay",
+        "how a failed job is started again",
+        flink=("restart-strategy.type", "restart-strategy"),
+    )
+    restart_fixed_delay_attempts: int = _setting(
+        "restart.fixed_delay.attempts",
+        COUNT_FROM_0,
+        "1",
+        "restarts before the job fails for good",
+        flink=("restart-strategy.fixed-delay.attempts",),
+    )
+    restart_fixed_delay_delay: float = _setting(
+        "restart.fixed_delay.delay",
+        DURATION,
+        "1s",
+        "pause before each restart",
+        flink=("restart-strategy.fixed-delay.delay",),
+    )
+    restart_failure_rate_max_failures: int = _setting(
+        "restart.failure_rate.max_failures",
+        COUNT_FROM_1,
+        "1",
+        "failures within the interval before the job fails for good",
+        flink=("restart-strategy.failure-rate.max-failures-per-interval",),
+    )
+    restart_failure_rate_interval: float = _setting(
+        "restart.failure_rate.interval",
+        DURATION,
+        "1min",
+        "the interval in which failures are counted",
+        flink=("restart-strategy.failure-rate.failure-rate-interval",),
+    )
+    restart_failure_rate_delay: float = _setting(
+        "restart.failure_rate.delay",
+        DURATION,
+        "1s",
+        "pause before each restart",
+        flink=("restart-strategy.failure-rate.delay",),
+    )
+    restart_exponential_initial: float = _setting(
+        "restart.exponential.initial",
+        DURATION,
+        "1s",
+        "pause before the first restart",
+        flink=("restart-strategy.exponential-delay.initial-backoff",),
+    )
+    restart_exponential_max: float = _setting(
+        "restart.exponential.max",
+        DURATION,
+        "1min",
+        "longest pause before a restart",
+        flink=("restart-strategy.exponential-delay.max-backoff",),
+    )
+    restart_exponential_multiplier: float = _setting(
+        "restart.exponential.multiplier",
+        Kind("a number of 1 or more", _number(1.0, math.inf)),
+        "1.5",
+        "what the pause is multiplied with after each failure",
+        flink=("restart-strategy.exponential-delay.backoff-multiplier",),
+    )
+    restart_exponential_reset: float = _setting(
+        "restart.exponential.reset",
+        DURATION,
+        "1h",
+        "time without a failure after which the pause is the first one again",
+        flink=("restart-strategy.exponential-delay.reset-backoff-threshold",),
+    )
+    restart_exponential_jitter: float = _setting(
+        "restart.exponential.jitter",
+        Kind("a number from 0 to 1", _number(0.0, 1.0)),
+        "0.1",
+        "the part of the pause by which it varies at random",
+        flink=("restart-strategy.exponential-delay.jitter-factor",),
+    )
+    restart_exponential_attempts: int | None = _setting(
+        "restart.exponential.attempts",
+        _optional(COUNT_FROM_1),
+        "",
+        "restarts without a reset of the pause before the job fails for good; not set: no limit",
+        flink=("restart-strategy.exponential-delay.attempts-before-reset-backoff",),
+    )
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
     """By name of a setting, who set it; what is not in here has its default."""
 
@@ -175,7 +454,7 @@ SETTINGS: Mapping[str, Setting[Any]] = {
 }
 """The table: every setting there is, by its attribute."""
 
-NOT_SETTINGS = frozenset({"TIDEGATE_PLACE", "TIDEGATE_TESTING", "TIDEGATE_FAILPOINTS", "TIDEGATE_STRIKES"})
+NOT_SETTINGS = frozenset({"TIDEGATE_OVERRIDES", "TIDEGATE_CONFIG", "TIDEGATE_SUPERVISED", "TIDEGATE_PLACE", "TIDEGATE_TESTING", "TIDEGATE_FAILPOINTS", "TIDEGATE_STRIKES"})
 """The variables of the environment that begin like a setting and are none."""
 
 

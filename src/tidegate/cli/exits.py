@@ -1,0 +1,25 @@
+"""The exit codes of every command, and of a driver under the supervisor. They never change their meaning."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What became of a command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNKNOWN_JOB = 3
+    """No job of that name in `checkpointing.dir`."""
+    REFUSED = 4
+    """Nothing was done: it would lose or repeat rows, or it does not fit the job's state."""
+    OUTCOME_UNKNOWN = 5
+    """It was asked for, and nobody can tell whether it was done: look again."""
+    PENDING = 6
+    """The job has ended and a decided epoch waits for a sink: the next start commits it."""
+    NO_ANSWER = 7
+    """The job runs and did not answer in time; the request stands."""
+    INTERRUPTED = 130
+    """Ctrl-C, as shells have it."""

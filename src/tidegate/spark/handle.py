@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
 _LOG = logging.getLogger("tidegate")
@@ -59,8 +60,10 @@ class JobHandle:
         plans: Sequence[QueryPlan],
         interval_seconds: float,
         bounded: bool,
+        companions: Sequence[Companion] = (),
     ) -> None:
         self.name = name
+        self._companions = (Log(), *companions)
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
@@ -86,6 +89,8 @@ class JobHandle:
     def watch(self, at_end: Callable[[], None]) -> None:
         """Watch over the started queries; `at_end` releases what the job holds."""
         self._at_end = at_end
+        for companion in self._companions:
+            companion.started(self)
         self._watcher.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
@@ -114,7 +119,11 @@ class JobHandle:
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
-        return QueryRun(plan, self._session, self._figures[plan.query.uid], _log)
+        return QueryRun(plan, self._session, self._figures[plan.query.uid], self._tell)
+
+    def _tell(self, query: str, run: int, happening: Happening) -> None:
+        for companion in self._companions:
+            companion.happened(query, run, happening)
 
     def _watch(self) -> None:
         try:
@@ -123,9 +132,16 @@ class JobHandle:
             self._error = error
         finally:
             try:
-                self._at_end()
+                for companion in self._companions:
+                    companion.ended(self._error)
             finally:
-                self._ended.set()
+                self._release()
+
+    def _release(self) -> None:
+        try:
+            self._at_end()
+        finally:
+            self._ended.set()
 
     def _watch_runs(self) -> None:
         alive = list(self.runs)
@@ -138,6 +154,8 @@ class JobHandle:
                         alive.append(self._another_run_of(run.plan))
                         alive[-1].open()
                         alive[-1].start(self._trigger)
+                for companion in self._companions:
+                    companion.look()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
         self._end_all(alive, errors)
@@ -184,8 +202,11 @@ _SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
 """What a user should see who has set up no logging: Python shows warnings by itself."""
 
 
-def _log(happening: Happening) -> None:
-    _LOG.log(logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO, "%s", happening)
+class Log(Companion):
+    """Writes every happening to Python's logging, under the name `tidegate`."""
+
+    def happened(self, query: str, run: int, happening: Happening) -> None:
+        _LOG.log(logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO, "%s", happening)
 
 
 def _nothing() -> None:

@@ -108,7 +108,7 @@ class QueryRun:
     """A run of a query; `open` (recovery), `start`, then until it `has_ended`; `close` in any case."""
 
     def __init__(
-        self, plan: QueryPlan, session: SparkSession, figures: Figures, listener: Callable[[Happening], None]
+        self, plan: QueryPlan, session: SparkSession, figures: Figures, listener: Callable[[str, int, Happening], None]
     ) -> None:
         self.plan = plan
         self._session = session
@@ -413,7 +413,7 @@ class QueryRun:
                 case _:
                     pass
             self._changed.notify_all()
-        self._listener(happening)
+        self._listener(self.plan.query.uid, 0 if self._run is None else self._run.run, happening)
         if isinstance(happening, hp.EpochDone) and self._monitors:
             self._tell_monitors(happening.epoch)
 

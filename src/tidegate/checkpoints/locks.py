@@ -69,7 +69,7 @@ class DriverLock:
 def acquire(job_folder: str | Path, job: str) -> DriverLock:
     """Take the lock of `job`, whose folder is made if missing. Raises DRIVER_ALIVE, naming the holder."""
     folder = Path(job_folder).absolute()
-    path = folder / _DRIVER_LOCK
+    path = folder / DRIVER_LOCK
     with _table_lock, Trust().over(path, "lock a file"):
         ensure_folder(path.parent)
         ours = _held_here(path)
@@ -102,6 +102,12 @@ def read_holder(job_folder: str | Path) -> Holder | None:
         return None
 
 
+def holds(job_folder: str | Path) -> bool:
+    """Whether this very process holds the job's DriverLock; found without opening the file."""
+    with _table_lock:
+        return _held_here(Path(job_folder).absolute() / DRIVER_LOCK) is not None
+
+
 def jvm_lock_is_free(job_folder: str | Path) -> bool:
     """Whether no JVM holds `jvm.lock`.
 
@@ -132,8 +138,8 @@ def wait_for_jvm_lock(job_folder: str | Path, timeout_seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
+DRIVER_LOCK = "locks/driver.lock"
 JVM_LOCK = "locks/jvm.lock"
-_DRIVER_LOCK = "locks/driver.lock"
 _HOLDER = "locks/holder.json"
 _POLL_SECONDS = 0.05
 
@@ -183,7 +189,7 @@ def _driver_alive(job: str, holder: str, path: Path) -> TidegateError:
 
 def _jvm_alive(folder: Path, waited_seconds: float) -> TidegateError:
     with _table_lock:
-        ours = _held_here(folder / _DRIVER_LOCK)
+        ours = _held_here(folder / DRIVER_LOCK)
     holder = ours.predecessor if ours is not None else read_holder(folder)
     return TidegateError(
         Code.DRIVER_ALIVE,

@@ -64,6 +64,9 @@ class Code(Enum):
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "a state store other than rocksdb with checkpoint format 2")
 
+    JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
+    REQUEST_REFUSED = ("TG-REQUEST-REFUSED", Remedy.PROGRAM, "a job is not asked for what cannot be done as it stands")
+
     # The surroundings.
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
     STORAGE_UNUSABLE = ("TG-STORAGE-UNUSABLE", Remedy.SURROUNDINGS, "a folder cannot be written, synced or linked in")

@@ -1,0 +1,70 @@
+"""Whether somebody holds a lock, asked without taking it: a driver that tries in the same instant must get it.
+
+Asking opens the file, and closing any descriptor of it would drop a lock that this very process holds on it. So a
+driver never asks about the lock it holds: it knows (`locks.holds`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust
+from tidegate.checkpoints.locks import DRIVER_LOCK, holds
+
+SUPERVISOR_LOCK = "locks/supervisor.lock"
+
+
+def driver_lives(job_folder: str | Path) -> bool:
+    """Whether a process holds the job's driver lock."""
+    return holds(job_folder) or is_locked(Path(job_folder) / DRIVER_LOCK)
+
+
+def supervisor_lives(job_folder: str | Path) -> bool:
+    """Whether a supervisor watches over the job. Its lock is of the other sort (flock), which belongs to an open file
+    and which nobody can ask about: a shared one is tried for a moment."""
+    path = Path(job_folder) / SUPERVISOR_LOCK
+    with Trust().over(path, "look at a lock"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process holds a lock on the file `path` (POSIX: F_GETLK). False when there is no such file."""
+    with Trust().over(path, "look at a lock"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _lock_of(fcntl.F_WRLCK))
+        finally:
+            os.close(descriptor)
+    return _type_of(answer) != fcntl.F_UNLCK
+
+
+_BSD = sys.platform == "darwin" or "bsd" in sys.platform
+_FIELDS = "qqihh" if _BSD else "hhqqi0q"
+"""`struct flock`: start, length, process, type, whence; on Linux type, whence, start, length, process."""
+
+
+def _lock_of(kind: int) -> bytes:
+    fields = (0, 0, 0, kind, os.SEEK_SET) if _BSD else (kind, os.SEEK_SET, 0, 0, 0)
+    return struct.pack(_FIELDS, *fields)
+
+
+def _type_of(answer: bytes) -> int:
+    found: int = struct.unpack(_FIELDS, answer)[3 if _BSD else 0]
+    return found

@@ -1,0 +1,221 @@
+"""The desk of a job: other processes put requests there, its driver answers them.
+
+A request is a file `control/requests/<id>.json`, its answer `control/answers/<id>.json`, so both work wherever the
+job's folder is reachable. The caller may choose the id: the same request asked again under its id is one request, and
+has one answer. A request names the incarnation of the job it is meant for, so that none strikes a later one.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.jobs.beat import Incarnation
+
+VERSION = 1
+"""The version of requests and answers that this release writes. A newer request is refused, never guessed."""
+
+ANSWERS_KEPT = 100
+
+REQUESTS = "control/requests"
+ANSWERS = "control/answers"
+
+
+class Kind(Enum):
+    """What can be asked of a job."""
+
+    CHECKPOINT = "checkpoint"
+    STOP = "stop"
+    CANCEL = "cancel"
+
+
+class Outcome(Enum):
+    """The closed set of what becomes of a request."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """Nothing was done: the answer says why."""
+    PENDING = "pending"
+    """The job has ended, and a decided epoch waits for a sink: the next start commits it."""
+    FAILED = "failed"
+    """The job failed before it was done."""
+    TOO_LATE = "too late"
+    """It was meant for an incarnation of the job that has ended."""
+    NOT_RUNNING = "not running"
+    """There was no job any more to do it."""
+    UNKNOWN = "unknown"
+    """The job's driver died, and nobody can tell whether it was done."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody asks of one incarnation of a job."""
+
+    id: str
+    kind: Kind
+    to: Incarnation
+    asked_at: float
+    asked_by: str
+    version: int = VERSION
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a request. `kind` is None where the request could not be read.
+
+    `epochs` are, by query, the newest done epochs that the answer is about.
+    """
+
+    id: str
+    kind: Kind | None
+    outcome: Outcome
+    detail: str
+    at: float
+    epochs: dict[str, int] = {}
+    version: int = VERSION
+
+
+class Desk:
+    """The requests and answers of the job in one folder. Any number of processes may use it at once."""
+
+    def __init__(self, job_folder: str | Path) -> None:
+        self._storage = LocalStorage(job_folder)
+
+    # --- who asks ------------------------------------------------------------------------------------------
+
+    def ask(self, request: Request) -> Request:
+        """Put a request there, unless its id is taken; the request that stands under the id, answered or not.
+
+        Raises REQUEST_REFUSED when the id is no name, or stands for something else.
+        """
+        if not is_name(request.id):
+            raise _refused(f"an id of {NAME_RULE}", shown(request.id), "the request's id", "choose another id")
+        answered = self.answer_to(request.id)
+        if answered is not None:
+            self._must_be(request, answered.kind)
+            return request
+        if self._storage.put_if_absent(_request(request.id), msgspec.json.encode(request)):
+            return request
+        standing = self.standing(request.id)
+        if standing is not None:
+            self._must_be(request, standing.kind)
+        return standing or request
+
+    def answer_to(self, request_id: str) -> Answer | None:
+        """The answer to a request, None while there is none."""
+        data = self._storage.read(_answer(request_id))
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=Answer)
+        except msgspec.DecodeError as error:
+            raise TidegateError(
+                Code.RECORD_CORRUPT,
+                expected="an answer of a job",
+                found=str(error),
+                where=str(self._storage.path(_answer(request_id))),
+                next_step="look at the job (`tidegate info`), then ask again under another id",
+            ) from None
+
+    def standing(self, request_id: str) -> Request | None:
+        """The request that stands unanswered under an id; None also where it cannot be read."""
+        data = self._storage.read(_request(request_id))
+        try:
+            return None if data is None else msgspec.json.decode(data, type=Request)
+        except msgspec.DecodeError:
+            return None
+
+    # --- who answers ---------------------------------------------------------------------------------------
+
+    def open_requests(self, now: float) -> list[Request]:
+        """The requests without an answer, the oldest first. What cannot be read, or is newer, is answered here."""
+        found = [self._read(name, now) for name in self._storage.list(REQUESTS) if name.endswith(_SUFFIX)]
+        return sorted((request for request in found if request is not None), key=lambda each: (each.asked_at, each.id))
+
+    def answer(self, answer: Answer) -> Answer:
+        """Answer a request; of two answers at once the first counts, and is given back. The oldest ones go."""
+        created = self._storage.put_if_absent(_answer(answer.id), msgspec.json.encode(answer))
+        counts = answer if created else self.answer_to(answer.id) or answer
+        self._storage.delete(_request(answer.id))
+        self._drop_old_answers()
+        return counts
+
+    def _read(self, name: str, now: float) -> Request | None:
+        """One request; None when it is gone, was answered, or is answered here."""
+        path, request_id = f"{REQUESTS}/{name}", name.removesuffix(_SUFFIX)
+        data = self._storage.read(path)
+        if data is None:
+            return None
+        if not is_name(request_id):
+            self._set_aside(path, f"its name is no id: {NAME_RULE}")
+            return None
+        if self._storage.read(_answer(request_id)) is not None:  # whoever answered died before removing it
+            self._storage.delete(path)
+            return None
+        try:
+            version = msgspec.json.decode(data, type=_Versioned).version
+            if version > VERSION:
+                detail = f"the request has version {version}, and this job's release knows up to {VERSION}"
+                self.answer(_refusal(request_id, f"{detail}: ask with the release that runs the job", now))
+                return None
+            request = msgspec.json.decode(data, type=Request)
+        except msgspec.DecodeError as error:
+            self._set_aside(path, str(error))
+            self.answer(_refusal(request_id, f"the request cannot be read ({error}): ask again under another id", now))
+            return None
+        return request
+
+    def _set_aside(self, path: str, why: str) -> None:
+        kept_as = self._storage.set_aside(path)
+        _LOG.warning("a request was set aside as %s: %s", kept_as, why)
+
+    def _drop_old_answers(self) -> None:
+        names = self._storage.list(ANSWERS)
+        if len(names) > ANSWERS_KEPT:
+            by_age = sorted((self._storage.path(f"{ANSWERS}/{name}") for name in names), key=_written_at)
+            for path in by_age[:-ANSWERS_KEPT]:
+                self._storage.delete(f"{ANSWERS}/{path.name}")
+
+    def _must_be(self, request: Request, kind: Kind | None) -> None:
+        if kind is not request.kind:
+            raise _refused(
+                f"an id that was not used, or stands for `{request.kind.value}`",
+                f"{request.id}, which stands for {'what could not be read' if kind is None else f'`{kind.value}`'}",
+                "the request's id",
+                "choose another id",
+            )
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    version: int
+
+
+_LOG = logging.getLogger("tidegate")
+_SUFFIX = ".json"
+
+
+def _request(request_id: str) -> str:
+    return f"{REQUESTS}/{request_id}{_SUFFIX}"
+
+
+def _answer(request_id: str) -> str:
+    return f"{ANSWERS}/{request_id}{_SUFFIX}"
+
+
+def _refusal(request_id: str, detail: str, now: float) -> Answer:
+    return Answer(id=request_id, kind=None, outcome=Outcome.REFUSED, detail=detail, at=now)
+
+
+def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
+    return TidegateError(Code.REQUEST_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # another one dropped it
+        return 0

@@ -1,0 +1,42 @@
+"""What became of a request whose driver has ended without a word about it: told by how the job ended, or unknown."""
+
+from __future__ import annotations
+
+from tidegate.jobs.beat import Beat, JobState
+from tidegate.jobs.control import Answer, Kind, Outcome, Request
+
+_WAS_DONE = {
+    (Kind.STOP, JobState.STOPPED): "the job has stopped",
+    (Kind.STOP, JobState.FINISHED): "the job had finished by itself",
+    (Kind.CANCEL, JobState.CANCELED): "the job is canceled",
+    (Kind.CHECKPOINT, JobState.STOPPED): "the job has stopped, and everything it had read is done",
+    (Kind.CHECKPOINT, JobState.FINISHED): "the job has finished, and everything it had read is done",
+}
+"""The ends of a job that tell that a request was done; they say nothing when something is pending."""
+
+
+def settle(request: Request, last: Beat | None, now: float) -> Answer:
+    """The answer to a request that stands although its driver has ended; `last` is the job's newest beat."""
+    outcome, detail = _settled(request, last)
+    told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
+    epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
+    return Answer(id=request.id, kind=request.kind, outcome=outcome, detail=detail, at=now, epochs=epochs)
+
+
+def _settled(request: Request, last: Beat | None) -> tuple[Outcome, str]:
+    if last is None or last.incarnation != request.to:
+        return Outcome.UNKNOWN, f"its driver ({request.to}) has ended, and another one has started the job since"
+    done = _WAS_DONE.get((request.kind, last.state))
+    if done is not None and not last.error:
+        return Outcome.DONE, done
+    match last.state:
+        case JobState.STOPPED if request.kind is Kind.STOP:
+            return Outcome.PENDING, last.error
+        case JobState.FAILED:
+            return Outcome.FAILED, f"the job failed: {last.error}"
+        case JobState.RUNNING | JobState.RESTARTING if request.kind is Kind.CHECKPOINT:
+            return Outcome.UNKNOWN, f"its driver ({request.to}) died before it answered"
+        case JobState.RUNNING | JobState.RESTARTING:
+            return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost"
+        case _:
+            return Outcome.NOT_RUNNING, f"the job had ended before: {last.state.value}"

@@ -1,0 +1,195 @@
+"""How jobs are, read from their folders: for the command and the page. No JVM, no process is asked, nothing is taken.
+
+A job's state is what its driver last said, held against the locks: they tell who lives, whatever was said.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from tidegate.checkpoints.locks import read_holder
+from tidegate.checkpoints.probe import driver_lives, supervisor_lives
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
+from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, read_beat
+
+JOB_RECORD = "job.json"
+
+_RecordT = TypeVar("_RecordT", Start, FinishedThrough)
+
+
+class State(Enum):
+    """How a job is: (name, whether it runs or should, meaning)."""
+
+    def __init__(self, label: str, alive: bool, meaning: str) -> None:
+        self.label = label
+        self.alive = alive
+        self.meaning = meaning
+
+    STARTING = ("STARTING", True, "its driver recovers what the last one left, or has just been started")
+    RUNNING = ("RUNNING", True, "its driver runs")
+    RESTARTING = ("RESTARTING", True, "its driver has ended, and its supervisor will start another one")
+    FINISHED = ("FINISHED", False, "it has ended by itself, with everything done")
+    STOPPED = ("STOPPED", False, "it was stopped; a start goes on where it stopped")
+    CANCELED = ("CANCELED", False, "it was canceled")
+    FAILED = ("FAILED", False, "an error has ended it; a start goes on from its last checkpoint")
+    DIED = ("DIED", False, "its driver was killed; a start goes on from its last checkpoint")
+    UNKNOWN = ("UNKNOWN", False, "it does not run, and no driver has said how it ended")
+    UNREADABLE = ("UNREADABLE", False, "its job.json cannot be read")
+
+
+class QueryView(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as its ledger shows it; `beat` is what the job's newest driver said of it, if it did."""
+
+    uid: str
+    generation: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    finished: int
+    """The newest epoch that is done; -1 when none is."""
+    beat: QueryBeat | None
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in a folder."""
+
+    name: str
+    folder: str
+    state: State
+    job_id: str
+    beat: Beat | None
+    problem: str = ""
+
+
+def find_jobs(folder: Path) -> list[JobView]:
+    """The jobs in `folder`, by name. What is no job is passed over."""
+    return [view_job(folder / name) for name in job_names(folder)]
+
+
+def job_names(folder: Path) -> list[str]:
+    """The names of the jobs in `folder`, sorted; [] when there is no such folder."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return sorted(name for name in names if is_name(name) and (folder / name / JOB_RECORD).is_file())
+
+
+def find_job(folder: Path, name: str) -> JobView:
+    """The job `name` in `folder`. Raises UID_INVALID for what is no name, JOB_UNKNOWN where there is none."""
+    if not is_name(name):
+        raise TidegateError(
+            Code.UID_INVALID,
+            expected=f"the name of a job: {NAME_RULE}",
+            found=shown(name),
+            where="JOB",
+            next_step="see `tidegate list -a`",
+        )
+    names = job_names(folder)
+    if name not in names:
+        raise _unknown(folder, name, names)
+    return view_job(folder / name)
+
+
+def view_job(job_folder: Path) -> JobView:
+    """How the job in `job_folder` is. Whatever stands in there, it answers."""
+    lives = driver_lives(job_folder)
+    beat = read_beat(job_folder)
+    job_id, problem = _job_id(job_folder)
+    state = State.UNREADABLE if problem else _state(job_folder, lives, beat)
+    return JobView(name=job_folder.name, folder=str(job_folder), state=state, job_id=job_id, beat=beat, problem=problem)
+
+
+def view_queries(job: JobView) -> list[QueryView]:
+    """The queries of a job, by uid."""
+    folder = Path(job.folder) / "queries"
+    said = {} if job.beat is None else {query.uid: query for query in job.beat.queries}
+    uids = sorted(os.listdir(folder)) if folder.is_dir() else []
+    return [_view_query(folder / uid, said.get(uid)) for uid in uids if is_name(uid)]
+
+
+def checkpoint_numbers(job_folder: Path) -> list[int]:
+    """The numbers of the retained checkpoints, rising."""
+    folder = job_folder / "checkpoints"
+    names = os.listdir(folder) if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isdigit() and (folder / name / "_metadata.json").is_file())
+
+
+def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
+    if lives:
+        said = beat is not None and is_of_holder(beat, read_holder(job_folder))
+        return State[beat.state.name] if beat is not None and said else State.STARTING
+    if beat is not None and beat.state in _ENDED_FOR_GOOD:
+        return State[beat.state.name]
+    if supervisor_lives(job_folder):
+        return State.RESTARTING
+    if beat is None:
+        return State.UNKNOWN
+    return State.FAILED if beat.state is JobState.FAILED else State.DIED
+
+
+_ENDED_FOR_GOOD = frozenset({JobState.FINISHED, JobState.STOPPED, JobState.CANCELED})
+"""What no supervisor starts again."""
+
+
+def _job_id(job_folder: Path) -> tuple[str, str]:
+    """(the job's id, what stands against reading it)."""
+    path = job_folder / JOB_RECORD
+    try:
+        return decode(JobRecord, path.read_bytes(), str(path)).job_id, ""
+    except TidegateError as error:
+        return "", f"{error.code}: {error.found}"
+    except OSError as error:
+        return "", str(error)
+
+
+def _view_query(folder: Path, beat: QueryBeat | None) -> QueryView:
+    numbers = [int(name[1:]) for name in os.listdir(folder) if name[:1] == "g" and name[1:].isdigit()]
+    generation = max(numbers, default=0)
+    ledger = folder / f"g{generation}" / "ledger"
+    start = _record(Start, ledger / "start")
+    return QueryView(
+        uid=folder.name,
+        generation=generation,
+        sources=() if start is None else start.sources,
+        sinks=() if start is None else start.sinks,
+        finished=_finished(ledger),
+        beat=beat,
+    )
+
+
+def _finished(ledger: Path) -> int:
+    try:
+        names = os.listdir(ledger / "done")
+    except FileNotFoundError:
+        names = []
+    through = _record(FinishedThrough, ledger / "finished_through")
+    done = [int(name) for name in names if name.isdigit()]
+    return max([-1 if through is None else through.epoch, *done])
+
+
+def _record(kind: type[_RecordT], path: Path) -> _RecordT | None:
+    """A record, None where it is missing or cannot be read: a view shows what there is, recovery complains."""
+    try:
+        return decode(kind, path.read_bytes(), str(path))
+    except (OSError, TidegateError):
+        return None
+
+
+def _unknown(folder: Path, name: str, names: Sequence[str]) -> TidegateError:
+    near = get_close_matches(name, names, n=3) or [each for each in names if name.lower() in each.lower()][:3]
+    there = f"{len(names)} jobs there" if len(names) != 1 else f"one job there, {names[0]}"
+    return TidegateError(
+        Code.JOB_UNKNOWN,
+        expected=f"a job named {name}",
+        found=f"no such job; {there}",
+        where=str(folder),
+        next_step=f"did you mean {' or '.join(near)}?"
+        if near
+        else "name its folder with --dir; see `tidegate list -a`",
+    )

@@ -1,0 +1,134 @@
+"""The desk: one id is one request, what cannot be read is refused, and answers stay few."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.beat import Incarnation
+from tidegate.jobs.control import ANSWERS_KEPT, VERSION, Answer, Desk, Kind, Outcome, Request
+
+NOW = 1_700_000_000.0
+DRIVER = Incarnation(host="here", process=7, started_at=NOW)
+
+
+def request(name: str = "one", kind: Kind = Kind.CHECKPOINT, at: float = NOW) -> Request:
+    return Request(id=name, kind=kind, to=DRIVER, asked_at=at, asked_by="a test")
+
+
+def answer(name: str = "one", outcome: Outcome = Outcome.DONE, kind: Kind = Kind.CHECKPOINT) -> Answer:
+    return Answer(id=name, kind=kind, outcome=outcome, detail="", at=NOW)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_what_is_asked_is_found_by_the_driver_and_its_answer_by_whoever_asked(desk: Desk, tmp_path: Path):
+    desk.ask(request("later", at=NOW + 1))
+    desk.ask(request("sooner", Kind.STOP))
+    other = Desk(tmp_path)
+    assert [each.id for each in other.open_requests(NOW)] == ["sooner", "later"]
+    other.answer(answer("sooner", kind=Kind.STOP))
+    assert [each.id for each in other.open_requests(NOW)] == ["later"]
+    assert desk.answer_to("sooner") == answer("sooner", kind=Kind.STOP)
+    assert desk.answer_to("later") is None
+
+
+def test_the_same_id_twice_is_one_request_and_one_answer(desk: Desk):
+    first = desk.ask(request(at=NOW))
+    assert desk.ask(request(at=NOW + 60)) == first
+    assert desk.open_requests(NOW) == [first]
+    desk.answer(answer())
+    desk.ask(request(at=NOW + 120))
+    assert desk.open_requests(NOW) == []
+    assert desk.answer_to("one") == answer()
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_an_id_that_stands_for_something_else_is_refused(desk: Desk, answered: bool):
+    desk.ask(request(kind=Kind.STOP))
+    if answered:
+        desk.answer(answer(kind=Kind.STOP))
+    with pytest.raises(TidegateError, match=r"TG-REQUEST-REFUSED(.|\n)*stands for `stop`"):
+        desk.ask(request(kind=Kind.CANCEL))
+
+
+@pytest.mark.parametrize("name", ["", "../one", "a/b", "nul\0", ".hidden", "x" * 10_000])
+def test_an_id_that_is_no_name_is_refused_and_nothing_is_written(desk: Desk, tmp_path: Path, name: str):
+    with pytest.raises(TidegateError, match="TG-REQUEST-REFUSED") as caught:
+        desk.ask(request(name))
+    assert len(str(caught.value)) < 1_000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_answers_at_once_the_first_counts(desk: Desk):
+    desk.ask(request())
+    assert desk.answer(answer(outcome=Outcome.DONE)).outcome is Outcome.DONE
+    assert desk.answer(answer(outcome=Outcome.UNKNOWN)).outcome is Outcome.DONE
+
+
+def test_many_who_ask_under_one_id_at_once_ask_once(desk: Desk, tmp_path: Path):
+    found: list[Request] = []
+    askers = [
+        threading.Thread(target=lambda at=at: found.append(Desk(tmp_path).ask(request(at=NOW + at)))) for at in range(8)
+    ]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert len(found) == 8
+    assert {each.asked_at for each in found} == {desk.open_requests(NOW)[0].asked_at}
+
+
+def test_a_request_whose_answerer_died_before_removing_it_is_not_done_again(desk: Desk, tmp_path: Path):
+    desk.ask(request())
+    data = (tmp_path / "control" / "requests" / "one.json").read_bytes()
+    desk.answer(answer())
+    (tmp_path / "control" / "requests" / "one.json").write_bytes(data)
+    assert desk.open_requests(NOW) == []
+    assert not (tmp_path / "control" / "requests" / "one.json").exists()
+
+
+def test_a_request_of_a_newer_version_is_refused_and_not_guessed(desk: Desk, tmp_path: Path):
+    desk.ask(request("good"))
+    newer = {"version": VERSION + 1, "id": "new", "kind": "checkpoint", "to": {"somewhere": "else"}}
+    (tmp_path / "control" / "requests" / "new.json").write_bytes(msgspec.json.encode(newer))
+    assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    refused = desk.answer_to("new")
+    assert refused is not None
+    assert (refused.outcome, f"version {VERSION + 1}" in refused.detail) == (Outcome.REFUSED, True)
+
+
+@pytest.mark.parametrize("data", [b"", b'{"version":1,"id":"to', b"[]", b'{"version":1,"kind":"explode"}', b"\xff\0"])
+def test_a_torn_request_is_refused_set_aside_and_in_nobodys_way(desk: Desk, tmp_path: Path, data: bytes):
+    desk.ask(request("good"))
+    torn = tmp_path / "control" / "requests" / "torn.json"
+    torn.write_bytes(data)
+    for _ in range(2):
+        assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    refused = desk.answer_to("torn")
+    assert refused is not None
+    assert (refused.kind, refused.outcome) == (None, Outcome.REFUSED)
+    assert (torn.parent / ".aside-torn.json-0").read_bytes() == data
+
+
+def test_a_file_whose_name_is_no_id_is_set_aside(desk: Desk, tmp_path: Path):
+    desk.ask(request("good"))
+    (tmp_path / "control" / "requests" / "not a name.json").write_bytes(b"{}")
+    assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    assert not (tmp_path / "control" / "requests" / "not a name.json").exists()
+
+
+def test_only_the_newest_answers_stay(desk: Desk, tmp_path: Path):
+    kept = tmp_path / "control" / "answers"
+    for number in range(ANSWERS_KEPT + 20):
+        desk.answer(answer(f"n{number}"))
+        os.utime(kept / f"n{number}.json", (NOW + number, NOW + number))
+    assert sorted(int(path.stem[1:]) for path in kept.iterdir()) == list(range(20, ANSWERS_KEPT + 20))

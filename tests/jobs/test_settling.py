@@ -1,0 +1,75 @@
+"""What is said of a request whose driver has ended without an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat
+from tidegate.jobs.control import Kind, Outcome, Request
+from tidegate.jobs.settling import settle
+
+NOW = 1_700_000_000.0
+DRIVER = Incarnation(host="here", process=7, started_at=NOW)
+
+
+@dataclass
+class Case:
+    kind: Kind
+    state: JobState
+    outcome: Outcome
+    error: str = ""
+
+
+CASES = [
+    Case(Kind.STOP, JobState.STOPPED, Outcome.DONE),
+    Case(Kind.STOP, JobState.STOPPED, Outcome.PENDING, error="TG-SINK-UNAVAILABLE"),
+    Case(Kind.STOP, JobState.FINISHED, Outcome.DONE),
+    Case(Kind.STOP, JobState.CANCELED, Outcome.NOT_RUNNING),
+    Case(Kind.STOP, JobState.FAILED, Outcome.FAILED, error="TG-QUERY-FAILED"),
+    Case(Kind.STOP, JobState.RUNNING, Outcome.FAILED),
+    Case(Kind.CANCEL, JobState.CANCELED, Outcome.DONE),
+    Case(Kind.CANCEL, JobState.STOPPED, Outcome.NOT_RUNNING),
+    Case(Kind.CANCEL, JobState.RUNNING, Outcome.FAILED),
+    Case(Kind.CHECKPOINT, JobState.STOPPED, Outcome.DONE),
+    Case(Kind.CHECKPOINT, JobState.STOPPED, Outcome.NOT_RUNNING, error="TG-SINK-UNAVAILABLE"),
+    Case(Kind.CHECKPOINT, JobState.CANCELED, Outcome.NOT_RUNNING),
+    Case(Kind.CHECKPOINT, JobState.RUNNING, Outcome.UNKNOWN),
+]
+
+
+def beat(state: JobState, error: str = "") -> Beat:
+    query = QueryBeat(uid="query", run=1, epoch=4, finished=4, rows=10, rows_per_second=0.0)
+    return Beat(
+        job="job",
+        job_id="j",
+        state=state,
+        host="here",
+        process=7,
+        started_at=NOW,
+        at=NOW,
+        progress_at=NOW,
+        queries=(query,),
+        error=error,
+    )
+
+
+def request(kind: Kind) -> Request:
+    return Request(id="one", kind=kind, to=DRIVER, asked_at=NOW, asked_by="a test")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind.value}-{case.state.value}-{case.outcome.name}")
+def test_the_end_of_the_job_tells(case: Case):
+    answer = settle(request(case.kind), beat(case.state, case.error), NOW)
+    assert answer.outcome is case.outcome
+    assert answer.epochs == ({"query": 4} if case.outcome in (Outcome.DONE, Outcome.PENDING) else {})
+    assert case.error in answer.detail or case.outcome is Outcome.NOT_RUNNING
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_where_another_driver_has_started_the_job_since_nobody_can_tell(kind: Kind):
+    later = msgspec.structs.replace(beat(JobState.STOPPED), started_at=NOW + 60)
+    assert settle(request(kind), later, NOW).outcome is Outcome.UNKNOWN
+    assert settle(request(kind), None, NOW).outcome is Outcome.UNKNOWN

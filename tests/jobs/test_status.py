@@ -1,0 +1,143 @@
+"""How a job is, told by what its driver last said and by who holds its locks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.folders import a_supervisor, another_driver, make_job, say
+from tidegate.checkpoints.locks import acquire
+from tidegate.checkpoints.probe import driver_lives
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.beat import BEAT, JobState, read_beat
+from tidegate.status import State, find_job, find_jobs, view_job
+
+LONG_AGO = 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        (None, State.UNKNOWN),
+        (JobState.RUNNING, State.DIED),
+        (JobState.FINISHED, State.FINISHED),
+        (JobState.STOPPED, State.STOPPED),
+        (JobState.CANCELED, State.CANCELED),
+        (JobState.FAILED, State.FAILED),
+    ],
+)
+def test_a_job_without_a_driver_is_what_its_driver_last_said_or_its_driver_has_died(
+    tmp_path: Path, said: JobState | None, state: State
+):
+    job = make_job(tmp_path)
+    if said is not None:
+        say(job, said)
+    assert view_job(job).state is state
+
+
+@pytest.mark.parametrize("said", [JobState.RUNNING, JobState.FAILED, None])
+def test_a_job_without_a_driver_whose_supervisor_lives_is_restarting(tmp_path: Path, said: JobState | None):
+    job = make_job(tmp_path)
+    if said is not None:
+        say(job, said)
+    with a_supervisor(job):
+        assert view_job(job).state is State.RESTARTING
+    assert view_job(job).state is not State.RESTARTING
+
+
+def test_a_job_that_was_stopped_is_not_started_again_by_its_supervisor(tmp_path: Path):
+    job = make_job(tmp_path)
+    say(job, JobState.STOPPED)
+    with a_supervisor(job):
+        assert view_job(job).state is State.STOPPED
+
+
+def test_a_job_whose_driver_lives_runs_once_that_very_driver_says_so(tmp_path: Path):
+    job = make_job(tmp_path)
+    say(job, JobState.RUNNING)
+    with another_driver(job) as process:
+        assert view_job(job).state is State.STARTING  # the beat is of an earlier driver
+        say(job, JobState.RUNNING, process=process, at=LONG_AGO)
+        assert view_job(job).state is State.STARTING  # so is this: processes' numbers come again
+        say(job, JobState.RUNNING, process=process, at=time.time() + 1)
+        assert view_job(job).state is State.RUNNING
+    assert view_job(job).state is State.DIED
+
+
+def test_a_torn_beat_is_none(tmp_path: Path):
+    job = make_job(tmp_path)
+    say(job, JobState.RUNNING)
+    (job / BEAT).write_bytes((job / BEAT).read_bytes()[:40])
+    assert read_beat(job) is None
+    assert view_job(job).state is State.UNKNOWN
+
+
+def test_a_job_whose_record_is_torn_is_shown_as_such(tmp_path: Path):
+    job = make_job(tmp_path)
+    (job / "job.json").write_bytes(b"tidegate job 1")
+    view = find_jobs(tmp_path)[0]
+    assert (view.state, "TG-RECORD-CORRUPT" in view.problem) == (State.UNREADABLE, True)
+
+
+def test_what_is_no_job_is_passed_over(tmp_path: Path):
+    make_job(tmp_path, "words")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "not a name").mkdir()
+    (tmp_path / "not a name" / "job.json").write_text("")
+    assert [view.name for view in find_jobs(tmp_path)] == ["words"]
+    assert find_jobs(tmp_path / "nowhere") == []
+
+
+def test_an_unknown_job_is_told_the_near_names_and_the_folder(tmp_path: Path):
+    for name in ("wordcount", "sensors"):
+        make_job(tmp_path, name)
+    with pytest.raises(TidegateError) as caught:
+        find_job(tmp_path, "wordcuont")
+    assert (caught.value.code, caught.value.where) == ("TG-JOB-UNKNOWN", str(tmp_path))
+    assert caught.value.next_step == "did you mean wordcount?"
+
+
+@pytest.mark.parametrize("name", ["../words", "a/../words", "nul\0", "", "x" * 10_000, "/etc"])
+def test_what_is_no_name_of_a_job_is_refused(tmp_path: Path, name: str):
+    make_job(tmp_path, "words")
+    with pytest.raises(TidegateError, match="TG-UID-INVALID") as caught:
+        find_job(tmp_path / "words", name)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_looking_takes_no_lock_and_loosens_none(tmp_path: Path):
+    """A driver that starts at the very moment of a look must get its lock; one that looks at itself keeps its own."""
+    program = "import sys; from tidegate.checkpoints.locks import acquire; acquire(sys.argv[1], 'job')"
+    job = make_job(tmp_path)
+    with acquire(job, "job"):
+        assert driver_lives(job)
+        refused = subprocess.run([sys.executable, "-c", program, str(job)], capture_output=True, text=True)
+        assert "TG-DRIVER-ALIVE" in refused.stderr
+    assert not driver_lives(job)
+
+
+def test_a_look_never_refuses_a_start(tmp_path: Path):
+    job = make_job(tmp_path)
+    looking = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom tidegate.checkpoints.probe import driver_lives\n"
+            "print('looking', flush=True)\nwhile True: driver_lives(sys.argv[1])",
+            str(job),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    with looking:
+        assert looking.stdout is not None
+        looking.stdout.readline()
+        try:
+            for _ in range(300):
+                acquire(job, "job").release()
+        finally:
+            looking.kill()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tidegate.core.config import Settings
+from tidegate.core.errors import TidegateError
+from tidegate.status import job_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""
@@ -20,7 +26,22 @@ Dir = Annotated[
 ]
 """The option of every command that looks for a job."""
 
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
+
+def jobs_folder(named: str | None) -> Path:
+    """Where to look for jobs: the folder that `--dir` names, else that of the settings."""
+    return Path(Settings.load({}, os.environ).checkpointing_dir if named is None else named).absolute()
+
+
+def _complete(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of jobs that begin so, for the shell."""
+    try:
+        names = job_names(jobs_folder(context.params.get("dir")))
+    except (OSError, TidegateError):  # nothing to offer; the command itself says why
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", autocompletion=_complete)]
 
 
 def print_json(value: object) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+
+from tidegate.core.errors import Code
 
 
 class Exit(IntEnum):
@@ -23,3 +26,11 @@ class Exit(IntEnum):
     """The job runs and did not answer in time; the request stands."""
     INTERRUPTED = 130
     """Ctrl-C, as shells have it."""
+
+
+EXIT_OF: Mapping[Code, Exit] = {
+    Code.UID_INVALID: Exit.USAGE,
+    Code.JOB_UNKNOWN: Exit.UNKNOWN_JOB,
+    Code.REQUEST_REFUSED: Exit.REFUSED,
+}
+"""The exit code of an error that reaches the command; FAILED where it is not named here."""

@@ -9,25 +9,29 @@ import typer
 
 import tidegate
 from tidegate.cli.broker import broker
+from tidegate.cli.control import cancel, checkpoint, stop
 from tidegate.cli.demo import demo
+from tidegate.cli.exits import EXIT_OF, Exit
+from tidegate.cli.jobs import history, info, list_jobs
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
-
-FAILED = 1
-"""Exit code: it failed, or was not exact. (0: all is well. 2: the command was written wrongly.)"""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 commands = typer.Typer(
     name="tidegate",
     help="End-to-end exactly-once for PySpark Structured Streaming.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 all is well, 1 failed or not exact, 2 wrong usage, 130 interrupted.",
+    epilog="Exit codes: 0 all is well, 1 failed or not exact, 2 wrong usage, 3 unknown job, 4 refused,"
+    " 5 outcome unknown, 6 ended with a commit pending, 7 no answer in time, 130 interrupted.",
 )
+commands.command(name="list")(list_jobs)
+commands.command()(info)
+commands.command()(history)
+commands.command()(checkpoint)
+commands.command()(stop)
+commands.command()(cancel)
 commands.command()(demo)
 commands.add_typer(broker, name="broker")
 
@@ -36,11 +40,14 @@ def app() -> None:
     """Run the command line; an error of tidegate is shown without a traceback."""
     try:
         commands()
-    except (TidegateError, DemoFailed) as error:
+    except TidegateError as error:
         print(error, file=sys.stderr)
-        sys.exit(FAILED)
+        sys.exit(EXIT_OF.get(error.catalogue_entry, Exit.FAILED))
+    except DemoFailed as error:
+        print(error, file=sys.stderr)
+        sys.exit(Exit.FAILED)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(Exit.INTERRUPTED)
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
 class Companion:
     """Told what becomes of a job. What it raises ends the job, but for `ended`, whose errors follow the job's own.
 
-    `happened` is called from the threads of the queries, the others from one thread of the job.
+    `happened` is called from the threads of the queries, the others from one thread of the job at a time.
     """
+
+    def opening(self, handle: JobHandle) -> None:
+        """The job holds its locks and nothing stands against its start; recovery of every query comes next.
+
+        From here on `ended` is called in any case, also when the start fails.
+        """
 
     def started(self, job: JobHandle) -> None:
         """Every query has been recovered and started."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeGuard
 
 from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.jobs.beat import JobState
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
-_STOP_TIMEOUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,14 @@ class JobStatus:
     queries: tuple[QueryStatus, ...]
 
 
+class Ending(Enum):
+    """How somebody wants a job to end: not at all, with what is under way done, or at once."""
+
+    NONE = "runs on"
+    STOP = "stop"
+    CANCEL = "cancel"
+
+
 class JobHandle:
     """Queries side by side; when one fails the others end cleanly and the job fails with its error."""
 
@@ -60,6 +72,7 @@ class JobHandle:
         plans: Sequence[QueryPlan],
         interval_seconds: float,
         bounded: bool,
+        stop_timeout_seconds: float,
         companions: Sequence[Companion] = (),
     ) -> None:
         self.name = name
@@ -68,16 +81,28 @@ class JobHandle:
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
         self._figures = {plan.query.uid: Figures() for plan in plans}
+        self._folders = {plan.query.uid: plan.folder for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
-        self._stop_timeout_seconds = _STOP_TIMEOUT_SECONDS
+        self._ending = Ending.NONE
+        self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
         self._error: BaseException | None = None
+        self._left_behind: TidegateError | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
 
     def start(self) -> None:
         """Recover every query, then start every query."""
+        try:
+            for companion in self._companions:
+                companion.opening(self)
+            self._start()
+        except BaseException as error:
+            self._tell_the_end(error)
+            raise
+
+    def _start(self) -> None:
         for run in self.runs:
             run.open()
         try:
@@ -101,22 +126,87 @@ class JobHandle:
             raise self._error
         return True
 
-    def stop(self, timeout_seconds: float = _STOP_TIMEOUT_SECONDS) -> None:
+    def stop(self, timeout_seconds: float | None = None) -> None:
         """End with the epoch that is under way done, and block until then; what is undecided comes again.
 
-        When a sink does not take a decided epoch within `timeout_seconds`, the job ends with TG-SINK-UNAVAILABLE,
-        and the next start commits it.
+        When a sink does not take a decided epoch within `timeout_seconds` (else the setting `stop_timeout`), the job
+        ends with TG-SINK-UNAVAILABLE, and the next start commits it.
         """
-        self._stop_timeout_seconds = timeout_seconds
-        self._stop_asked.set()
-        for run in list(self.runs):
-            run.limit_waiting(timeout_seconds)
+        self.ask_to_stop(timeout_seconds)
         self.wait()
+
+    def cancel(self) -> None:
+        """End at once, and block until then. What is undecided is aborted, and its input comes again.
+
+        What is decided and no sink takes right now is left to the next start: that is no error of a cancel.
+        """
+        self.ask_to_cancel()
+        self.wait()
+
+    def checkpoint(self, timeout_seconds: float | None = None) -> dict[str, int] | None:
+        """Wait until everything is done that the job has read by now; the newest done epoch of each query.
+
+        None when `timeout_seconds` passed, or the job ended, before. Raises what made the job fail.
+        """
+        targets = self.under_way()
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not self.has_done(targets):
+            if self.wait(_LOOK_SECONDS) or (end is not None and time.monotonic() >= end):
+                return self.finished() if self.has_done(targets) else None
+        return self.finished()
+
+    def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
+        """As `stop`, without waiting."""
+        self._end_by(Ending.STOP, self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
+
+    def ask_to_cancel(self) -> None:
+        """As `cancel`, without waiting."""
+        self._end_by(Ending.CANCEL, 0.0)
+
+    def under_way(self) -> dict[str, int]:
+        """By query, the epoch that is under way, or the newest done one where none is."""
+        return {uid: max(figures.epoch, figures.finished, 0) for uid, figures in self._figures.items()}
+
+    def has_done(self, epochs: Mapping[str, int]) -> bool:
+        """Whether all these epochs, by query, are done."""
+        return all(self._figures[uid].finished >= epoch for uid, epoch in epochs.items())
+
+    def finished(self) -> dict[str, int]:
+        """By query, the newest epoch that is done; -1 where none is."""
+        return {uid: figures.finished for uid, figures in self._figures.items()}
+
+    def last_epoch_ms(self, uid: str) -> float | None:
+        """How long the newest done epoch of a query took, from Spark's choice of its input on."""
+        return next(reversed(self._figures[uid].epoch_ms), None)
+
+    def folder_of(self, uid: str) -> Path:
+        """Where the ledger and Spark's log of a query are."""
+        return self._folders[uid]
+
+    @property
+    def left_behind(self) -> TidegateError | None:
+        """Which decided epoch a cancel has left to the next start, if it has."""
+        return self._left_behind
+
+    def end_state(self, error: BaseException | None) -> JobState:
+        """What a job that has ended with this error, or none, is called."""
+        if error is not None:
+            stopped = self._ending is Ending.STOP and _is_of_a_sink(error)
+            return JobState.STOPPED if stopped else JobState.FAILED
+        return _ENDED_WELL[self._ending]
 
     def status(self) -> JobStatus:
         """How the job is now."""
         queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
+
+    def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
+        if self._ending is not Ending.CANCEL:
+            self._ending = ending
+        self._stop_timeout_seconds = min(self._stop_timeout_seconds, timeout_seconds)
+        self._stop_asked.set()
+        for run in list(self.runs):
+            run.limit_waiting(timeout_seconds)
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
         return QueryRun(plan, self._session, self._figures[plan.query.uid], self._tell)
@@ -129,13 +219,19 @@ class JobHandle:
         try:
             self._watch_runs()
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `wait`)
-            self._error = error
+            if self._ending is Ending.CANCEL and _is_of_a_sink(error):
+                self._left_behind = error
+            else:
+                self._error = error
         finally:
             try:
-                for companion in self._companions:
-                    companion.ended(self._error)
+                self._tell_the_end(self._error)
             finally:
                 self._release()
+
+    def _tell_the_end(self, error: BaseException | None) -> None:
+        for companion in self._companions:
+            companion.ended(error)
 
     def _release(self) -> None:
         try:
@@ -175,6 +271,18 @@ class JobHandle:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+_ENDED_WELL = {
+    Ending.NONE: JobState.FINISHED,
+    Ending.STOP: JobState.STOPPED,
+    Ending.CANCEL: JobState.CANCELED,
+}
+
+
+def _is_of_a_sink(error: BaseException) -> TypeGuard[TidegateError]:
+    """Whether all that is wrong is a sink that does not take a decided epoch yet."""
+    return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
 
 
 def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:

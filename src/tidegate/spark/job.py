@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -21,20 +20,32 @@ from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
+from tidegate.core.names import NAME_RULE, is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.spark.clerk import Clerk
+from tidegate.spark.companions import Companion
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
+from tidegate.spark.historian import Historian
 from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
+from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
-from tidegate.spark.sources import FileSource, Monitor, PositionedSource, Source, SourceRegistry, vouch_for
+from tidegate.spark.sources import (
+    FileSource,
+    Monitor,
+    PositionedSource,
+    Source,
+    SourceRegistry,
+    keeps_nothing,
+    vouch_for,
+)
 from tidegate.spark.state_backend import check_state
 
-_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MODES = ("append", "update", "complete")
 _JOB_RECORD = "job.json"
 _OLD_JVM_SECONDS = 15.0
@@ -65,6 +76,7 @@ class Job:
         self._uids: set[str] = set()
         self._left_out: dict[str, frozenset[str]] = {}
         self._positioned: dict[str, PositionedSource] = {}
+        self._keep_nothing: list[str] = []
         self._queries: list[Declared] = []
 
     @property
@@ -84,6 +96,8 @@ class Job:
             vouch_for(source, where, level)
         self._sources().add(uid, rows, where)
         self._uids.add(uid)
+        if keeps_nothing(rows):
+            self._keep_nothing.append(uid)
         if isinstance(source, FileSource):
             self._left_out[uid] = source.left_out
         if isinstance(source, PositionedSource):
@@ -154,6 +168,8 @@ class Job:
                 plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
+                stop_timeout_seconds=self.settings.stop_timeout,
+                companions=self._companions(folder, record),
             )
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
@@ -162,6 +178,12 @@ class Job:
             handle.start()
             handle.watch(at_end=stack.pop_all().close)
             return handle
+
+    def _companions(self, folder: Path, record: JobRecord) -> list[Companion]:
+        """In the order in which they hear of the end: who answers a request has told before how the job is."""
+        pulse = Pulse(folder, record.job_id, shown_settings(self.settings))
+        clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
+        return [Historian(folder), pulse, clerk]
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""
@@ -276,10 +298,8 @@ class Job:
 
 
 def _checked_uid(uid: str, where: str, taken: set[str]) -> str:
-    if not isinstance(uid, str) or _UID.fullmatch(uid) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _program_error(
-            Code.UID_INVALID, "1 to 64 letters, digits, `-` or `_`, the first a letter or digit", repr(uid), where
-        )
+    if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _program_error(Code.UID_INVALID, NAME_RULE, repr(uid), where)
     if uid in taken:
         raise _program_error(Code.UID_DUPLICATE, "a uid of its own", repr(uid), where)
     return uid

@@ -190,9 +190,10 @@ class QueryRun:
         return self._stream.has_ended()
 
     def limit_waiting(self, timeout_seconds: float) -> None:
-        """From now on wait no longer than this for a sink that is not ready."""
+        """From now on wait no longer than this for a sink that is not ready; the shortest of several counts."""
+        give_up_at = time.monotonic() + timeout_seconds
         with self._changed:
-            self._give_up_at = self._give_up_at or time.monotonic() + timeout_seconds
+            self._give_up_at = give_up_at if self._give_up_at is None else min(self._give_up_at, give_up_at)
             self._changed.notify_all()
 
     def stop(self, timeout_seconds: float) -> None:

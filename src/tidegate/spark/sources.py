@@ -224,6 +224,13 @@ def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
         raise not_replayable(", ".join(names), where, level)
 
 
+def keeps_nothing(rows: DataFrame) -> bool:
+    """Whether the stream has rows that nobody keeps: what arrives while no job reads it is lost."""
+    return any(str(leaf.sourceName()).lower().endswith(_KEEP_NOTHING) for leaf in _stream_leaves(rows))
+
+
+_KEEP_NOTHING = ("socket", "textsocketsourceprovider")
+
 _NEWEST_AS_THEY_ARE = frozenset(name for name, options in NEWEST_FORMATS.items() if not options)
 
 

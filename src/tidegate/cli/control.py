@@ -1,0 +1,140 @@
+"""`tidegate checkpoint`, `stop`, `cancel`: asks a running job, from any process that reaches its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.exits import Exit
+from tidegate.cli.tables import show_waiting
+from tidegate.core.config import DURATION
+from tidegate.jobs.asking import NoAnswer, ask, new_id
+from tidegate.jobs.control import Answer, Kind, Outcome
+from tidegate.status import JobView, find_job
+
+
+def _duration(text: str | None) -> str | None:
+    """What is no duration is wrong usage."""
+    if text is not None:
+        try:
+            DURATION.read(text)
+        except ValueError:
+            raise typer.BadParameter(f"expected {DURATION.expected}") from None
+    return text
+
+
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", callback=_duration, metavar="DURATION", help="How long to wait for the job's answer."),
+]
+RequestId = Annotated[
+    str | None,
+    typer.Option("--id", metavar="ID", help="Names the request: asked again under its id, it is the same one."),
+]
+
+
+def checkpoint(
+    job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False
+) -> None:
+    """Wait until everything is done that a running job has read by now, in all its sinks; 10 min unless told.
+
+    An idle job answers at once with its newest checkpoint.
+
+    Examples:
+
+    - `tidegate checkpoint wordcount`
+
+    - `tidegate checkpoint wordcount --timeout 30s --json`
+    """
+    view = find_job(jobs_folder(dir), job)
+    _ask(view, Kind.CHECKPOINT, id, 600.0 if timeout is None else DURATION.read(timeout), json)
+
+
+def stop(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:
+    """Stop a running job: the epoch that is under way is done first, and the next start goes on behind it.
+
+    It waits a minute longer than the job's `stop_timeout`. When a sink does not take a decided epoch until then, the
+    job ends all the same, exit code 6: the next start commits it. A job that reads a plain socket is not stopped.
+
+    Examples:
+
+    - `tidegate stop wordcount`
+
+    - `tidegate stop wordcount --id nightly-2026-11-22 --json`
+    """
+    view = find_job(jobs_folder(dir), job)
+    _ask(view, Kind.STOP, id, _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout), json)
+
+
+def cancel(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:
+    """End a running job at once: what is undecided is aborted, and its input comes again at the next start.
+
+    It waits a minute unless told.
+
+    Examples:
+
+    - `tidegate cancel wordcount`
+
+    - `tidegate cancel wordcount --timeout 10s --json`
+    """
+    view = find_job(jobs_folder(dir), job)
+    _ask(view, Kind.CANCEL, id, 60.0 if timeout is None else DURATION.read(timeout), json)
+
+
+_EXITS: Mapping[Outcome, Exit] = {
+    Outcome.DONE: Exit.OK,
+    Outcome.REFUSED: Exit.REFUSED,
+    Outcome.PENDING: Exit.PENDING,
+    Outcome.FAILED: Exit.FAILED,
+    Outcome.TOO_LATE: Exit.REFUSED,
+    Outcome.NOT_RUNNING: Exit.REFUSED,
+    Outcome.UNKNOWN: Exit.OUTCOME_UNKNOWN,
+}
+
+
+def _ask(view: JobView, kind: Kind, request_id: str | None, timeout_seconds: float, json: bool) -> None:
+    named = request_id or new_id()
+    try:
+        with show_waiting(f"{kind.value} {view.name}") as tell:
+            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell)
+    except NoAnswer as none:
+        _show_none(view, kind, named, timeout_seconds, none, json)
+        raise typer.Exit(Exit.NO_ANSWER) from None
+    _show(view, kind, answer, json)
+    if answer.outcome is not Outcome.DONE:
+        raise typer.Exit(_EXITS[answer.outcome])
+
+
+def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
+    if json:
+        shown = {"outcome": answer.outcome.value, "detail": answer.detail, "at": answer.at, "epochs": answer.epochs}
+        print_json({"job": view.name, "id": answer.id, "kind": kind.value, **shown})
+        return
+    done = answer.outcome is Outcome.DONE
+    typer.echo(f"{kind.value} {view.name}: {answer.outcome.value}: {answer.detail}", err=not done)
+    for query, epoch in answer.epochs.items():
+        typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
+
+
+def _show_none(view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool) -> None:
+    what = f"request {request_id} stands, and may still be done" if none.stands else "nothing was asked of it"
+    detail = f"waited {waited_seconds:g} s for {none.waited_for}; {what}"
+    if json:
+        print_json({"job": view.name, "id": request_id, "kind": kind.value, "outcome": "no answer", "detail": detail})
+        return
+    typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
+    again = f"tidegate {kind.value} {view.name} --id {request_id}" if none.stands else f"tidegate info {view.name}"
+    typer.echo(f"  next: {again}", err=True)
+
+
+def _stop_timeout(view: JobView) -> float:
+    """What the job itself says; else the setting's default."""
+    shown = {} if view.beat is None else {each.name: each.value for each in view.beat.settings}
+    return DURATION.read(shown.get("stop_timeout", _DEFAULT_STOP_TIMEOUT))
+
+
+_DEFAULT_STOP_TIMEOUT = "5min"

@@ -1,0 +1,242 @@
+"""`tidegate list`, `info`, `history`: how jobs are, read from their folders."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.tables import Column, ago, moment, number, print_table
+from tidegate.jobs.beat import Beat, QueryBeat
+from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
+from tidegate.status import JobView, QueryView, State, checkpoint_numbers, find_job, find_jobs, view_queries
+
+_STALE_SECONDS = 10.0
+"""A driver that has said nothing for so long stands still, or the machine does."""
+
+
+def list_jobs(
+    running: Annotated[bool, typer.Option("--running", "-r", help="Only jobs that run.")] = False,
+    all: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that were stopped or have finished.")] = False,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
+    """List the jobs in a folder: those that run, and those that failed or died.
+
+    Examples:
+
+    - `tidegate list`
+
+    - `tidegate list -a --dir checkpoints --json`
+    """
+    if running and all:
+        raise typer.BadParameter("-r and -a exclude each other", param_hint="-r")
+    folder, now = jobs_folder(dir), time.time()
+    found = find_jobs(folder)
+    shown = [job for job in found if all or (job.state.alive if running else job.state not in _ENDED_WELL)]
+    if json:
+        print_json({"folder": str(folder), "jobs": [_job_json(job) for job in shown]})
+        return
+    if shown:
+        print_table(_LIST_COLUMNS, [_list_row(job, now) for job in shown])
+    left_out = len(found) - len(shown)
+    if left_out or not shown:
+        typer.echo(f"{len(shown)} of {len(found)} jobs in {folder} are shown{'' if all else '; all: tidegate list -a'}")
+
+
+def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
+    """Show how a job is: its state, its driver, its queries, its settings.
+
+    Examples:
+
+    - `tidegate info wordcount`
+
+    - `tidegate info wordcount --json`
+    """
+    view, now = find_job(jobs_folder(dir), job), time.time()
+    queries = view_queries(view)
+    if json:
+        print_json({**_job_json(view), "queries": [_query_json(query) for query in queries], **_settings_json(view)})
+        return
+    for line in _summary(view, now):
+        typer.echo(line)
+    print_table(_QUERY_COLUMNS, [_query_row(query, now) for query in queries])
+    set_by_somebody = [] if view.beat is None else [each for each in view.beat.settings if each.origin != "default"]
+    if set_by_somebody:
+        print_table(_SETTING_COLUMNS, [(each.name, each.value, each.origin) for each in set_by_somebody])
+
+
+def history(
+    job: JobName,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=ENTRIES_KEPT, help="How many, at most.")] = 20,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
+    """Show the checkpoints of a job, newest first: every epoch that is done in all its sinks.
+
+    The newest thousand are kept, also over restarts.
+
+    Examples:
+
+    - `tidegate history wordcount`
+
+    - `tidegate history wordcount -n 1000 --json`
+    """
+    view = find_job(jobs_folder(dir), job)
+    found = read_checkpoints(view.folder, at_most=last)
+    if json:
+        print_json({"job": view.name, "checkpoints": [msgspec.to_builtins(each) for each in found]})
+    elif found:
+        print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found])
+    else:
+        typer.echo(f"no checkpoint of job {view.name} is done yet")
+
+
+_ENDED_WELL = frozenset({State.FINISHED, State.STOPPED, State.CANCELED})
+_LIST_COLUMNS = (
+    Column("job"),
+    Column("state"),
+    Column("since"),
+    Column("done"),
+    Column("rows/s", number=True),
+    Column("last done"),
+    Column("driver"),
+)
+_QUERY_COLUMNS = (
+    Column("query"),
+    Column("from"),
+    Column("into"),
+    Column("epoch", number=True),
+    Column("done", number=True),
+    Column("rows", number=True),
+    Column("rows/s", number=True),
+    Column("epoch ms", number=True),
+    Column("open", number=True),
+    Column("last done"),
+    Column("lag"),
+)
+_SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
+_HISTORY_COLUMNS = (
+    Column("done at"),
+    Column("query"),
+    Column("epoch", number=True),
+    Column("run", number=True),
+    Column("ms", number=True),
+    Column("rows", number=True),
+    Column("aborted", number=True),
+    Column("redone", number=True),
+)
+
+
+def _list_row(job: JobView, now: float) -> tuple[str, ...]:
+    beat = job.beat
+    if beat is None:
+        return (job.name, job.state.label, "-", "-", "-", "-", "-")
+    done = ", ".join(f"{query.uid} {query.finished}" for query in beat.queries)
+    rate = sum(query.rows_per_second for query in beat.queries) if job.state is State.RUNNING else None
+    newest = max((query.last_done_at for query in beat.queries if query.last_done_at is not None), default=None)
+    since = beat.started_at if job.state.alive else beat.at
+    return (
+        job.name,
+        _state_text(job, now),
+        moment(since),
+        done,
+        number(rate),
+        ago(newest, now),
+        f"{beat.process} on {beat.host}",
+    )
+
+
+def _state_text(job: JobView, now: float) -> str:
+    silent = job.beat is not None and job.state is State.RUNNING and now - job.beat.at > _STALE_SECONDS
+    return f"{job.state.label}, silent" if silent else job.state.label
+
+
+def _summary(view: JobView, now: float) -> list[str]:
+    lines = [f"{view.name}: {_state_text(view, now)}, {view.state.meaning}", f"folder   {view.folder}"]
+    if view.problem:
+        lines.append(f"problem  {view.problem}")
+    if view.beat is not None:
+        lines.append(f"driver   {view.beat.incarnation}, since {moment(view.beat.started_at)}")
+        lines.append(f"seen     {moment(view.beat.at)}, {ago(view.beat.at, now)}")
+        if view.beat.error:
+            lines.append(f"error    {view.beat.error}")
+    retained = checkpoint_numbers(Path(view.folder))
+    if retained:
+        lines.append(f"retained {', '.join(map(str, retained))}")
+    return lines
+
+
+def _query_row(query: QueryView, now: float) -> tuple[str, ...]:
+    beat = query.beat
+    names = (query.uid, ", ".join(query.sources), ", ".join(query.sinks))
+    if beat is None:
+        return (*names, "-", str(query.finished), "-", "-", "-", "-", "-", "-")
+    return (
+        *names,
+        str(beat.epoch),
+        str(max(beat.finished, query.finished)),
+        str(beat.rows),
+        number(beat.rows_per_second),
+        number(beat.epoch_ms),
+        str(beat.open_transactions),
+        ago(beat.last_done_at, now),
+        beat.lag or "-",
+    )
+
+
+def _history_row(each: DoneCheckpoint) -> tuple[str, ...]:
+    run = "-" if each.run == 0 else str(each.run)
+    figures = (number(each.duration_ms), str(each.rows), str(each.aborted), str(each.redone))
+    return (moment(each.at), each.query, str(each.epoch), run, *figures)
+
+
+def _job_json(job: JobView) -> dict[str, object]:
+    beat = job.beat
+    return {
+        "job": job.name,
+        "state": job.state.label,
+        "folder": job.folder,
+        "job_id": job.job_id,
+        "problem": job.problem,
+        **({} if beat is None else _beat_json(beat)),
+    }
+
+
+def _beat_json(beat: Beat) -> dict[str, object]:
+    return {
+        "host": beat.host,
+        "process": beat.process,
+        "started_at": beat.started_at,
+        "at": beat.at,
+        "progress_at": beat.progress_at,
+        "error": beat.error,
+        "queries": [_figures_json(query) for query in beat.queries],
+    }
+
+
+def _query_json(query: QueryView) -> dict[str, object]:
+    return {
+        **({} if query.beat is None else _figures_json(query.beat)),
+        "uid": query.uid,
+        "generation": query.generation,
+        "sources": list(query.sources),
+        "sinks": list(query.sinks),
+        "finished": query.finished,
+    }
+
+
+def _figures_json(query: QueryBeat) -> dict[str, object]:
+    return {field: getattr(query, field) for field in query.__struct_fields__}
+
+
+def _settings_json(view: JobView) -> dict[str, object]:
+    settings = () if view.beat is None else view.beat.settings
+    return {
+        "settings": {each.name: {"value": each.value, "origin": each.origin} for each in settings},
+        "retained": checkpoint_numbers(Path(view.folder)),
+    }

@@ -1,0 +1,115 @@
+"""The driver's side of the desk: takes what other processes ask of the job, has it done, answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.beat import Incarnation
+from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.spark.ticking import Ticking
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+
+_LOOK_SECONDS = 0.2
+
+
+class Clerk(Ticking):
+    """Answers the requests that are meant for this incarnation of the job; older ones came too late.
+
+    `forgetful` names the sources that keep no row a stopped job has not read: such a job is canceled, not stopped."""
+
+    def __init__(self, job_folder: Path, mine: Incarnation, forgetful: Sequence[str]) -> None:
+        super().__init__("desk", _LOOK_SECONDS)
+        self._desk = Desk(job_folder)
+        self._mine = mine
+        self._forgetful = forgetful
+        self._handle: JobHandle | None = None
+        self._checkpoints: dict[str, Mapping[str, int]] = {}
+        """What each checkpoint that is waited for must reach, by the request's id."""
+        self._endings: set[str] = set()
+        """The ids of the stops and cancels that are under way."""
+
+    def begin(self, handle: JobHandle) -> None:
+        self._handle = handle
+        for request in self._desk.open_requests(time.time()):
+            if request.to != self._mine:
+                detail = f"it was meant for {request.to}, which has ended since"
+                self._answer(request, Outcome.TOO_LATE, detail)
+
+    def tick(self) -> None:
+        if self._handle is None:
+            return
+        for request in self._desk.open_requests(time.time()):
+            if request.to != self._mine:
+                self._answer(request, Outcome.TOO_LATE, f"it was meant for {request.to}")
+            elif request.kind is Kind.CHECKPOINT:
+                self._checkpoint(self._handle, request)
+            elif request.id not in self._endings:
+                self._end(self._handle, request)
+
+    def last(self, error: BaseException | None) -> None:
+        if self._handle is None:
+            return
+        for request in self._desk.open_requests(time.time()):
+            if request.to == self._mine:
+                self._answer_at_the_end(self._handle, request, error)
+
+    def _checkpoint(self, handle: JobHandle, request: Request) -> None:
+        """Done is a checkpoint when every epoch is that was under way when it was asked for."""
+        targets = self._checkpoints.setdefault(request.id, handle.under_way())
+        if handle.has_done(targets):
+            del self._checkpoints[request.id]
+            self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
+
+    def _end(self, handle: JobHandle, request: Request) -> None:
+        if request.kind is Kind.STOP and self._forgetful:
+            self._answer(
+                request,
+                Outcome.REFUSED,
+                f"source {', '.join(self._forgetful)} keeps nothing for the next start, so a stop would lose what"
+                f" arrives meanwhile: `tidegate cancel {handle.name}` ends the job all the same",
+            )
+            return
+        self._endings.add(request.id)
+        if request.kind is Kind.STOP:
+            handle.ask_to_stop()
+        else:
+            handle.ask_to_cancel()
+
+    def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
+        finished = handle.finished()
+        if request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
+            self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
+        elif error is None and request.kind is not Kind.CHECKPOINT:
+            self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
+        elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
+            self._answer(request, Outcome.PENDING, _what_waits(error), finished)
+        else:
+            ended = "the job has ended before" if error is None else f"the job failed: {error}"
+            self._answer(request, Outcome.FAILED, ended, finished)
+
+    def _answer(self, request: Request, outcome: Outcome, detail: str, epochs: Mapping[str, int] | None = None) -> None:
+        self._desk.answer(
+            Answer(
+                id=request.id,
+                kind=request.kind,
+                outcome=outcome,
+                detail=detail,
+                at=time.time(),
+                epochs=dict(epochs or {}),
+            )
+        )
+
+
+def _how_it_ended(handle: JobHandle) -> str:
+    ended = f"the job is {handle.end_state(None).value}"
+    return ended if handle.left_behind is None else f"{ended}; {_what_waits(handle.left_behind)}"
+
+
+def _what_waits(error: TidegateError) -> str:
+    return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"

@@ -1,0 +1,70 @@
+"""Keeps the history of done checkpoints: what happens is noted as it happens, and written in batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.core.effects import Happening
+from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
+from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.spark.ticking import Ticking
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+
+_WRITE_SECONDS = 1.0
+
+
+class Historian(Ticking):
+    """Feeds `history/checkpoints`."""
+
+    def __init__(self, job_folder: Path) -> None:
+        super().__init__("history of checkpoints", _WRITE_SECONDS)
+        self._folder = job_folder
+        self._history: CheckpointsHistory | None = None
+        self._handle: JobHandle | None = None
+        self._lock = threading.Lock()
+        self._done: list[DoneCheckpoint] = []
+        self._aborted: Counter[str] = Counter()
+        self._redone: Counter[str] = Counter()
+
+    def begin(self, handle: JobHandle) -> None:
+        self._handle = handle
+        self._history = CheckpointsHistory(self._folder)
+
+    def happened(self, query: str, run: int, happening: Happening) -> None:
+        with self._lock:
+            match happening:
+                case TransactionsAborted(count):
+                    self._aborted[query] += count
+                case TransactionRedone():
+                    self._redone[query] += 1
+                case EpochDone(epoch, rows):
+                    self._done.append(self._entry(query, run, epoch, rows))
+                case _:
+                    pass
+
+    def tick(self) -> None:
+        with self._lock:
+            done, self._done = self._done, []
+        if self._history is not None and done:
+            self._history.add(done)
+
+    def last(self, error: BaseException | None) -> None:
+        self.tick()
+
+    def _entry(self, query: str, run: int, epoch: int, rows: int) -> DoneCheckpoint:
+        return DoneCheckpoint(
+            query=query,
+            epoch=epoch,
+            run=run,
+            at=time.time(),
+            duration_ms=None if run == 0 or self._handle is None else self._handle.last_epoch_ms(query),
+            rows=rows,
+            aborted=self._aborted.pop(query, 0),
+            redone=self._redone.pop(query, 0),
+        )

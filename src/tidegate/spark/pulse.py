@@ -1,0 +1,157 @@
+"""Writes the beat of a job: once a second, and when its state changes. Nothing of it is on an epoch's way."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.core.config import SETTINGS, Settings
+from tidegate.core.effects import Happening
+from tidegate.core.errors import TidegateError
+from tidegate.core.happenings import EpochDone
+from tidegate.core.ledger import PREPARED
+from tidegate.core.records import Prepared, decode
+from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
+from tidegate.spark.ticking import Ticking
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle, QueryStatus
+
+_BEAT_SECONDS = 1.0
+_RATE_SECONDS = 10.0
+
+
+class Pulse(Ticking):
+    """Says in `beat.json` how the job is."""
+
+    def __init__(self, job_folder: Path, job_id: str, settings: Sequence[ShownSetting]) -> None:
+        super().__init__("beat", _BEAT_SECONDS)
+        self.incarnation = Incarnation(host=socket.gethostname(), process=os.getpid(), started_at=time.time())
+        self._folder = job_folder
+        self._job_id = job_id
+        self._settings = tuple(settings)
+        self._handle: JobHandle | None = None
+        self._lock = threading.Lock()
+        self._runs: dict[str, int] = {}
+        self._done_at: dict[str, float] = {}
+        self._moved_at = time.time()
+        self._samples: dict[str, deque[tuple[float, int]]] = {}
+
+    def begin(self, handle: JobHandle) -> None:
+        self._handle = handle
+        self._write(handle, JobState.RUNNING, "")
+
+    def happened(self, query: str, run: int, happening: Happening) -> None:
+        now = time.time()
+        with self._lock:
+            self._moved_at = now
+            self._runs[query] = run
+            if isinstance(happening, EpochDone):
+                self._done_at[query] = now
+
+    def tick(self) -> None:
+        if self._handle is not None:
+            self._write(self._handle, JobState.RUNNING, "")
+
+    def last(self, error: BaseException | None) -> None:
+        if self._handle is not None:
+            self._write(self._handle, self._handle.end_state(error), "" if error is None else _in_a_line(error))
+
+    def _write(self, handle: JobHandle, state: JobState, error: str) -> None:
+        now = time.time()
+        queries = handle.status().queries
+        beat = Beat(
+            job=handle.name,
+            job_id=self._job_id,
+            state=state,
+            host=self.incarnation.host,
+            process=self.incarnation.process,
+            started_at=self.incarnation.started_at,
+            at=now,
+            progress_at=self._progress_at(queries, now),
+            settings=self._settings,
+            queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
+            error=error,
+        )
+        write_beat(self._folder, beat)
+
+    def _progress_at(self, queries: Sequence[QueryStatus], now: float) -> float:
+        with self._lock:
+            if not any(query.epoch > query.finished for query in queries):
+                self._moved_at = now
+            return self._moved_at
+
+    def _query(self, query: QueryStatus, folder: Path, now: float) -> QueryBeat:
+        with self._lock:
+            run, done_at = self._runs.get(query.uid, 0), self._done_at.get(query.uid)
+        return QueryBeat(
+            uid=query.uid,
+            run=run,
+            epoch=query.epoch,
+            finished=query.finished,
+            rows=query.rows,
+            rows_per_second=self._rate(query, now),
+            epoch_ms=query.epoch_ms,
+            last_done_at=done_at,
+            open_transactions=_open_transactions(folder, query) if query.epoch > query.finished else 0,
+        )
+
+    def _rate(self, query: QueryStatus, now: float) -> float:
+        """Rows a second, over the last ten seconds."""
+        samples = self._samples.setdefault(query.uid, deque())
+        samples.append((now, query.rows))
+        while len(samples) > 2 and now - samples[1][0] >= _RATE_SECONDS:
+            samples.popleft()
+        (since, rows), seconds = samples[0], now - samples[0][0]
+        return round((query.rows - rows) / seconds, 1) if seconds > 0 and since < now else 0.0
+
+
+def shown_settings(settings: Settings) -> tuple[ShownSetting, ...]:
+    """Every setting, and who set it."""
+    return tuple(
+        ShownSetting(
+            name=setting.name,
+            value=_text_of(getattr(settings, attribute)),
+            origin=str(settings.origins.get(setting.name, "default")),
+        )
+        for attribute, setting in SETTINGS.items()
+    )
+
+
+def _text_of(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case Enum():
+            return str(value.value)
+        case _:
+            return str(value)
+
+
+def _open_transactions(folder: Path, query: QueryStatus) -> int:
+    """What is prepared and not committed: the transactions that unfinished prepared records name."""
+    found = 0
+    with suppress(OSError, TidegateError):  # cleaned up meanwhile, or written just now: the next beat tells
+        for name in os.listdir(folder / PREPARED):
+            if name.partition(".")[0].isdigit() and int(name.partition(".")[0]) > query.finished:
+                path = folder / PREPARED / name
+                found += len(decode(Prepared, path.read_bytes(), str(path)).committables)
+    return found
+
+
+def _in_a_line(error: BaseException) -> str:
+    if isinstance(error, TidegateError):
+        return f"{error.code}: {error.where}: {error.found}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,73 @@
+"""A companion with a thread of its own, so that neither an epoch nor the end of the job holds it up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from tidegate.core.errors import TidegateError
+from tidegate.spark.companions import Companion
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+
+_LOG = logging.getLogger("tidegate")
+
+
+class Ticking(Companion):
+    """Does a thing every now and then, from before recovery to the end of the job, and a last time at its end.
+
+    It must not end the job: what stands against it is logged, once until it works again.
+    """
+
+    def __init__(self, name: str, every_seconds: float) -> None:
+        self._name = name
+        self._every_seconds = every_seconds
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._complained = False
+
+    def opening(self, handle: JobHandle) -> None:
+        self.begin(handle)
+        self._thread = threading.Thread(target=self._go_on, name=f"tidegate-{self._name}", daemon=True)
+        self._thread.start()
+
+    def ended(self, error: BaseException | None) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._attempt_last(error)
+
+    @abstractmethod
+    def begin(self, handle: JobHandle) -> None:
+        """Before recovery; what it raises stands against the start."""
+
+    @abstractmethod
+    def tick(self) -> None:
+        """Once in a while, in the thread."""
+
+    @abstractmethod
+    def last(self, error: BaseException | None) -> None:
+        """When the job has ended, and the thread."""
+
+    def _go_on(self) -> None:
+        while not self._over.wait(self._every_seconds):
+            try:
+                self.tick()
+            except (OSError, TidegateError) as error:
+                self._complain(error)
+            else:
+                self._complained = False
+
+    def _attempt_last(self, error: BaseException | None) -> None:
+        try:
+            self.last(error)
+        except (OSError, TidegateError) as failed:
+            self._complain(failed)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            _LOG.warning("the job goes on, but its %s does not work: %s", self._name, error)
+        self._complained = True

@@ -20,6 +20,16 @@ Dir = Annotated[
 ]
 """The option of every command that looks for a job."""
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D",
+        metavar="KEY=VALUE",
+        help="A setting, with or without a blank after -D; may come again. Stronger than program, file, environment.",
+    ),
+]
+"""The option of every command that takes settings. Strongest of all places that may set one."""
+
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 
 

@@ -9,6 +9,7 @@ import typer
 
 import tidegate
 from tidegate.cli.broker import broker
+from tidegate.cli.config import config
 from tidegate.cli.demo import demo
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
@@ -30,6 +31,7 @@ commands = typer.Typer(
 )
 commands.command()(demo)
 commands.add_typer(broker, name="broker")
+commands.add_typer(config, name="config")
 
 
 def app() -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from tests.house import decisions
+from tests.house import decisions, effects
 from tests.house.repository import project_files, relative
 
 
@@ -28,6 +28,18 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def settings() -> str:
+    from tidegate.core.reference import settings_table
+
+    return settings_table()
+
+
+def settings_rules() -> str:
+    from tidegate.core.reference import rules_table
+
+    return rules_table()
+
+
 def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
@@ -40,6 +52,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-flink": partial(benchmarks, "flink"),
     "benchmarks-long": partial(benchmarks, "long"),
     "errors": errors,
+    "settings": settings,
+    "settings-rules": settings_rules,
+    "settings-effects": effects.table,
     "states": states,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
+from tidegate.jobs.settings import load_settings
 from tidegate.status import job_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
@@ -26,10 +25,19 @@ Dir = Annotated[
 ]
 """The option of every command that looks for a job."""
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D",
+        metavar="KEY=VALUE",
+        help="A setting, with or without a blank after -D; may come again. Stronger than program, file, environment.",
+    ),
+]
+"""The option of every command that takes settings. Strongest of all places that may set one."""
 
 def jobs_folder(named: str | None) -> Path:
     """Where to look for jobs: the folder that `--dir` names, else that of the settings."""
-    return Path(Settings.load({}, os.environ).checkpointing_dir if named is None else named).absolute()
+    return Path(load_settings({}).checkpointing_dir if named is None else named).absolute()
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[str]:

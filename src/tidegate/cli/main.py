@@ -9,6 +9,7 @@ import typer
 
 import tidegate
 from tidegate.cli.broker import broker
+from tidegate.cli.config import config
 from tidegate.cli.control import cancel, checkpoint, stop
 from tidegate.cli.demo import demo
 from tidegate.cli.exits import EXIT_OF, Exit
@@ -34,6 +35,7 @@ commands.command()(stop)
 commands.command()(cancel)
 commands.command()(demo)
 commands.add_typer(broker, name="broker")
+commands.add_typer(config, name="config")
 
 
 def app() -> None:

@@ -1,36 +1,41 @@
-"""The settings of a job: one table, and three places that may set them.
+"""The settings of a job: one table, and the places that may set them.
 
-In rising order, over the defaults: the program (`Job("name", checkpointing_interval="1s")`), the environment
-(`TIDEGATE_CHECKPOINTING_INTERVAL=1s`), and `-D checkpointing.interval=1s`. In names `.`, `-` and `_` are the same,
-and so are capital and small letters; Flink's own keys are known.
+In rising order, over the defaults: the program (`Job("name", checkpointing_interval="1s")`), the file `tidegate.toml`,
+the environment (`TIDEGATE_CHECKPOINTING_INTERVAL=1s`), and `-D checkpointing.interval=1s`. In names `.`, `-` and `_`
+are the same, and so are capital and small letters; Flink's own keys and values are known.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.levels import Level, read_level
-
-ValueT = TypeVar("ValueT")
-
-
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[ValueT]):
-    """What values a setting takes: in words, and how they are read. `read` raises ValueError for what does not fit.
-
-    `unit_of_flink`: what a bare number counts under Flink's own key, where that differs from here.
-    """
-
-    expected: str
-    read: Callable[[object], ValueT]
-    unit_of_flink: str | None = None
+from tidegate.core.given import Given, Missing, Origin, Place, SettingsFile, everything_given, shown
+from tidegate.core.kinds import (
+    BACKEND,
+    COUNT_FROM_0,
+    COUNT_FROM_1,
+    DURATION,
+    FLAG,
+    LEVEL,
+    LOCAL_FOLDER,
+    RETENTION,
+    STRATEGY,
+    Backend,
+    Kind,
+    Retention,
+    Strategy,
+    ValueT,
+    number_between,
+    optional,
+)
+from tidegate.core.levels import Level
+from tidegate.core.rules import notes, violations
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,157 +49,15 @@ class Setting(Generic[ValueT]):
     flink: tuple[str, ...] = ()
 
 
-class Place(Enum):
-    """Where a value came from, in rising order."""
-
-    CODE = "program"
-    ENVIRONMENT = "environment"
-    OVERRIDE = "-D"
-
-
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """The place that set a value, and the name it used there."""
+class Row:
+    """One setting as it is shown: its value as text (empty: not set), and who set it."""
 
-    place: Place
+    attribute: str
     name: str
-
-    def __str__(self) -> str:
-        return f"{self.place.value}: {self.name}"
-
-
-# --- kinds of values ---------------------------------------------------------------------------------------
-
-
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]*)")
-_BARE_NUMBER = re.compile(r"\d*[1-9]\d*(\.\d+)?|0\.\d*[1-9]\d*")
-
-
-def _seconds(value: object) -> float:
-    """A duration in seconds: `500ms`, `1s`, `10min`, `2h`, `1d`, or a number of seconds."""
-    match value:
-        case bool():
-            raise ValueError
-        case int() | float():
-            seconds = float(value)
-        case str():
-            written = _DURATION.fullmatch(value.strip())
-            if written is None or written[2] not in {"", *_UNIT_SECONDS}:
-                raise ValueError
-            seconds = float(written[1]) * _UNIT_SECONDS.get(written[2], 1.0)
-        case _:
-            raise ValueError
-    if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError
-    return seconds
-
-
-def _local_folder(value: object) -> str:
-    """A path as text; `file:///path` loses its scheme, any other scheme is refused."""
-    text = value if isinstance(value, str) else _path_text(value)
-    path = text.removeprefix("file://") if text.startswith("file:///") else text
-    if not path.strip() or "\0" in path or "://" in path:
-        raise ValueError
-    return path
-
-
-def _path_text(value: object) -> str:
-    """The text of a path object, told by its method: nothing here may import a module that does I/O."""
-    text = getattr(value, "__fspath__", lambda: None)()
-    if not isinstance(text, str):
-        raise ValueError
-    return text
-
-
-def _count(least: int) -> Callable[[object], int]:
-    """Reads a whole number of at least `least`."""
-
-    def read(value: object) -> int:
-        number = int(value) if isinstance(value, str) and re.fullmatch(r" *\d{1,9} *", value) else value
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _number(least: float, most: float) -> Callable[[object], float]:
-    """Reads a number between `least` and `most`, both included."""
-
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError
-        number = float(value)
-        if not least <= number <= most:
-            raise ValueError
-        return number
-
-    return read
-
-
-def _flag(value: object) -> bool:
-    """`true` or `false`, as text or as a bool."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
-        return value.strip().lower() == "true"
-    raise ValueError
-
-
-def _optional(kind: Kind[ValueT]) -> Kind[ValueT | None]:
-    """The same kind, where an empty text (the default) means: not set."""
-    return Kind(f"{kind.expected}, or nothing", lambda value: None if value == "" else kind.read(value))
-
-
-class Retention(Enum):
-    """What becomes of a job's checkpoints when it is cancelled."""
-
-    RETAIN = "retain"
-    DELETE = "delete"
-
-
-class Backend(Enum):
-    """Where Spark keeps keyed state."""
-
-    HASHMAP = "hashmap"
-    ROCKSDB = "rocksdb"
-
-
-class Strategy(Enum):
-    """How often, and after which pause, a failed job is started again."""
-
-    NONE = "none"
-    FIXED_DELAY = "fixed-delay"
-    FAILURE_RATE = "failure-rate"
-    EXPONENTIAL_DELAY = "exponential-delay"
-
-
-ChoiceT = TypeVar("ChoiceT", bound=Enum)
-
-
-def _one_of(choices: type[ChoiceT]) -> Kind[ChoiceT]:
-    """One of the texts of a closed set; `-` and `_`, capital and small letters are the same."""
-
-    def read(value: object) -> ChoiceT:
-        if isinstance(value, choices):
-            return value
-        if not isinstance(value, str):
-            raise ValueError
-        return choices(value.strip().lower().replace("_", "-"))
-
-    return Kind(f"one of {', '.join(choice.value for choice in choices)}", read)
-
-
-LEVEL = Kind(f"one of {', '.join(level.value for level in Level)}", read_level)
-DURATION = Kind("a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, "milliseconds")
-LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
-FLAG = Kind("true or false", _flag)
-COUNT_FROM_0 = Kind("a whole number, 0 or more", _count(0))
-COUNT_FROM_1 = Kind("a whole number, 1 or more", _count(1))
-RETENTION = _one_of(Retention)
-BACKEND = _one_of(Backend)
-STRATEGY = _one_of(Strategy)
+    value: str
+    origin: str
+    meaning: str
 
 
 # --- the settings ------------------------------------------------------------------------------------------
@@ -235,7 +98,7 @@ class Settings:
     )
     savepoints_dir: str | None = _setting(
         "savepoints.dir",
-        _optional(LOCAL_FOLDER),
+        optional(LOCAL_FOLDER),
         "",
         "where savepoints go unless a command says otherwise",
         flink=("execution.checkpointing.savepoint-dir", "state.savepoints.dir"),
@@ -294,14 +157,17 @@ class Settings:
         DURATION,
         "0",
         "jobs of several queries joined by channels: how long a barrier stays aligned before it overtakes rows",
-        flink=("execution.checkpointing.aligned-checkpoint-timeout",),
+        flink=("execution.checkpointing.aligned-checkpoint-timeout", "execution.checkpointing.alignment-timeout"),
     )
     checkpointing_after_tasks_finish: bool = _setting(
         "checkpointing.after_tasks_finish",
         FLAG,
         "true",
         "a bounded job ends with one more epoch, for what is due at its end",
-        flink=("execution.checkpointing.checkpoints-after-tasks-finish",),
+        flink=(
+            "execution.checkpointing.checkpoints-after-tasks-finish",
+            "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
+        ),
     )
     state_backend: Backend = _setting(
         "state.backend",
@@ -314,19 +180,19 @@ class Settings:
         "state.incremental",
         FLAG,
         "true",
-        "rocksdb: an epoch uploads what has changed, not the whole state",
+        "rocksdb: a snapshot shares the files that have not changed; false: each one is the whole state, written anew",
         flink=("execution.checkpointing.incremental", "state.backend.incremental"),
     )
     state_changelog: bool = _setting(
         "state.changelog",
         FLAG,
         "true",
-        "rocksdb: an epoch writes a log of its changes, snapshots follow in the background",
+        "rocksdb: an epoch writes a log of its changes, snapshots come later; false: each epoch writes a snapshot",
         flink=("state.changelog.enabled", "state.backend.changelog.enabled"),
     )
     parallelism: int | None = _setting(
         "parallelism",
-        _optional(COUNT_FROM_1),
+        optional(COUNT_FROM_1),
         "",
         "partitions of keyed state: fixed by the first epoch. Not set: the cores of a local session, else Spark's",
         flink=("parallelism.default",),
@@ -401,7 +267,7 @@ class Settings:
     )
     restart_exponential_multiplier: float = _setting(
         "restart.exponential.multiplier",
-        Kind("a number of 1 or more", _number(1.0, math.inf)),
+        number_between(1.0, math.inf, "a number of 1 or more"),
         "1.5",
         "what the pause is multiplied with after each failure",
         flink=("restart-strategy.exponential-delay.backoff-multiplier",),
@@ -415,14 +281,14 @@ class Settings:
     )
     restart_exponential_jitter: float = _setting(
         "restart.exponential.jitter",
-        Kind("a number from 0 to 1", _number(0.0, 1.0)),
+        number_between(0.0, 1.0, "a number from 0 to 1"),
         "0.1",
         "the part of the pause by which it varies at random",
         flink=("restart-strategy.exponential-delay.jitter-factor",),
     )
     restart_exponential_attempts: int | None = _setting(
         "restart.exponential.attempts",
-        _optional(COUNT_FROM_1),
+        optional(COUNT_FROM_1),
         "",
         "restarts without a reset of the pause before the job fails for good; not set: no limit",
         flink=("restart-strategy.exponential-delay.attempts-before-reset-backoff",),
@@ -432,21 +298,55 @@ class Settings:
 
     @classmethod
     def load(
-        cls, code: Mapping[str, object], environment: Mapping[str, str], overrides: Sequence[str] = ()
+        cls,
+        code: Mapping[str, object],
+        environment: Mapping[str, str],
+        overrides: Sequence[str] = (),
+        *,
+        file: SettingsFile | None = None,
+        job: str = "",
     ) -> Settings:
         """Read all places. `overrides` are texts `key=value`; of two for one setting the later wins.
 
-        Raises one error that lists every unknown name (SETTING_UNKNOWN) and every bad value (SETTING_VALUE).
+        Raises one error that lists every unknown name (SETTING_UNKNOWN), every bad value (SETTING_VALUE) and every
+        rule between settings that is broken (SETTINGS_CLASH).
         """
         values: dict[str, Any] = {}
         origins: dict[str, Origin] = {}
-        violations = [
-            error
-            for origin, raw in _given(code, environment, overrides)
-            if (error := _take(values, origins, origin, raw)) is not None
+        unread: set[str] = set()
+        errors: list[TidegateError] = []
+        for given in everything_given(code, file, job, environment, overrides):
+            try:
+                attribute, value = _read(given, origins)
+            except _Unread as refused:
+                errors.append(refused.error)
+                unread.update(refused.attributes)
+            else:
+                values[attribute] = value
+        settings = cls(**values, origins=origins)
+        raise_all([*errors, *violations(settings, unread)], "the settings of the job")
+        return settings
+
+    def is_set(self, attribute: str) -> bool:
+        """Whether somebody has set it, be it to its default."""
+        return SETTINGS[attribute].name in self.origins
+
+    def describe(self) -> list[Row]:
+        """Every setting in the order of the table, as it may be shown."""
+        return [
+            Row(
+                attribute=attribute,
+                name=setting.name,
+                value=shown(setting.kind.write(getattr(self, attribute))),
+                origin=str(self.origins.get(setting.name, "default")),
+                meaning=setting.meaning,
+            )
+            for attribute, setting in SETTINGS.items()
         ]
-        raise_all(violations, "the settings of the job")
-        return cls(**values, origins=origins)
+
+    def notes(self) -> list[str]:
+        """What has to be said of these settings together, one sentence each."""
+        return notes(self)
 
 
 SETTINGS: Mapping[str, Setting[Any]] = {
@@ -454,24 +354,10 @@ SETTINGS: Mapping[str, Setting[Any]] = {
 }
 """The table: every setting there is, by its attribute."""
 
-NOT_SETTINGS = frozenset(
-    {
-        "TIDEGATE_OVERRIDES",
-        "TIDEGATE_CONFIG",
-        "TIDEGATE_SUPERVISED",
-        "TIDEGATE_PLACE",
-        "TIDEGATE_TESTING",
-        "TIDEGATE_FAILPOINTS",
-        "TIDEGATE_STRIKES",
-    }
-)
-"""The variables of the environment that begin like a setting and are none."""
+# --- reading one value -------------------------------------------------------------------------------------
 
 
-# --- reading the places ------------------------------------------------------------------------------------
-
-
-_ENVIRONMENT_PREFIX = "TIDEGATE_"
+_BARE_NUMBER = re.compile(r"\d*[1-9]\d*(\.\d+)?|0\.\d*[1-9]\d*")
 
 
 def _folded(name: str) -> str:
@@ -483,60 +369,68 @@ _ATTRIBUTES: dict[str, str] = {
     _folded(name): attribute for attribute, setting in SETTINGS.items() for name in (setting.name, *setting.flink)
 }
 
-
-def _given(
-    code: Mapping[str, object], environment: Mapping[str, str], overrides: Sequence[str]
-) -> Iterator[tuple[Origin, object]]:
-    """Everything that was set, the strongest place last."""
-    for name, value in code.items():
-        yield Origin(Place.CODE, name), value
-    for name, value in environment.items():
-        if name.startswith(_ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
-            yield Origin(Place.ENVIRONMENT, name), value
-    for override in overrides:
-        name, equals, value = override.partition("=")
-        yield Origin(Place.OVERRIDE, name), value if equals else None
+_ANSWERS_TO_FLINK = {
+    "execution.checkpointing.storage": "leave it out: checkpoints are always files, below checkpointing.dir",
+    "state.checkpoint-storage": "leave it out: checkpoints are always files, below checkpointing.dir",
+    "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",
+    "execution.checkpointing.unaligned.forced": "leave it out: a job has no loops",
+    "execution.checkpointing.interval-during-backlog": "leave it out: with a backlog epochs are sized to the interval",
+    "state.backend.local-recovery": "leave it out: state is restored from checkpointing.dir",
+    "execution.state-recovery.from-local": "leave it out: state is restored from checkpointing.dir",
+    "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",
+}
+"""Flink's keys that have no setting here, and what to do."""
 
 
-def _take(values: dict[str, Any], origins: dict[str, Origin], origin: Origin, raw: object) -> TidegateError | None:
-    """Set one value, or say what stands against it."""
-    key = origin.name.removeprefix(_ENVIRONMENT_PREFIX) if origin.place is Place.ENVIRONMENT else origin.name
-    attribute = _ATTRIBUTES.get(_folded(key))
+class _Unread(Exception):
+    """A value that was refused, and the settings that it was for."""
+
+    def __init__(self, error: TidegateError, *attributes: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.attributes = attributes
+
+
+def _read(given: Given, origins: dict[str, Origin]) -> tuple[str, object]:
+    """The attribute that is set, and its value; `origins` hears of it."""
+    attribute = _ATTRIBUTES.get(_folded(given.key))
     if attribute is None:
-        return _unknown(origin, key)
+        raise _Unread(_unknown(given))
     setting = SETTINGS[attribute]
     before = origins.get(setting.name)
-    if before is not None and before.place is origin.place is not Place.OVERRIDE:
-        return _given_twice(setting, before, origin)
-    origins[setting.name] = origin
+    if before is not None and before.place is given.origin.place is not Place.OVERRIDE:
+        raise _Unread(_given_twice(setting, before, given.origin), attribute)
+    origins[setting.name] = given.origin
     try:
-        values[attribute] = _value(setting, origin, key, raw)
+        return attribute, _value(setting, given)
     except TidegateError as error:
-        return error
-    return None
+        raise _Unread(error, attribute) from None
 
 
-def _value(setting: Setting[Any], origin: Origin, key: str, raw: object) -> object:
-    if raw is None and origin.place is Place.OVERRIDE:
-        raise _bad_value(setting, origin, "no `=value` after the name")
-    if setting.kind.unit_of_flink and _folded(key) != _folded(setting.name) and _BARE_NUMBER.fullmatch(str(raw)):
+def _value(setting: Setting[Any], given: Given) -> object:
+    raw = given.value
+    if isinstance(raw, Missing):
+        raise _bad_value(setting, given.origin, raw.value)
+    if setting.kind.unit_of_flink and _folded(given.key) != _folded(setting.name) and _BARE_NUMBER.fullmatch(str(raw)):
         counted = f"{raw}: a bare number, which Flink counts in {setting.kind.unit_of_flink}"
-        raise _bad_value(setting, origin, counted, "write the unit")
+        raise _bad_value(setting, given.origin, counted, "write the unit")
     try:
         return setting.kind.read(raw)
     except ValueError:
-        raise _bad_value(setting, origin, repr(raw)) from None
+        raise _bad_value(setting, given.origin, shown(repr(raw))) from None
 
 
-def _unknown(origin: Origin, key: str) -> TidegateError:
-    near = get_close_matches(_folded(key), _ATTRIBUTES, n=1)
+def _unknown(given: Given) -> TidegateError:
+    answers = {_folded(key): answer for key, answer in _ANSWERS_TO_FLINK.items()}
+    near = get_close_matches(_folded(given.key), _ATTRIBUTES, n=1)
+    meant = f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else "leave it out"
     known = ", ".join(setting.name for setting in SETTINGS.values())
     return TidegateError(
         Code.SETTING_UNKNOWN,
         expected=f"one of {known}",
-        found=key,
-        where=str(origin),
-        next_step=f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else "leave it out",
+        found=given.key,
+        where=str(given.origin),
+        next_step=answers.get(_folded(given.key), meant),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.jobs.settings import load_settings
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
@@ -64,13 +63,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 class Job:
     """A user program with a stable name: sources, queries and sinks.
 
-    `settings` are those of `tidegate` with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`.
+    `settings` are those of `tidegate` with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`;
+    `tidegate.toml`, the environment and `tidegate run -D` are stronger.
     `spark` is a classic session of the user's own; without it the active one, or a new one, is used.
     """
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
         self.name = _checked_uid(name, "the job's name", set())
-        self.settings = Settings.load(code=settings, environment=os.environ)
+        self.settings = load_settings(settings, job=self.name)
         self._session = None if spark is None else adopt_session(spark)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()

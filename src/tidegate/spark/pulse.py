@@ -9,11 +9,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.core.config import SETTINGS, Settings
+from tidegate.core.config import Settings
 from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import EpochDone
@@ -115,29 +114,8 @@ class Pulse(Ticking):
 
 
 def shown_settings(settings: Settings) -> tuple[ShownSetting, ...]:
-    """Every setting, and who set it."""
-    return tuple(
-        ShownSetting(
-            name=setting.name,
-            value=_text_of(getattr(settings, attribute)),
-            origin=str(settings.origins.get(setting.name, "default")),
-        )
-        for attribute, setting in SETTINGS.items()
-    )
-
-
-def _text_of(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case float():
-            return f"{value:g}"
-        case Enum():
-            return str(value.value)
-        case _:
-            return str(value)
+    """Every setting as it may be shown, and who set it."""
+    return tuple(ShownSetting(name=row.name, value=row.value, origin=row.origin) for row in settings.describe())
 
 
 def _open_transactions(folder: Path, query: QueryStatus) -> int:

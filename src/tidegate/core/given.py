@@ -1,0 +1,150 @@
+"""What the places say that may set a setting, in rising order, and how it is shown to people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, cast
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+
+OVERRIDES_VARIABLE = "TIDEGATE_OVERRIDES"
+"""Holds what `-D` said to a command that starts the program: a JSON list of texts `key=value`."""
+
+CONFIG_VARIABLE = "TIDEGATE_CONFIG"
+"""Names the file of settings; empty: none is read."""
+
+_ENVIRONMENT_PREFIX = "TIDEGATE_"
+NOT_SETTINGS = frozenset(
+    {
+        OVERRIDES_VARIABLE,
+        CONFIG_VARIABLE,
+        "TIDEGATE_SUPERVISED",
+        "TIDEGATE_PLACE",
+        "TIDEGATE_TESTING",
+        "TIDEGATE_FAILPOINTS",
+        "TIDEGATE_STRIKES",
+    }
+)
+"""The variables of the environment that begin like a setting and are none."""
+
+_JOBS_TABLE = "job"
+
+
+class Place(Enum):
+    """Where a value came from, in rising order."""
+
+    CODE = "program"
+    FILE = "file"
+    JOB_TABLE = "file, for this job"
+    ENVIRONMENT = "environment"
+    OVERRIDE = "-D"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place that set a value, and the name it used there; `file` is the path of a file of settings."""
+
+    place: Place
+    name: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file or self.place.value}: {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A file of settings as TOML has it: nested tables, and the tables `[job.NAME]`."""
+
+    path: str
+    tables: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value as a place gave it, under a key that is a setting's name or Flink's."""
+
+    origin: Origin
+    key: str
+    value: object
+
+
+class Missing(Enum):
+    """Stands for the value of an override without `=`."""
+
+    VALUE = "no `=value` after the name"
+
+
+def everything_given(
+    code: Mapping[str, object],
+    file: SettingsFile | None,
+    job: str,
+    environment: Mapping[str, str],
+    overrides: Sequence[str],
+) -> Iterator[Given]:
+    """Everything that was set, the strongest place last. Raises for a TIDEGATE_OVERRIDES that is no list."""
+    for name, value in code.items():
+        yield Given(Origin(Place.CODE, name), name, value)
+    if file is not None:
+        yield from _in_file(file, job)
+    for name, value in environment.items():
+        if name.startswith(_ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
+            yield Given(Origin(Place.ENVIRONMENT, name), name.removeprefix(_ENVIRONMENT_PREFIX), value)
+    for override in (*_handed_on(environment), *overrides):
+        name, equals, value = override.partition("=")
+        yield Given(Origin(Place.OVERRIDE, name), name, value if equals else Missing.VALUE)
+
+
+def shown(text: str) -> str:
+    """A value as it may be shown: without the name and password of a URL."""
+    return _LOGIN.sub("://***@", text)
+
+
+_LOGIN = re.compile(r"://[^/@\s]*@")
+
+
+def _in_file(file: SettingsFile, job: str) -> Iterator[Given]:
+    jobs = file.tables.get(_JOBS_TABLE)
+    common = {name: value for name, value in file.tables.items() if name != _JOBS_TABLE}
+    for key, value in _flat(common):
+        yield Given(Origin(Place.FILE, key, file.path), key, value)
+    if jobs is not None and not isinstance(jobs, dict):
+        yield Given(Origin(Place.FILE, _JOBS_TABLE, file.path), _JOBS_TABLE, jobs)
+        return
+    own = cast("dict[str, object]", jobs or {}).get(job, {})
+    named = f"{_JOBS_TABLE}.{job}"
+    if not isinstance(own, dict):
+        yield Given(Origin(Place.FILE, named, file.path), named, own)
+        return
+    for key, value in _flat(cast("dict[str, object]", own)):
+        yield Given(Origin(Place.JOB_TABLE, f"{named}.{key}", file.path), key, value)
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Nested tables as dotted keys."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(cast("dict[str, Any]", value), f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _handed_on(environment: Mapping[str, str]) -> list[str]:
+    text = environment.get(OVERRIDES_VARIABLE, "")
+    if not text:
+        return []
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected='a JSON list of texts `key=value`, such as ["checkpointing.interval=1s"]',
+            found=f"{len(text)} characters that are none",
+            where=f"environment: {OVERRIDES_VARIABLE}",
+            next_step="leave the variable to `tidegate run -D`, or mend it",
+        ) from None

@@ -1,0 +1,185 @@
+"""Rules between settings: a table. What is refused comes in one error; what is only said is logged at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend, Strategy
+from tidegate.core.levels import Level
+
+if TYPE_CHECKING:
+    from tidegate.core.config import Settings
+
+
+class Verdict(Enum):
+    """What becomes of settings that a rule is about."""
+
+    REFUSED = "refused"
+    SAID = "said at the start"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`applies` to the settings named in `about` (the attributes): then `text` says what holds, and what to do."""
+
+    verdict: Verdict
+    about: tuple[str, ...]
+    applies: Callable[[Settings], bool]
+    text: str
+    next_step: str = ""
+
+
+def violations(settings: Settings, unread: Collection[str]) -> list[TidegateError]:
+    """Every rule that refuses these settings; none about an attribute of `unread`, whose value nobody knows."""
+    return [
+        TidegateError(
+            Code.SETTINGS_CLASH,
+            expected=rule.text,
+            found=_found(rule, settings),
+            where=_where(rule, settings),
+            next_step=rule.next_step,
+        )
+        for rule in RULES
+        if rule.verdict is Verdict.REFUSED and not set(rule.about) & set(unread) and rule.applies(settings)
+    ]
+
+
+def notes(settings: Settings) -> list[str]:
+    """What has to be said of these settings, one sentence each, with the values."""
+    said = [rule for rule in RULES if rule.verdict is Verdict.SAID and rule.applies(settings)]
+    return [f"{rule.text} ({_found(rule, settings)})" for rule in said]
+
+
+def _found(rule: Rule, settings: Settings) -> str:
+    return ", ".join(f"{row.name} = {row.value}" for row in settings.describe() if row.attribute in rule.about)
+
+
+def _where(rule: Rule, settings: Settings) -> str:
+    rows = [row for row in settings.describe() if row.attribute in rule.about]
+    return ", ".join(f"{row.name} from {row.origin}" for row in rows)
+
+
+_LEAST_TIMEOUT_SECONDS = 0.01
+"""As in Flink (CheckpointConfig.MINIMAL_CHECKPOINT_TIME)."""
+
+
+_PARAMETERS = {
+    Strategy.FIXED_DELAY: ("fixed_delay", ("attempts", "delay")),
+    Strategy.FAILURE_RATE: ("failure_rate", ("max_failures", "interval", "delay")),
+    Strategy.EXPONENTIAL_DELAY: ("exponential", ("initial", "max", "multiplier", "reset", "jitter", "attempts")),
+}
+
+
+def _acts_only_with(strategy: Strategy, family: str, parameter: str) -> Rule:
+    attribute = f"restart_{family}_{parameter}"
+    return Rule(
+        Verdict.SAID,
+        ("restart_strategy", attribute),
+        lambda settings: settings.restart_strategy is not strategy and settings.is_set(attribute),
+        f"restart.{family}.* acts only with restart.strategy = {strategy.value}",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        Verdict.REFUSED,
+        ("checkpointing_unaligned", "checkpointing_mode"),
+        lambda s: s.checkpointing_unaligned and s.checkpointing_mode is not Level.EXACTLY_ONCE,
+        "checkpointing.unaligned only with checkpointing.mode = exactly-once",
+        "leave checkpointing.unaligned out, or choose exactly-once",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("checkpointing_unaligned", "checkpointing_max_concurrent"),
+        lambda s: s.checkpointing_unaligned and s.checkpointing_max_concurrent > 1,
+        "checkpointing.unaligned only with checkpointing.max_concurrent = 1",
+        "leave one of them out",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("checkpointing_aligned_timeout", "checkpointing_unaligned"),
+        lambda s: s.checkpointing_aligned_timeout > 0 and not s.checkpointing_unaligned,
+        "checkpointing.aligned_timeout only with checkpointing.unaligned = true",
+        "set checkpointing.unaligned = true, or leave checkpointing.aligned_timeout out",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("checkpointing_min_pause", "checkpointing_max_concurrent"),
+        lambda s: s.checkpointing_min_pause > 0 and s.checkpointing_max_concurrent > 1,
+        "checkpointing.max_concurrent = 1 where checkpointing.min_pause is above 0: one epoch ends before the next",
+        "leave one of them out",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("checkpointing_timeout",),
+        lambda s: s.checkpointing_timeout < _LEAST_TIMEOUT_SECONDS,
+        "checkpointing.timeout of at least 10ms: every epoch would be cancelled",
+        "give epochs time to be prepared",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("state_backend", "state_changelog"),
+        lambda s: s.state_backend is Backend.HASHMAP and not s.state_changelog,
+        "state.changelog = true with state.backend = hashmap, which always writes what has changed",
+        "leave state.changelog out, or choose rocksdb",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("state_backend", "state_incremental"),
+        lambda s: s.state_backend is Backend.HASHMAP and not s.state_incremental,
+        "state.incremental = true with state.backend = hashmap, which always writes what has changed",
+        "leave state.incremental out, or choose rocksdb",
+    ),
+    Rule(
+        Verdict.REFUSED,
+        ("restart_strategy", "restart_exponential_initial", "restart_exponential_max"),
+        lambda s: (
+            s.restart_strategy is Strategy.EXPONENTIAL_DELAY
+            and s.restart_exponential_initial > s.restart_exponential_max
+        ),
+        "restart.exponential.initial of at most restart.exponential.max",
+        "raise the one or lower the other",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_interval", "checkpointing_timeout"),
+        lambda s: s.checkpointing_interval > s.checkpointing_timeout,
+        "an epoch that works on a backlog may take as long as checkpointing.interval, and is cancelled at "
+        "checkpointing.timeout",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_timeout", "progress_timeout"),
+        lambda s: 0 < s.progress_timeout < s.checkpointing_timeout and s.is_set("checkpointing_timeout"),
+        "the supervisor ends a driver after progress_timeout without progress, before an epoch reaches "
+        "checkpointing.timeout",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_unaligned", "checkpointing_aligned_timeout"),
+        lambda s: s.checkpointing_unaligned,
+        "checkpointing.unaligned and aligned_timeout act on jobs of several queries joined by channels",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("savepoints_dir",),
+        lambda s: s.savepoints_dir is not None,
+        "savepoints.dir does nothing yet: this release takes no savepoints",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("state_backend",),
+        lambda s: s.state_backend is Backend.HASHMAP,
+        "hashmap keeps state in the JVM's heap and names no state files in its checkpoint: no transformWithState, and "
+        "a query whose state is random or depends on time needs rocksdb",
+    ),
+    *(
+        _acts_only_with(strategy, family, parameter)
+        for strategy, (family, parameters) in _PARAMETERS.items()
+        for parameter in parameters
+    ),
+)

@@ -1,0 +1,107 @@
+"""Rules between settings: all that are broken in one error, and what is only said."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.core.config import SETTINGS, Settings
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.rules import RULES, Verdict
+
+BROKEN = {
+    "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),
+    "unaligned, two at once": (["checkpointing.unaligned=true", "checkpointing.max_concurrent=2"], 1),
+    "aligned timeout alone": (["checkpointing.aligned_timeout=1s"], 1),
+    "a pause and two at once": (["checkpointing.min_pause=1s", "checkpointing.max_concurrent=2"], 1),
+    "no time at all": (["checkpointing.timeout=0"], 1),
+    "hashmap without its deltas": (["state.backend=hashmap", "state.changelog=false", "state.incremental=false"], 2),
+    "a first pause above the longest": (["restart.exponential.initial=2min"], 1),
+    "several": (
+        [
+            "checkpointing.unaligned=true",
+            "checkpointing.max_concurrent=3",
+            "checkpointing.min_pause=1s",
+            "checkpointing.mode=at-most-once",
+        ],
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_settings_that_do_not_go_together_are_refused_at_once(case: str) -> None:
+    overrides, count = BROKEN[case]
+    with pytest.raises(TidegateError) as caught:
+        Settings.load({}, {}, overrides)
+    error = caught.value
+    clashes = error.violations or (error,)
+    assert [each.code for each in clashes] == [Code.SETTINGS_CLASH.label] * count
+    for each in clashes:
+        assert " = " in each.found
+        assert "-D: " in each.where
+        assert each.next_step
+
+
+ALLOWED = {
+    "unaligned as it should be": ["checkpointing.unaligned=true", "checkpointing.aligned_timeout=1s"],
+    "a pause alone": ["checkpointing.min_pause=1s"],
+    "hashmap, which writes what has changed": ["state.backend=hashmap", "state.changelog=true"],
+    "a first pause of a strategy that is not chosen": ["restart.exponential.initial=2min", "restart.strategy=none"],
+}
+
+
+@pytest.mark.parametrize("case", ALLOWED)
+def test_settings_that_go_together(case: str) -> None:
+    Settings.load({}, {}, ALLOWED[case])
+
+
+def test_a_value_that_nobody_could_read_breaks_no_rule_as_well() -> None:
+    with pytest.raises(TidegateError) as caught:
+        Settings.load({}, {}, ["checkpointing.aligned_timeout=1s", "checkpointing.unaligned=yes"])
+    assert caught.value.code == Code.SETTING_VALUE.label
+    assert caught.value.violations == ()
+
+
+SAID = {
+    "an interval above the timeout": (["checkpointing.interval=1h"], "checkpointing.timeout = 10min"),
+    "a timeout above the supervisor's": (["checkpointing.timeout=30min"], "progress_timeout = 10min"),
+    "barriers": (["checkpointing.unaligned=true"], "several queries joined by channels"),
+    "savepoints": (["savepoints.dir=s"], "savepoints.dir = s"),
+    "hashmap": (["state.backend=hashmap"], "transformWithState"),
+    "a parameter of another strategy": (["restart.fixed_delay.attempts=3"], "restart.fixed_delay.attempts = 3"),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_does_not_do_what_it_seems_to_is_said(case: str) -> None:
+    overrides, words = SAID[case]
+    (note,) = Settings.load({}, {}, overrides).notes()
+    assert words in note
+
+
+def test_nothing_is_said_of_the_defaults_or_of_what_is_chosen() -> None:
+    assert Settings.load({}, {}).notes() == []
+    assert Settings.load({}, {}, ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=3"]).notes() == []
+
+
+def test_every_parameter_of_a_strategy_has_its_rule() -> None:
+    said = {each for rule in RULES if rule.verdict is Verdict.SAID for each in rule.about}
+    assert {name for name in SETTINGS if name.startswith("restart_")} <= said
+
+
+def test_every_setting_is_described_with_its_value_and_who_set_it() -> None:
+    settings = Settings.load({"state_incremental": False}, {}, ["checkpointing.interval=1.5s"])
+    rows = {row.name: (row.value, row.origin) for row in settings.describe()}
+    assert list(rows) == [setting.name for setting in SETTINGS.values()]
+    assert rows["checkpointing.interval"] == ("1500ms", "-D: checkpointing.interval")
+    assert rows["checkpointing.timeout"] == ("10min", "default")
+    assert rows["state.incremental"] == ("false", "program: state_incremental")
+    assert rows["parallelism"] == ("", "default")
+    assert rows["restart.exponential.multiplier"] == ("1.5", "default")
+
+
+def test_what_is_described_means_the_same_when_it_is_read_again() -> None:
+    settings = Settings.load({}, {}, ["checkpointing.interval=90s", "stop_timeout=0.25", "lease.timeout=36h"])
+    again = Settings.load({}, {}, [f"{row.name}={row.value}" for row in settings.describe()])
+    assert [row.value for row in again.describe()] == [row.value for row in settings.describe()]
+    assert (again.checkpointing_interval, again.stop_timeout, again.lease_timeout) == (90.0, 0.25, 129600.0)

@@ -10,6 +10,7 @@ import typer
 import tidegate
 from tidegate.cli.broker import broker
 from tidegate.cli.demo import demo
+from tidegate.cli.run import RunCommand, run, run_application
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
 
@@ -28,6 +29,10 @@ commands = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 all is well, 1 failed or not exact, 2 wrong usage, 130 interrupted.",
 )
+commands.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})(run)
+commands.command(
+    hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+)(run_application)
 commands.command()(demo)
 commands.add_typer(broker, name="broker")
 

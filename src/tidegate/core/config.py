@@ -15,6 +15,8 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level, read_level
 
@@ -454,8 +456,39 @@ SETTINGS: Mapping[str, Setting[Any]] = {
 }
 """The table: every setting there is, by its attribute."""
 
-NOT_SETTINGS = frozenset({"TIDEGATE_OVERRIDES", "TIDEGATE_CONFIG", "TIDEGATE_SUPERVISED", "TIDEGATE_PLACE", "TIDEGATE_TESTING", "TIDEGATE_FAILPOINTS", "TIDEGATE_STRIKES"})
+NOT_SETTINGS = frozenset(
+    {
+        "TIDEGATE_OVERRIDES",
+        "TIDEGATE_LOG_FORMAT",
+        "TIDEGATE_CONFIG",
+        "TIDEGATE_SUPERVISED",
+        "TIDEGATE_PLACE",
+        "TIDEGATE_TESTING",
+        "TIDEGATE_FAILPOINTS",
+        "TIDEGATE_STRIKES",
+    }
+)
 """The variables of the environment that begin like a setting and are none."""
+
+
+def overrides_of(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts `key=value` of `-D` that `tidegate run` hands to the program it starts."""
+    handed = environment.get(OVERRIDES)
+    if handed is None:
+        return ()
+    try:
+        return msgspec.json.decode(handed, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected="a JSON list of texts `key=value`",
+            found=str(error),
+            where=f"environment: {OVERRIDES}",
+            next_step="leave it to `tidegate run -D`, or unset it",
+        ) from error
+
+
+OVERRIDES = "TIDEGATE_OVERRIDES"
 
 
 # --- reading the places ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.config import Settings
+from tidegate.core.config import Backend, Settings, overrides_of
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
@@ -33,6 +33,7 @@ from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.sources import FileSource, Monitor, PositionedSource, Source, SourceRegistry, vouch_for
 from tidegate.spark.state_backend import check_state
+from tidegate.spark.supervised import current
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MODES = ("append", "update", "complete")
@@ -59,7 +60,10 @@ class Job:
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
         self.name = _checked_uid(name, "the job's name", set())
-        self.settings = Settings.load(code=settings, environment=os.environ)
+        self.settings = Settings.load(code=settings, environment=os.environ, overrides=overrides_of(os.environ))
+        supervised = current()
+        if supervised is not None:
+            supervised.define(name)
         self._session = None if spark is None else adopt_session(spark)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
@@ -139,6 +143,9 @@ class Job:
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
+        supervised = current()
+        if supervised is not None:
+            supervised.declare(folder, self.settings)
         with ExitStack() as stack:
             lock = acquire(folder, self.name)
             stack.callback(lock.release)
@@ -154,6 +161,7 @@ class Job:
                 plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
+                pause_after=None if supervised is None or self._state_is_in_memory else supervised.pause_after,
             )
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
@@ -161,7 +169,14 @@ class Job:
                 sink.open(plan)
             handle.start()
             handle.watch(at_end=stack.pop_all().close)
-            return handle
+        if supervised is not None:
+            supervised.started(handle)
+        return handle
+
+    @property
+    def _state_is_in_memory(self) -> bool:
+        """Then a second run in this process could find the state that an epoch which was cut off left behind."""
+        return self.settings.state_backend is Backend.HASHMAP
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""

@@ -50,10 +50,7 @@ YARN = "there is no YARN session of tidegate's: a Spark session with spark.maste
 def answer_to(option: str) -> str | None:
     """What an option of `flink run` is here; None for one that Flink does not have either."""
     name = option.partition("=")[0]
-    if name in FORMS:
-        return FORMS[name]
-    if name.startswith("-p") and name[2:].isdigit():
-        return FORMS["-p"]
     if name.startswith(("-y", "--yarn")):
         return YARN
-    return None
+    with_value_behind_it = None if name.startswith("--") else FORMS.get(name[:2])
+    return FORMS.get(name, with_value_behind_it)

@@ -20,6 +20,7 @@ from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.core.config import OVERRIDES, Settings, overrides_of
+from tidegate.core.errors import TidegateError
 from tidegate.jobs.failures import Failure
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 
@@ -83,7 +84,7 @@ def run(
         *([] if folder is None else [f"checkpointing.dir={folder}"]),
         *(define or []),
     ]
-    settings = Settings.load(code={}, environment=os.environ, overrides=overrides)
+    settings = _settings(overrides)
     environment = {**os.environ, OVERRIDES: json.dumps(overrides)}
     if log_format is not None:
         environment["TIDEGATE_LOG_FORMAT"] = log_format.value
@@ -95,7 +96,7 @@ def run(
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
         ending = _supervise(program, settings, environment, Shown(), as_json=as_json)
         if as_json:
-            print_json(msgspec.to_builtins(ending, enc_hook=lambda each: each.name))
+            print_json(msgspec.to_builtins(ending))
         raise typer.Exit(exit_of(ending))
 
 
@@ -141,6 +142,15 @@ def _options_before_the_program(args: Sequence[str]) -> list[str]:
         if each in _WITH_VALUE:
             next(rest, None)
     return found
+
+
+def _settings(overrides: Sequence[str]) -> Settings:
+    """The settings as far as the command knows them. What does not fit is wrong usage."""
+    try:
+        return Settings.load(code={}, environment=os.environ, overrides=overrides)
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
 
 
 class Shown(News):

@@ -35,12 +35,17 @@ class Outcome(Enum):
     """How a supervised job ended, for good."""
 
     FINISHED = "finished"
+    """The program came to its end."""
     STOPPED = "stopped"
-    PENDING = "stopped, and a decided epoch waits for its sink: the next start commits it"
+    PENDING = "pending"
+    """Stopped, and a decided epoch waits for its sink: the next start commits it."""
     FAILED = "failed"
-    REFUSED = "refused: somebody has to decide, or has the job already"
-    UNUSABLE = "the program cannot be run as it is written"
-    INTERRUPTED = "ended at once"
+    REFUSED = "refused"
+    """Somebody has to decide, or has the job already."""
+    UNUSABLE = "unusable"
+    """The program cannot be run as it is written."""
+    INTERRUPTED = "interrupted"
+    """Ended at once, with whatever was under way."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from tidegate.cli.control import cancel, checkpoint, stop
 from tidegate.cli.demo import demo
 from tidegate.cli.exits import EXIT_OF, Exit
 from tidegate.cli.jobs import history, info, list_jobs
+from tidegate.cli.run import RunCommand, run, run_application
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
 
@@ -33,6 +34,10 @@ commands.command()(history)
 commands.command()(checkpoint)
 commands.command()(stop)
 commands.command()(cancel)
+commands.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})(run)
+commands.command(
+    hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+)(run_application)
 commands.command()(demo)
 commands.add_typer(broker, name="broker")
 commands.add_typer(config, name="config")

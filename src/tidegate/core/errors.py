@@ -65,6 +65,8 @@ class Code(Enum):
     SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "a state store other than rocksdb with checkpoint format 2")
+    PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
+    JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
     REQUEST_REFUSED = ("TG-REQUEST-REFUSED", Remedy.PROGRAM, "a job is not asked for what cannot be done as it stands")
@@ -94,6 +96,8 @@ class Code(Enum):
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
     JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "the jars of the broker could not be fetched")
     DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")
+    SUPERVISOR_ALIVE = ("TG-SUPERVISOR-ALIVE", Remedy.SURROUNDINGS, "another `tidegate run` keeps this job alive")
+    PROGRAM_FAILED = ("TG-PROGRAM-FAILED", Remedy.SURROUNDINGS, "the program raised an error of its own")
 
     # A restart cures it.
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
@@ -107,6 +111,12 @@ class Code(Enum):
         "the function of a sink raised an error; the next start calls it with the same epoch first",
     )
     QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
+    DRIVER_DIED = (
+        "TG-DRIVER-DIED",
+        Remedy.RESTART,
+        "the driver's process ended without a word: killed, or out of memory",
+    )
+    DRIVER_STALLED = ("TG-DRIVER-STALLED", Remedy.RESTART, "the driver was alive and did nothing for progress_timeout")
 
     # Somebody has to decide.
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")

@@ -24,6 +24,8 @@ NOT_SETTINGS = frozenset(
         OVERRIDES_VARIABLE,
         CONFIG_VARIABLE,
         "TIDEGATE_SUPERVISED",
+        "TIDEGATE_LOG_FORMAT",
+        "TIDEGATE_LOG_LEVEL",
         "TIDEGATE_PLACE",
         "TIDEGATE_TESTING",
         "TIDEGATE_FAILPOINTS",
@@ -95,7 +97,7 @@ def everything_given(
     for name, value in environment.items():
         if name.startswith(_ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
             yield Given(Origin(Place.ENVIRONMENT, name), name.removeprefix(_ENVIRONMENT_PREFIX), value)
-    for override in (*_handed_on(environment), *overrides):
+    for override in (*handed_on(environment), *overrides):
         name, equals, value = override.partition("=")
         yield Given(Origin(Place.OVERRIDE, name), name, value if equals else Missing.VALUE)
 
@@ -134,7 +136,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", value
 
 
-def _handed_on(environment: Mapping[str, str]) -> list[str]:
+def handed_on(environment: Mapping[str, str]) -> list[str]:
     text = environment.get(OVERRIDES_VARIABLE, "")
     if not text:
         return []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from pyspark.sql import SparkSession
 
@@ -20,6 +20,7 @@ from tidegate.core.happenings import RowsGivenUp, TransactionRedone
 from tidegate.jobs.beat import JobState
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
+from tidegate.spark.session import lives
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
@@ -61,8 +62,20 @@ class Ending(Enum):
     CANCEL = "cancel"
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A query that has failed and gets another run, in the same session, at a time of the monotonic clock."""
+
+    ended: QueryRun
+    restart_at: float
+
+
+PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
+"""The pause before the next run of a query that failed with this error; None: the job fails with it."""
+
+
 class JobHandle:
-    """Queries side by side; when one fails the others end cleanly and the job fails with its error."""
+    """Queries side by side; when one fails for good the others end cleanly and the job fails with its error."""
 
     def __init__(
         self,
@@ -74,8 +87,13 @@ class JobHandle:
         bounded: bool,
         stop_timeout_seconds: float,
         companions: Sequence[Companion] = (),
+        pause_after: PauseAfter | None = None,
     ) -> None:
         self.name = name
+        self._pause_after = pause_after
+        self._waiting: list[Waiting] = []
+        self.failed: QueryRun | None = None
+        """The run that ended last with an error."""
         self._companions = (Log(), *companions)
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
@@ -195,6 +213,11 @@ class JobHandle:
             return JobState.STOPPED if stopped else JobState.FAILED
         return _ENDED_WELL[self._ending]
 
+    @property
+    def error(self) -> BaseException | None:
+        """What made the job fail; None while it runs, or when it ended well."""
+        return self._error
+
     def status(self) -> JobStatus:
         """How the job is now."""
         queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
@@ -243,24 +266,85 @@ class JobHandle:
         alive = list(self.runs)
         errors: list[BaseException] = []
         try:
-            while alive and not self._stop_asked.wait(_LOOK_SECONDS):
+            while (alive or self._waiting) and not self._stop_asked.wait(_LOOK_SECONDS):
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
-                    if run.close() and self._bounded:
-                        alive.append(self._another_run_of(run.plan))
+                    if self._close(run) and self._bounded:
+                        alive.append(self._another_run_of(run))
                         alive[-1].open()
                         alive[-1].start(self._trigger)
+                alive.extend(self._started_again())
                 for companion in self._companions:
                     companion.look()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
-        self._end_all(alive, errors)
+        self._end_all([*alive, *self._recovered(errors)], errors)
 
-    def _another_run_of(self, plan: QueryPlan) -> QueryRun:
-        """For the due no-data epoch, which a bounded job runs before it ends."""
-        run = self._run_of(plan)
-        self.runs.append(run)
+    def _another_run_of(self, ended: QueryRun) -> QueryRun:
+        """For the due no-data epoch, which a bounded job runs before it ends, or after a failure."""
+        run = self._run_of(ended.plan)
+        self.runs[self.runs.index(ended)] = run
+        if self._stop_asked.is_set():  # by a thread that may have gone through the runs before this one
+            run.limit_waiting(self._stop_timeout_seconds)
         return run
+
+    # --- a query that failed, in a session that lives --------------------------------------------------------
+
+    def _close(self, run: QueryRun) -> bool:
+        """Close a run that has ended by itself; True when a no-data epoch is due. Raises what ends the job."""
+        try:
+            return run.close()
+        except TidegateError as error:
+            self._put_off(run, error)
+            return False
+        except BaseException:
+            self.failed = run
+            raise
+
+    def _put_off(self, run: QueryRun, error: TidegateError) -> None:
+        """Have the query wait for its next run, or raise the error when there is to be none."""
+        self.failed = run
+        if self._pause_after is None or self._stop_asked.is_set() or not lives(self._session):
+            raise error
+        pause = self._pause_after(run, error)
+        if pause is None:
+            raise error
+        self._waiting.append(Waiting(run, time.monotonic() + pause))
+
+    def _started_again(self) -> list[QueryRun]:
+        """New runs of the queries whose pause is over. One that fails in its recovery or its start waits again."""
+        started: list[QueryRun] = []
+        for each in [each for each in self._waiting if time.monotonic() >= each.restart_at]:
+            self._waiting.remove(each)
+            run = self._another_run_of(each.ended)
+            try:
+                run.open()
+                run.start(self._trigger)
+            except TidegateError as error:
+                self._end_failed_start(run, error)
+            else:
+                started.append(run)
+        return started
+
+    def _end_failed_start(self, run: QueryRun, error: TidegateError) -> None:
+        try:
+            self._end_all([run], [error])
+        except TidegateError as first:
+            self._put_off(run, first)
+
+    def _recovered(self, errors: list[BaseException]) -> list[QueryRun]:
+        """Runs, not started, of the queries that wait when the job is stopped: what is decided of them is finished."""
+        recovered: list[QueryRun] = []
+        for each in [] if errors else self._waiting:
+            run = self._another_run_of(each.ended)
+            try:
+                run.open()
+            except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+                self.failed = run
+                errors.append(error)
+            else:
+                recovered.append(run)
+        return recovered
 
     def _end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
         """Stop all, then close all; the first error, of `errors` or from here, is raised when every run has ended."""

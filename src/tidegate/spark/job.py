@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
+from tidegate.core.kinds import Backend
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
@@ -44,6 +45,7 @@ from tidegate.spark.sources import (
     vouch_for,
 )
 from tidegate.spark.state_backend import check_state
+from tidegate.spark.supervised import current
 
 _MODES = ("append", "update", "complete")
 _JOB_RECORD = "job.json"
@@ -71,6 +73,9 @@ class Job:
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
         self.name = _checked_uid(name, "the job's name", set())
         self.settings = load_settings(settings, job=self.name)
+        supervised = current()
+        if supervised is not None:
+            supervised.define(name)
         self._session = None if spark is None else adopt_session(spark)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
@@ -153,6 +158,9 @@ class Job:
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
+        supervised = current()
+        if supervised is not None:
+            supervised.declare(folder, self.settings)
         with ExitStack() as stack:
             lock = acquire(folder, self.name)
             stack.callback(lock.release)
@@ -170,6 +178,7 @@ class Job:
                 bounded=until == "caught-up",
                 stop_timeout_seconds=self.settings.stop_timeout,
                 companions=self._companions(folder, record),
+                pause_after=None if supervised is None or self._state_is_in_memory else supervised.pause_after,
             )
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
@@ -177,7 +186,14 @@ class Job:
                 sink.open(plan)
             handle.start()
             handle.watch(at_end=stack.pop_all().close)
-            return handle
+        if supervised is not None:
+            supervised.started(handle)
+        return handle
+
+    @property
+    def _state_is_in_memory(self) -> bool:
+        """Then a second run in this process could find the state that an epoch which was cut off left behind."""
+        return self.settings.state_backend is Backend.HASHMAP
 
     def _companions(self, folder: Path, record: JobRecord) -> list[Companion]:
         """In the order in which they hear of the end: who answers a request has told before how the job is."""

@@ -181,6 +181,15 @@ class QueryRun:
             if self._stream is None:
                 self._stop_by_name(name)
 
+    def place(self) -> dict[str, Any]:
+        """Which run of which query this is, and at which epoch it was: for the history of failures."""
+        epoch = self.figures.epoch
+        return {
+            "query": self.plan.query.uid,
+            "epoch": epoch if epoch >= 0 else None,
+            "run": None if self._run is None else self._run.run,
+        }
+
     def has_ended(self) -> bool:
         """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
         if self._stream is None:

@@ -119,6 +119,15 @@ def is_local(session: SparkSession) -> bool:
     return re.match(r"local(\[|$|-cluster)", session.sparkContext.master or "") is not None
 
 
+def lives(session: SparkSession) -> bool:
+    """Whether the session's JVM is there, and its context has not been stopped."""
+    try:
+        context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+        return not context.sc().isStopped()
+    except (Py4JError, OSError, AttributeError):  # AttributeError: a context that Python has stopped has none
+        return False
+
+
 @contextmanager
 def query_settings(session: SparkSession) -> Generator[None, None, None]:
     """Spark's settings for queries of tidegate, put back afterwards: the session may be the user's."""

@@ -1,0 +1,127 @@
+"""A supervisor in the background: forked off, in a session of its own, its output in a log file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.failures import Failure
+from tidegate.jobs.supervisor import News
+
+
+class Detached(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job in the background when it runs, has failed for the first time, or has ended.
+
+    `exit`: it has ended already, with this exit code. `text`: what it failed with.
+    """
+
+    job: str | None
+    process: int
+    log: str
+    exit: int | None = None
+    text: str = ""
+
+
+def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bool) -> Detached:
+    """Fork, and run `supervise` in the child, where `shown` goes to the log too.
+
+    `move`: when the job is known, the log goes into its folder (if that is on the same file system).
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reading)
+        _be_background(log)
+        os._exit(_supervise(supervise, shown, Told(shown, writing, log, move=move)))
+    os.close(writing)
+    return _first_news(process, reading, log)
+
+
+class Told(News):
+    """Hands the news on, and the first that counts to the process that waits for it."""
+
+    def __init__(self, shown: News, told: int, log: Path, *, move: bool) -> None:
+        self._shown = shown
+        self._told: int | None = told
+        self._log = log
+        self._move = move
+        self._job: str | None = None
+
+    def declared(self, job: str, folder: Path) -> None:
+        self._job = job
+        if self._move:
+            self._log = _moved(self._log, folder / "logs")
+        self._shown.declared(job, folder)
+
+    def running(self) -> None:
+        self._shown.running()
+        self._tell("")
+
+    def failed(self, failure: Failure) -> None:
+        self._shown.failed(failure)
+        if failure.restart_in_seconds is not None:
+            self._tell(f"{failure.what}\nrestart in {failure.restart_in_seconds:.1f} s")
+
+    def ended(self, code: int) -> None:
+        """The supervisor is about to end."""
+        self._tell("", code)
+
+    def _tell(self, text: str, code: int | None = None) -> None:
+        if self._told is None:
+            return
+        known = Detached(job=self._job, process=os.getpid(), log=str(self._log), exit=code, text=text)
+        os.write(self._told, msgspec.json.encode(known))
+        os.close(self._told)
+        self._told = None
+
+
+def _supervise(supervise: Callable[[News], int], shown: News, told: Told) -> int:
+    try:
+        code = supervise(told)
+    except TidegateError as error:
+        print(error, file=sys.stderr, flush=True)
+        code = 1
+    told.ended(code)
+    return code
+
+
+def _be_background(log: Path) -> None:
+    os.setsid()
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+
+
+def _first_news(process: int, reading: int, log: Path) -> Detached:
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read()
+    if not said:
+        return Detached(job=None, process=process, log=str(log), exit=1, text=_read(log))
+    known = msgspec.json.decode(said, type=Detached)
+    if known.exit is None or known.text:
+        return known
+    return msgspec.structs.replace(known, text=_read(Path(known.log)))
+
+
+def _read(log: Path) -> str:
+    """The end of a log, for who waits before the terminal."""
+    return log.read_text(errors="replace")[-4_000:].rstrip()
+
+
+def _moved(log: Path, folder: Path) -> Path:
+    """The open log under its name in the job's folder; where it was, when that is another file system."""
+    target = folder / log.name.removeprefix(".")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        log.rename(target)
+    except OSError:
+        return log
+    return target

@@ -1,0 +1,56 @@
+"""What a user of Flink types behind `flink run`, and what it is here: answered, not called unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_TARGET = "Spark computes where the program's session does: set spark.master in it, or leave it local"
+_CHECKPOINT = "a start goes on from the job's newest checkpoint by itself; nothing has to be named"
+
+FORMS: Mapping[str, str] = {
+    "-t": _TARGET,
+    "--target": _TARGET,
+    "-e": _TARGET,
+    "--executor": _TARGET,
+    "-m": _TARGET,
+    "--jobmanager": _TARGET,
+    "-c": "a Python program has no entry class: tidegate run APP.py [ARGS]",
+    "--class": "a Python program has no entry class: tidegate run APP.py [ARGS]",
+    "-py": "the program is named without an option: tidegate run APP.py [ARGS]",
+    "--python": "the program is named without an option: tidegate run APP.py [ARGS]",
+    "-pym": "name the module's file: tidegate run APP.py [ARGS]",
+    "--pyModule": "name the module's file: tidegate run APP.py [ARGS]",
+    "-pyfs": "put the modules beside the program, or on PYTHONPATH",
+    "--pyFiles": "put the modules beside the program, or on PYTHONPATH",
+    "-pyexec": "Spark's workers take the Python that tidegate runs in; else set PYSPARK_PYTHON",
+    "--pyExecutable": "Spark's workers take the Python that tidegate runs in; else set PYSPARK_PYTHON",
+    "-j": "there are no jars of a job: tidegate run APP.py [ARGS]",
+    "--jarfile": "there are no jars of a job: tidegate run APP.py [ARGS]",
+    "-C": "add jars to the program's session: spark.jars",
+    "--classpath": "add jars to the program's session: spark.jars",
+    "-p": "-D parallelism=N (the partitions of keyed state, fixed by the first epoch)",
+    "--parallelism": "-D parallelism=N (the partitions of keyed state, fixed by the first epoch)",
+    "-s": _CHECKPOINT,
+    "--fromSavepoint": _CHECKPOINT,
+    "-n": _CHECKPOINT,
+    "--allowNonRestoredState": _CHECKPOINT,
+    "-rm": _CHECKPOINT,
+    "--restoreMode": _CHECKPOINT,
+    "-claimMode": _CHECKPOINT,
+    "--claimMode": _CHECKPOINT,
+    "-sae": "without -d the job ends with this command anyway: Ctrl-C stops it cleanly",
+    "--shutdownOnAttachedExit": "without -d the job ends with this command anyway: Ctrl-C stops it cleanly",
+    "--detached": "-d",
+}
+"""By Flink's option. Those that begin with `-y` are answered as one: they are all for YARN."""
+
+YARN = "there is no YARN session of tidegate's: a Spark session with spark.master=yarn is the program's own matter"
+
+
+def answer_to(option: str) -> str | None:
+    """What an option of `flink run` is here; None for one that Flink does not have either."""
+    name = option.partition("=")[0]
+    if name.startswith(("-y", "--yarn")):
+        return YARN
+    with_value_behind_it = None if name.startswith("--") else FORMS.get(name[:2])
+    return FORMS.get(name, with_value_behind_it)

@@ -1,0 +1,210 @@
+"""`tidegate run`: a program as a job that is kept alive, here or in the background."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from typer.core import TyperCommand
+
+from tidegate.cli.common import Dir, Json, Overrides, print_json
+from tidegate.cli.detached import Detached, detach
+from tidegate.cli.exits import Exit
+from tidegate.cli.flink_forms import answer_to
+from tidegate.core.config import Settings
+from tidegate.core.errors import TidegateError
+from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.jobs.failures import Failure
+from tidegate.jobs.settings import load_settings
+from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
+
+
+class LogFormat(str, Enum):
+    """How the lines of the log are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class RunCommand(TyperCommand):
+    """What stands before the program is for tidegate, what follows is the program's; Flink's options are answered."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for option in _options_before_the_program(args):
+            answer = None if option in _OWN else answer_to(option)
+            if answer is not None:
+                raise typer.BadParameter(f"{option} is Flink's. Here: {answer}", ctx=ctx)
+        return super().parse_args(ctx, args)
+
+
+def run(
+    app: Annotated[str, typer.Argument(metavar="APP", help="The program: a Python file that makes a job and runs it.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="All that follows is the program's own.")
+    ] = None,
+    define: Overrides = None,
+    detached: Annotated[
+        bool, typer.Option("-d", help="In the background: prints the job, its process and its log.")
+    ] = False,
+    folder: Dir = None,
+    log_file: Annotated[
+        Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--log-format", help="How the lines of the log are written.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a program's job and keep it alive: after a failure it is started again, as `restart.strategy` says.
+
+    SIGTERM and Ctrl-C stop it with the epoch under way done; a second Ctrl-C ends it at once. What a restart cannot
+    cure (a bad setting, a missing table, another checkpoint) ends it with the error.
+
+    Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused,
+    6 a decided epoch waits for a sink that was down, 130 ended at once. A program that ends well with an exit code of
+    its own keeps it.
+
+    Examples:
+
+    - `tidegate run wordcount.py`
+
+    - `tidegate run -d -D checkpointing.interval=1s -D restart.strategy=fixed-delay wordcount.py --since 2024`
+    """
+    overrides = [
+        *handed_on(os.environ),
+        *([] if folder is None else [f"checkpointing.dir={folder}"]),
+        *(define or []),
+    ]
+    environment = {**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)}
+    settings = _settings(environment)
+    if log_format is not None:
+        environment["TIDEGATE_LOG_FORMAT"] = log_format.value
+    program = [app, *(arguments or [])]
+    if detached:
+        _run_detached(program, settings, environment, log_file, as_json=as_json)
+    else:
+        if log_file is not None:
+            raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
+        ending = _supervise(program, settings, environment, Shown(), as_json=as_json)
+        if as_json:
+            print_json(msgspec.to_builtins(ending))
+        raise typer.Exit(exit_of(ending))
+
+
+def run_application() -> None:
+    """Flink's `run-application`."""
+    typer.echo(
+        "tidegate has no clusters to start, so `run-application` is `run`:\n"
+        "  tidegate run [-d] [-D KEY=VALUE]... APP [ARGS]...\n"
+        "-t and -c have no counterpart: Spark computes where the program's session does.",
+        err=True,
+    )
+    raise typer.Exit(Exit.USAGE)
+
+
+def exit_of(ending: Ending) -> int:
+    """The exit code of the command."""
+    match ending.outcome:
+        case Outcome.FINISHED | Outcome.STOPPED:
+            return ending.code
+        case Outcome.FAILED:
+            return Exit.FAILED
+        case Outcome.UNUSABLE:
+            return Exit.USAGE
+        case Outcome.REFUSED:
+            return Exit.REFUSED
+        case Outcome.PENDING:
+            return Exit.PENDING
+        case Outcome.INTERRUPTED:
+            return Exit.INTERRUPTED
+
+
+_OWN = frozenset({"-D", "-d", "-h"})
+_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format"})
+
+
+def _options_before_the_program(args: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    rest = iter(args)
+    for each in rest:
+        if each == "--" or not each.startswith("-"):
+            break
+        found.append(each)
+        if each in _WITH_VALUE:
+            next(rest, None)
+    return found
+
+
+def _settings(environment: Mapping[str, str]) -> Settings:
+    """The settings as far as the command knows them. What does not fit is wrong usage."""
+    try:
+        return load_settings({}, environment=environment)
+    except TidegateError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.USAGE) from None
+
+
+class Shown(News):
+    """The news on the standard error; a terminal that is gone is no reason to end a job."""
+
+    def declared(self, job: str, folder: Path) -> None:
+        _say(f"job {job}: starting, checkpoints in {folder}")
+
+    def running(self) -> None:
+        _say("running")
+
+    def failed(self, failure: Failure) -> None:
+        _say(failure.what)
+        if failure.restart_in_seconds is not None:
+            what = "the driver" if failure.query is None else f"query {failure.query}"
+            _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _supervise(
+    program: Sequence[str], settings: Settings, environment: Mapping[str, str], news: News, *, as_json: bool
+) -> Ending:
+    """With `--json` the standard output is for the one value alone: the program's goes to the standard error."""
+    output = sys.stderr.buffer if as_json else None
+    return Supervisor(program, settings, environment=environment, news=news, output=output).run()
+
+
+def _run_detached(
+    program: Sequence[str],
+    settings: Settings,
+    environment: Mapping[str, str],
+    log_file: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Start the supervisor in the background; return when its job runs, has failed for the first time, or has ended."""
+    log = log_file or Path(settings.checkpointing_dir).absolute() / f".run-{os.getpid()}.log"
+
+    def in_background(news: News) -> int:
+        return exit_of(_supervise(program, settings, environment, news, as_json=False))
+
+    started = detach(in_background, Shown(), log, move=log_file is None)
+    if as_json:
+        print_json(msgspec.to_builtins(started))
+    else:
+        _show(started)
+    raise typer.Exit(started.exit or Exit.OK)
+
+
+def _show(started: Detached) -> None:
+    if started.text:
+        typer.echo(started.text, err=True)
+    if started.exit is None:
+        typer.echo(f"job {started.job}: process {started.process}, log {started.log}")

@@ -1,0 +1,62 @@
+"""Which failures a restart can cure: a table, so that nobody waits for a restart that only fails again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from tidegate.core.errors import Code, Remedy
+
+
+class Cure(Enum):
+    """Whether starting the job again can help."""
+
+    RESTART = "the cause may have gone by then, and nothing is lost"
+    RESTART_ONCE_IT_HAS_RUN = "in a job that has run the cause came from outside; at a first start it is a mistake"
+    NONE = "the next start would fail in the same way"
+
+
+def cure_of(codes: Sequence[Code]) -> Cure:
+    """The cure of several errors at once is that of the worst; of none, that of a program's own error."""
+    cures = [SURROUNDINGS.get(code) or BY_REMEDY[code.remedy] for code in codes]
+    return max(cures, key=_WORSE.index, default=Cure.RESTART_ONCE_IT_HAS_RUN)
+
+
+def can_restart(codes: Sequence[Code], *, has_run: bool) -> bool:
+    """Whether a failure with these codes is followed by a restart, as far as the strategy has one."""
+    match cure_of(codes):
+        case Cure.RESTART:
+            return True
+        case Cure.RESTART_ONCE_IT_HAS_RUN:
+            return has_run
+        case Cure.NONE:
+            return False
+
+
+BY_REMEDY: Mapping[Remedy, Cure] = {
+    Remedy.PROGRAM: Cure.NONE,
+    Remedy.SURROUNDINGS: Cure.RESTART_ONCE_IT_HAS_RUN,
+    Remedy.RESTART: Cure.RESTART,
+    Remedy.DECIDE: Cure.NONE,
+}
+"""For every code without an entry of its own below."""
+
+SURROUNDINGS: Mapping[Code, Cure] = {
+    Code.KAFKA_UNREACHABLE: Cure.RESTART,
+    Code.SINK_UNAVAILABLE: Cure.RESTART,
+    Code.DRIVER_ALIVE: Cure.RESTART,
+    Code.STORAGE_FULL: Cure.RESTART_ONCE_IT_HAS_RUN,
+    Code.STORAGE_UNUSABLE: Cure.RESTART_ONCE_IT_HAS_RUN,
+    Code.SINK_UNUSABLE: Cure.RESTART_ONCE_IT_HAS_RUN,
+    Code.PROGRAM_FAILED: Cure.RESTART_ONCE_IT_HAS_RUN,
+    Code.OPTION_UNREADABLE: Cure.NONE,
+    Code.JAVA_MISSING: Cure.NONE,
+    Code.KAFKA_TOPIC_MISSING: Cure.NONE,
+    Code.SUPERVISOR_ALIVE: Cure.NONE,
+    Code.BROKER_REFUSED: Cure.NONE,
+    Code.BROKER_FAILED: Cure.NONE,
+    Code.JARS_UNAVAILABLE: Cure.NONE,
+}
+"""Surroundings change by themselves, or somebody has to do something: each code says which."""
+
+_WORSE = (Cure.RESTART, Cure.RESTART_ONCE_IT_HAS_RUN, Cure.NONE)

@@ -1,0 +1,170 @@
+"""The line between a supervisor and the driver it started: a socket pair, one JSON message a line.
+
+It ends when either process does, however it ends, so each side knows of the other's death at once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.restart import Strategy
+
+SUPERVISED = "TIDEGATE_SUPERVISED"
+"""The environment variable that tells a driver the number of its end of the line."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in a driver. `codes` are those of the single errors; none for an error of the program's own."""
+
+    code: str
+    codes: tuple[str, ...]
+    what: str
+    where: str
+    remedy: str
+    query: str | None = None
+    epoch: int | None = None
+    run: int | None = None
+
+
+# --- what the driver says ----------------------------------------------------------------------------------
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
+    """The program is about to start its job; answered by GoOn or Refused."""
+
+    job: str
+    folder: str
+    strategy: Strategy
+    progress_timeout: float
+    stop_timeout: float
+
+
+class Running(msgspec.Struct, frozen=True, tag="running"):
+    """Every query has been recovered and started."""
+
+
+class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):
+    """One query has failed, the session lives; answered by RestartQuery."""
+
+    report: Report
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+    """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
+
+    `job_ended`: its job had ended well before, so that what the program then met is no reason to run the job again.
+    """
+
+    report: Report | None
+    code: int = 0
+    job_ended: bool = False
+
+
+FromDriver: TypeAlias = Declared | Running | QueryFailed | Finished
+
+
+# --- what the supervisor says ------------------------------------------------------------------------------
+
+
+class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
+    """The job may start."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The supervisor cannot keep the job, and why: the text of a TidegateError."""
+
+    error: str
+
+
+class RestartQuery(msgspec.Struct, frozen=True, tag="restart-query"):
+    """The pause before the query's next run; None: the job ends with the error."""
+
+    pause: float | None
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """End with the epoch under way done. Comes at any time and has no answer but the end."""
+
+
+FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop
+
+MessageT = TypeVar("MessageT")
+
+
+class Line(Generic[MessageT]):
+    """One end: says anything, hears messages of one kind."""
+
+    def __init__(self, end: socket.socket, hears: msgspec.json.Decoder[MessageT]) -> None:
+        self._socket = end
+        self._decoder = hears
+        self._pending = b""
+        self.ended = False
+        """Whether the other process is gone and everything it said was heard."""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def say(self, message: msgspec.Struct) -> None:
+        """Send one message. Raises OSError when the other process is gone."""
+        self._socket.sendall(msgspec.json.encode(message) + b"\n")
+
+    def hear(self) -> list[MessageT] | None:
+        """Wait for messages; None when the other process is gone and everything it said was heard."""
+        while not self.ended:
+            messages = self._receive(0)
+            if messages:
+                return messages
+        return None
+
+    def heard(self) -> list[MessageT]:
+        """What has come, without waiting."""
+        messages: list[MessageT] = []
+        while not self.ended:
+            try:
+                messages += self._receive(socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+        return messages
+
+    def _receive(self, flags: int) -> list[MessageT]:
+        try:
+            received = self._socket.recv(_BYTES_AT_ONCE, flags)
+        except ConnectionError:  # it died with something unread that we had said
+            received = b""
+        self.ended = not received
+        *whole, self._pending = (self._pending + received).split(b"\n")
+        return [self._decoder.decode(line) for line in whole]
+
+
+_BYTES_AT_ONCE = 65_536
+
+
+def line_to_driver() -> tuple[Line[FromDriver], socket.socket]:
+    """The supervisor's end, and the driver's, which it inherits."""
+    ours, theirs = socket.socketpair()
+    return Line(ours, msgspec.json.Decoder(Declared | Running | QueryFailed | Finished)), theirs
+
+
+def line_to_supervisor(environment: Mapping[str, str]) -> Line[FromSupervisor]:
+    """The driver's end. No process that the driver starts inherits it."""
+    try:
+        end = socket.socket(fileno=int(environment[SUPERVISED]))
+    except (KeyError, ValueError, OSError) as error:
+        raise TidegateError(
+            Code.OPTION_UNKNOWN,
+            expected="to be started by a supervisor",
+            found=f"{SUPERVISED} = {environment.get(SUPERVISED)!r}",
+            where="the environment",
+            next_step="run the program with `tidegate run APP`, or alone with `python APP`",
+        ) from error
+    os.set_inheritable(end.fileno(), False)
+    return Line(end, msgspec.json.Decoder(GoOn | Refused | RestartQuery | Stop))

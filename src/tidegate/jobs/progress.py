@@ -1,0 +1,38 @@
+"""Whether a driver that is alive still gets on: its progress, as the supervisor sees it."""
+
+from __future__ import annotations
+
+from tidegate.jobs.beat import Beat
+
+
+class ProgressWatch:
+    """Judges by what it has seen itself: clocks of two processes may differ, and jump.
+
+    Until the job runs, the driver's messages are its progress; from then on its beat is. A beat that was never seen
+    says nothing. Time that passed between two looks counts as one look: who was stopped along with the driver, as
+    when a laptop sleeps, has not watched.
+    """
+
+    def __init__(self, timeout_seconds: float, now: float) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._looked_at = now
+        self._idle_seconds = 0.0
+        self._runs = False
+        self._progress_at: float | None = None
+
+    def heard(self, *, runs: bool = False) -> None:
+        """The driver has said something."""
+        self._runs = self._runs or runs
+        self._idle_seconds = 0.0
+
+    def look(self, beat: Beat | None, now: float) -> bool:
+        """Whether the driver has stalled. `beat` is its own newest one, None while there is none."""
+        self._idle_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
+        self._looked_at = now
+        if self._runs and (beat is None or beat.progress_at != self._progress_at):
+            self._idle_seconds = 0.0
+            self._progress_at = None if beat is None else beat.progress_at
+        return 0 < self.timeout_seconds <= self._idle_seconds
+
+
+_LONGEST_LOOK_SECONDS = 2.0

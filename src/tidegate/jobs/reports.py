@@ -1,0 +1,58 @@
+"""Errors as they go over the line and into the history."""
+
+from __future__ import annotations
+
+import signal
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.line import Report
+
+
+def report_of(error: TidegateError) -> Report:
+    """An error as a report; of several that stand against a start, each has its say in what follows."""
+    single = error.violations or (error,)
+    return Report(
+        code=error.code,
+        codes=tuple(each.code for each in single),
+        what=str(error),
+        where=error.where,
+        remedy=error.catalogue_entry.remedy.value,
+    )
+
+
+def code_of(label: str) -> Code:
+    """The entry of the catalogue with this label."""
+    return _BY_LABEL[label]
+
+
+def driver_died(where: str, returned: int) -> TidegateError:
+    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N."""
+    how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
+    return TidegateError(
+        Code.DRIVER_DIED,
+        expected="a driver that says how it ended",
+        found=f"its process ended by {how}",
+        where=where,
+        next_step="see what it printed last, and the kernel's log for want of memory; the next start goes on",
+    )
+
+
+def driver_stalled(where: str, timeout_seconds: float) -> TidegateError:
+    """For a driver that was killed because it did nothing."""
+    return TidegateError(
+        Code.DRIVER_STALLED,
+        expected=f"progress within {timeout_seconds:g} s (progress_timeout)",
+        found="none: the driver was ended",
+        where=where,
+        next_step="look for what it waits for; if its epochs take that long, raise progress_timeout",
+    )
+
+
+_BY_LABEL = {code.label: code for code in Code}
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,70 @@
+"""The processes of a dead driver: its JVM and Spark's Python workers are found by their session and ended by number.
+
+A supervisor starts each driver as the leader of a session of its own (setsid), and what the driver starts belongs to
+it, whoever its parent has become. A number is not given away again while a process of its session lives, so the
+number of the dead leader still means this driver's processes and no others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+
+def processes_of(session: int) -> list[int]:
+    """The living processes of a session; one that has ended and waits to be collected is none."""
+    return _from_proc(session) if _PROC_STAT.exists() else _from_ps(session)
+
+
+def end_processes(session: int, grace_seconds: float, *, spare: int | None = None) -> list[int]:
+    """Wait for the processes of a session to end by themselves, then end them. Returns those that had to be ended.
+
+    A JVM whose Python is gone ends within some seconds, and removes its temporary files.
+    """
+    end = time.monotonic() + grace_seconds
+    ended: list[int] = []
+    while living := [each for each in processes_of(session) if each != spare]:
+        if time.monotonic() >= end:
+            ended.extend(each for each in living if each not in ended)
+            for process in living:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        time.sleep(_LOOK_SECONDS)
+    return ended
+
+
+_PROC = Path("/proc")
+_PROC_STAT = _PROC / "self" / "stat"
+_LOOK_SECONDS = 0.02
+_STATE, _SESSION = 0, 3
+"""Places in `/proc/N/stat` behind the name in brackets (proc(5)): state, parent, group, session."""
+
+
+def _from_proc(session: int) -> list[int]:
+    found: list[int] = []
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            continue
+        if int(fields[_SESSION]) == session and fields[_STATE] not in (b"Z", b"X"):
+            found.append(int(entry.name))
+    return found
+
+
+def _from_ps(session: int) -> list[int]:
+    """Where there is no /proc: `ps` knows the states, the system call the sessions."""
+    listed = subprocess.run(["ps", "-axo", "pid=,state="], capture_output=True, text=True, check=True).stdout
+    found: list[int] = []
+    for line in listed.splitlines():
+        number, _, state = line.strip().partition(" ")
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(int(number)) == session and not state.strip().startswith("Z"):
+                found.append(int(number))
+    return found

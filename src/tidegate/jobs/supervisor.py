@@ -1,0 +1,308 @@
+"""Keeps one job alive: starts its driver, hears how it fares, and starts it again when it fails.
+
+What is decided (may a restart cure this? after which pause?) stands in `cures` and `restart`; here are the processes.
+The driver ends within seconds of a supervisor that was killed, and is killed by a supervisor that sees no progress.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from tidegate.core.config import Settings
+from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.jobs.beat import Beat, read_beat
+from tidegate.jobs.child import Child
+from tidegate.jobs.cures import can_restart
+from tidegate.jobs.failures import Failure, add_failure
+from tidegate.jobs.line import Declared, Finished, GoOn, QueryFailed, Refused, Report, RestartQuery, Running, Stop
+from tidegate.jobs.progress import ProgressWatch
+from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
+from tidegate.jobs.restart import Restarted, Strategy, strategy_of
+from tidegate.jobs.signals import Signals
+from tidegate.jobs.supervisor_lock import SupervisorLock, take_supervisor_lock
+
+
+class Outcome(Enum):
+    """How a supervised job ended, for good."""
+
+    FINISHED = "finished"
+    """The program came to its end."""
+    STOPPED = "stopped"
+    PENDING = "pending"
+    """Stopped, and a decided epoch waits for its sink: the next start commits it."""
+    FAILED = "failed"
+    REFUSED = "refused"
+    """Somebody has to decide, or has the job already."""
+    UNUSABLE = "unusable"
+    """The program cannot be run as it is written."""
+    INTERRUPTED = "interrupted"
+    """Ended at once, with whatever was under way."""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a supervised job. `code`: the exit code that the program chose itself, when it finished."""
+
+    outcome: Outcome
+    job: str | None
+    restarts: int
+    code: int = 0
+    failure: Failure | None = None
+
+
+class News:
+    """Told what happens, as it happens."""
+
+    def declared(self, job: str, folder: Path) -> None:
+        """The program has named its job."""
+
+    def running(self) -> None:
+        """Every query has been recovered and started."""
+
+    def failed(self, failure: Failure) -> None:
+        """The job, or one query of it, has failed."""
+
+
+class Supervisor:
+    """One `tidegate run`. `settings` count until the program has told its own."""
+
+    def __init__(
+        self,
+        program: Sequence[str],
+        settings: Settings,
+        *,
+        environment: Mapping[str, str],
+        news: News,
+        output: IO[bytes] | None = None,
+    ) -> None:
+        self._program = program
+        self._environment = environment
+        self._news = news
+        self._output = output
+        self._strategy: Strategy = strategy_of(settings)
+        self._progress_timeout = settings.progress_timeout
+        self._stop_timeout = settings.stop_timeout
+        self._past: list[Restarted] = []
+        self._job: str | None = None
+        self._folder: Path | None = None
+        self._lock: SupervisorLock | None = None
+        self._has_run = False
+        self._refused: tuple[Report, Failure] | None = None
+        self._stop_by: float | None = None
+        self._at_once = False
+
+    def run(self) -> Ending:
+        """Keep the job alive until it ends for good."""
+        try:
+            with Signals() as signals:
+                while True:
+                    ending = self._after(self._drive(signals))
+                    if ending is not None:
+                        return ending
+                    if not self._rest(signals):
+                        return self._ending(Outcome.STOPPED)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+    # --- one driver ----------------------------------------------------------------------------------------
+
+    def _drive(self, signals: Signals) -> Finished:
+        """Start a driver and stay with it until nothing of it is left; its last word, or what is to be said for it."""
+        child = Child(self._program, self._environment, self._output)
+        watch = ProgressWatch(self._progress_timeout, time.monotonic())
+        last: Finished | None = None
+        stalled = False
+        self._refused = None
+        try:
+            while not child.has_ended():
+                select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
+                last = self._listen(child, watch) or last
+                self._obey(signals, child)
+                if self._is_late() or self._at_once:
+                    child.kill()
+                elif not stalled and watch.look(self._beat_of(child), time.monotonic()):
+                    stalled = True
+                    child.kill()
+            last = self._listen(child, watch) or last
+        except BaseException:
+            child.close_at_once()
+            raise
+        beat = self._beat_of(child)
+        returned = child.close_at_once() if self._at_once else child.close()
+        if last is not None:
+            return last
+        error = (
+            driver_stalled(self._where(), watch.timeout_seconds) if stalled else driver_died(self._where(), returned)
+        )
+        return Finished(report=_placed(report_of(error), beat))
+
+    def _listen(self, child: Child, watch: ProgressWatch) -> Finished | None:
+        last = None
+        for message in child.said():
+            watch.heard(runs=isinstance(message, Running))
+            match message:
+                case Declared():
+                    child.tell(self._declared(message))
+                    watch.timeout_seconds = self._progress_timeout
+                case Running():
+                    self._has_run = True
+                    self._news.running()
+                case QueryFailed(report):
+                    child.tell(self._query_failed(report))
+                case Finished():
+                    last = message
+        return last
+
+    def _declared(self, message: Declared) -> GoOn | Refused:
+        self._strategy = message.strategy
+        self._progress_timeout = message.progress_timeout
+        self._stop_timeout = message.stop_timeout
+        folder = Path(message.folder)
+        try:
+            if self._lock is None:
+                self._lock = take_supervisor_lock(folder, message.job)
+        except TidegateError as error:
+            return Refused(str(error))
+        if self._job is None:
+            self._job, self._folder = message.job, folder
+            self._news.declared(message.job, folder)
+        return GoOn()
+
+    def _beat_of(self, child: Child) -> Beat | None:
+        """The newest beat, when it is this driver's."""
+        beat = None if self._folder is None else read_beat(self._folder)
+        return beat if beat is not None and beat.process == child.process else None
+
+    # --- ending --------------------------------------------------------------------------------------------
+
+    def _obey(self, signals: Signals, child: Child | None) -> None:
+        """The first signal stops the job cleanly; an interrupt after that ends it at once."""
+        for each in signals.arrived():
+            if self._stop_by is None:
+                self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
+                if child is not None:
+                    child.tell(Stop())
+            elif each is signal.SIGINT:
+                self._at_once = True
+
+    def _is_late(self) -> bool:
+        return self._stop_by is not None and time.monotonic() > self._stop_by
+
+    def _rest(self, signals: Signals) -> bool:
+        """Make the pause before the next start; False when a stop was asked for."""
+        end = self._past[-1].at + self._past[-1].pause
+        while self._stop_by is None and (left := end - time.monotonic()) > 0:
+            select.select([signals], [], [], left)
+            self._obey(signals, None)
+        return self._stop_by is None
+
+    # --- failures ------------------------------------------------------------------------------------------
+
+    def _after(self, last: Finished) -> Ending | None:
+        """How it ends for good; None when the driver is to be started again."""
+        if self._at_once:
+            return self._ending(Outcome.INTERRUPTED)
+        if last.report is None:
+            return self._ending(Outcome.FINISHED if self._stop_by is None else Outcome.STOPPED, code=last.code)
+        refused = self._refused
+        if refused is not None and refused[0] == last.report:
+            failure = refused[1]  # a query's, for which there was no restart: it has been told already
+        else:
+            failure = self._failed(last.report, final=last.job_ended)
+        if failure.restart_in_seconds is not None:
+            return None
+        return self._ending(self._outcome_of(last.report), failure=failure)
+
+    def _query_failed(self, report: Report) -> RestartQuery:
+        failure = self._failed(report)
+        if failure.restart_in_seconds is None:
+            self._refused = (report, failure)
+        return RestartQuery(failure.restart_in_seconds)
+
+    def _failed(self, report: Report, *, final: bool = False) -> Failure:
+        """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
+        pause, now = None, time.monotonic()
+        if not final and self._stop_by is None and can_restart(_codes_of(report), has_run=self._has_run):
+            pause = self._strategy.pause_after(self._past, now, random.random())
+        failure = Failure(
+            at=time.time(),
+            code=report.code,
+            what=report.what,
+            where=report.where,
+            remedy=report.remedy,
+            query=report.query,
+            epoch=report.epoch,
+            run=report.run,
+            restart_in_seconds=pause,
+        )
+        if pause is not None:
+            self._past.append(Restarted(at=now, pause=pause))
+        self._news.failed(failure)
+        if self._folder is not None:
+            self._keep(self._folder, failure)
+        return failure
+
+    def _keep(self, folder: Path, failure: Failure) -> None:
+        """A disk that is full or gone, perhaps the failure itself, must not end the supervisor."""
+        try:
+            add_failure(folder, failure)
+        except TidegateError as error:
+            self._news.failed(_not_kept(error))
+
+    def _outcome_of(self, report: Report) -> Outcome:
+        codes = _codes_of(report)
+        if any(code in _UNUSABLE for code in codes):
+            return Outcome.UNUSABLE
+        if any(code in _TAKEN or code.remedy is Remedy.DECIDE for code in codes):
+            return Outcome.REFUSED
+        if self._stop_by is not None and Code.SINK_UNAVAILABLE in codes:
+            return Outcome.PENDING
+        return Outcome.FAILED
+
+    def _ending(self, outcome: Outcome, *, code: int = 0, failure: Failure | None = None) -> Ending:
+        return Ending(outcome=outcome, job=self._job, restarts=len(self._past), code=code, failure=failure)
+
+    def _where(self) -> str:
+        return f"job {self._job}" if self._job is not None else f"program {self._program[0]}"
+
+
+_LOOK_SECONDS = 1.0
+_STOP_MARGIN_SECONDS = 30.0
+"""What a stop may take beyond `stop_timeout`, which counts only the waiting for sinks."""
+
+_UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
+_TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
+
+
+def _codes_of(report: Report) -> list[Code]:
+    return [code_of(label) for label in report.codes]
+
+
+def _placed(report: Report, beat: Beat | None) -> Report:
+    """With the query of a job that has one: what it was at when its driver died, its last beat says."""
+    if beat is None or len(beat.queries) != 1:
+        return report
+    (query,) = beat.queries
+    return msgspec.structs.replace(
+        report, query=query.uid, epoch=query.epoch if query.epoch >= 0 else None, run=query.run
+    )
+
+
+def _not_kept(error: TidegateError) -> Failure:
+    return Failure(
+        at=time.time(),
+        code=error.code,
+        what=str(error),
+        where=error.where,
+        remedy=error.catalogue_entry.remedy.value,
+        restart_in_seconds=None,
+    )

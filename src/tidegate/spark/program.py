@@ -1,0 +1,111 @@
+"""`python -m tidegate.spark.program APP ARGS...`: a user's program as the driver of a supervised job.
+
+Started by a supervisor alone. It runs the file as `__main__`, sees to it that one job is started, and tells the
+supervisor how it ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tokenize
+import traceback
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.line import line_to_supervisor
+from tidegate.spark.supervised import Supervised, supervise
+
+FAILED = 1
+
+
+def main(app: str, arguments: list[str]) -> int:
+    """Run the program; the exit code of this process, which says no more than that it failed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+    supervised = Supervised(line_to_supervisor(os.environ))
+    error, code = None, 0
+    try:
+        program = read_program(app)
+        supervise(supervised)
+        supervised.listen()
+        _run(program, app, arguments)
+        supervised.wait()
+    except TidegateError as failure:
+        error = failure
+    except SystemExit as ended:
+        code = _code_of(ended)
+    except KeyboardInterrupt:
+        if not supervised.stopping:
+            code = _INTERRUPTED
+    except BaseException as failure:  # noqa: BLE001 (shown with its traceback, and told to the supervisor)
+        error = _program_failed(app, failure)
+    supervised.ended(error, code)
+    return code if error is None else FAILED
+
+
+def read_program(app: str) -> CodeType:
+    """The program, compiled. Raises PROGRAM_UNREADABLE."""
+    try:
+        with tokenize.open(app) as file:
+            text = file.read()
+        return compile(text, app, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise TidegateError(
+            Code.PROGRAM_UNREADABLE,
+            expected="the file of a Python program",
+            found=f"{type(error).__name__}: {getattr(error, 'msg', None) or getattr(error, 'strerror', None) or error}",
+            where=f"{app}{line}",
+            next_step="name the file that makes the job: tidegate run APP [ARGS]",
+        ) from error
+
+
+_INTERRUPTED = 130
+
+
+def _run(program: CodeType, app: str, arguments: list[str]) -> None:
+    """As `python APP ARGS` would: the file is `__main__`, its folder comes first where modules are looked for."""
+    module = ModuleType("__main__")
+    module.__dict__.update(__file__=app, __builtins__=__builtins__)
+    sys.modules["__main__"] = module
+    sys.argv = [app, *arguments]
+    sys.path[0] = str(Path(app).resolve().parent)
+    exec(program, module.__dict__)
+
+
+def _code_of(ended: SystemExit) -> int:
+    """What Python would make of it: a text is shown and means 1."""
+    if ended.code is None or isinstance(ended.code, int):
+        return ended.code or 0
+    print(ended.code, file=sys.stderr)
+    return FAILED
+
+
+def _program_failed(app: str, error: BaseException) -> TidegateError:
+    """An error of the program's own, whose traceback is shown as Python would show it."""
+    trace = _of_program(error.__traceback__)
+    traceback.print_exception(type(error), error, trace)
+    last = traceback.extract_tb(trace)[-1:]
+    line = f", line {last[0].lineno} of {last[0].filename}" if last else ""
+    failed = TidegateError(
+        Code.PROGRAM_FAILED,
+        expected="a program that runs",
+        found="".join(traceback.format_exception_only(type(error), error)).strip()[:2_000],
+        where=f"{app}{line}",
+        next_step="see the traceback above",
+    )
+    failed.__cause__ = error
+    return failed
+
+
+def _of_program(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames of this file."""
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,210 @@
+"""The driver's end of the line to its supervisor: it declares its job, asks after a failed query, obeys a stop.
+
+When the supervisor is gone, however it ended, the driver stops its job cleanly and ends: nobody would start it again,
+and a second `tidegate run` must find the job free.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidegate.core.config import Settings
+from tidegate.core.errors import Code, TidegateError, quoted_in
+from tidegate.jobs.line import (
+    Declared,
+    Finished,
+    FromSupervisor,
+    GoOn,
+    Line,
+    QueryFailed,
+    Refused,
+    Report,
+    RestartQuery,
+    Running,
+    Stop,
+)
+from tidegate.jobs.reports import report_of
+from tidegate.jobs.restart import strategy_of
+from tidegate.jobs.session_processes import end_processes
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+    from tidegate.spark.query_run import QueryRun
+
+
+class Supervised:
+    """What a program under `tidegate run` has beside one that runs alone."""
+
+    def __init__(self, line: Line[FromSupervisor]) -> None:
+        self._line = line
+        self._answers: queue.SimpleQueue[GoOn | Refused | RestartQuery | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._job: str | None = None
+        self._handle: JobHandle | None = None
+        self._stop_timeout_seconds = 0.0
+        self._stopping = False
+        self._reported: tuple[BaseException, Report] | None = None
+        self._asking = threading.Lock()
+        self._alone = False
+
+    # --- what the job says ---------------------------------------------------------------------------------
+
+    def define(self, job: str) -> None:
+        """The program has made a job; a second one of another name is refused, before anything is started."""
+        if self._job not in (None, job):
+            raise _job_count(f"two: {self._job} and {job}", "put each job into a program of its own")
+        self._job = job
+
+    def declare(self, folder: Path, settings: Settings) -> None:
+        """The job is about to start. Raises SUPERVISOR_ALIVE when it is another one's."""
+        self._stop_timeout_seconds = settings.stop_timeout
+        declared = Declared(
+            job=self._job or "",
+            folder=str(folder),
+            strategy=strategy_of(settings),
+            progress_timeout=settings.progress_timeout,
+            stop_timeout=settings.stop_timeout,
+        )
+        answer = self._ask(declared)
+        if isinstance(answer, Refused):
+            raise quoted_in(answer.error) or KeyboardInterrupt
+        if answer is None:
+            raise KeyboardInterrupt
+
+    def started(self, handle: JobHandle) -> None:
+        """Every query runs."""
+        with self._lock:
+            self._handle = handle
+        self._say(Running())
+
+    def pause_after(self, run: QueryRun, error: TidegateError) -> float | None:
+        """A query has failed, and its session lives: the pause before its next run, None when the job is to end."""
+        report = msgspec.structs.replace(report_of(error), **run.place())
+        self._reported = (error, report)
+        answer = self._ask(QueryFailed(report))
+        return answer.pause if isinstance(answer, RestartQuery) else None
+
+    # --- what the program says -----------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Wait for a job that still runs although the program has come to its end; raises what made it fail."""
+        if self._handle is None:
+            found = "none" if self._job is None else f"job {self._job}, which was not started"
+            raise _job_count(found, "call `run()` or `start()` of the job")
+        self._handle.wait()
+
+    def ended(self, error: TidegateError | None, code: int) -> None:
+        """The program's last word: the job's own error comes before what the program made of it."""
+        handle = self._handle
+        if handle is not None:
+            with suppress(BaseException):  # the job's error is asked for below
+                handle.stop(self._stop_timeout_seconds)
+        of_job = None if handle is None else handle.error()
+        report = None if error is None else report_of(error)
+        if handle is not None and of_job is not None:
+            report = self._report(of_job, handle)
+        self._say(Finished(report=report, code=code, job_ended=handle is not None and of_job is None))
+
+    def _report(self, error: BaseException, handle: JobHandle) -> Report:
+        if self._reported is not None and self._reported[0] is error:
+            return self._reported[1]
+        formed = error if isinstance(error, TidegateError) else _job_broke(error, f"job {self._job}")
+        return msgspec.structs.replace(report_of(formed), **({} if handle.failed is None else handle.failed.place()))
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the supervisor has asked for the end, or is gone."""
+        return self._stopping
+
+    # --- the line ------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Hear the supervisor from now on, in a thread."""
+        threading.Thread(target=self._listen, name="tidegate-supervised", daemon=True).start()
+
+    def _listen(self) -> None:
+        while (messages := self._line.hear()) is not None:
+            for message in messages:
+                if isinstance(message, Stop):
+                    threading.Thread(target=self._end, args=(None,), name="tidegate-stop", daemon=True).start()
+                else:
+                    self._answers.put(message)
+        self._alone = True
+        self._answers.put(None)  # for whoever waits for an answer now
+        threading.Thread(target=_end_hard, name="tidegate-orphaned", daemon=True).start()
+        self._end(_ORPHANED_STOP_SECONDS)
+
+    def _end(self, timeout_seconds: float | None) -> None:
+        """Stop the job cleanly; a program that has none yet is interrupted."""
+        with self._lock:
+            self._stopping = True
+            handle = self._handle
+        if handle is None:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return
+        with suppress(BaseException):  # what ended the job badly is the program's last word
+            handle.stop(self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
+
+    def _ask(self, message: msgspec.Struct) -> GoOn | Refused | RestartQuery | None:
+        with self._asking:
+            if self._alone:
+                return None
+            self._say(message)
+            return self._answers.get()
+
+    def _say(self, message: msgspec.Struct) -> None:
+        with suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
+            self._line.say(message)
+
+
+def current() -> Supervised | None:
+    """The supervision of this process; None for a program that runs alone."""
+    return _current
+
+
+def supervise(supervised: Supervised) -> None:
+    """From now on this process is supervised."""
+    global _current
+    _current = supervised
+
+
+_current: Supervised | None = None
+
+_ORPHANED_STOP_SECONDS = 5.0
+_ORPHANED_END_SECONDS = 8.0
+"""A driver without a supervisor has ended within ten seconds."""
+
+
+def _end_hard() -> None:
+    """The bound on a clean end without a supervisor: the JVM and the Python workers go first, then this process."""
+    threading.Event().wait(_ORPHANED_END_SECONDS)
+    if os.getsid(0) == os.getpid():
+        end_processes(os.getpid(), 0.0, spare=os.getpid())
+    print("tidegate: the supervisor is gone, and the job did not end in time", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def _job_broke(error: BaseException, where: str) -> TidegateError:
+    """What ended a job beside the protocol: mostly its JVM, which is gone."""
+    return TidegateError(
+        Code.QUERY_FAILED,
+        expected="a job that runs",
+        found=f"{type(error).__name__}: {error}"[:500],
+        where=where,
+        next_step="see the cause above, then start again",
+    )
+
+
+def _job_count(found: str, next_step: str) -> TidegateError:
+    return TidegateError(
+        Code.JOB_COUNT, expected="one job", found=found, where="the program, under `tidegate run`", next_step=next_step
+    )

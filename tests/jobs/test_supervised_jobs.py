@@ -1,0 +1,145 @@
+"""Real jobs under `tidegate run`: killed, broken, stopped; and every row is there once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.under_run import UnderRun, in_session, processes, table, wait_until, write
+from tidegate.checkpoints.locks import acquire
+
+QUICKLY = ["-D", "restart.exponential.initial=100ms"]
+
+
+def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
+    """The driver is killed, then an epoch fails: one restart of the process, and one of the query alone."""
+    write(tmp_path, 0, 6)
+    with UnderRun(tmp_path, "for-ever", options=QUICKLY) as run:
+        first = run.new_driver()
+        wait_until(lambda: table(tmp_path), "the first row", run)
+        os.kill(first, signal.SIGKILL)
+        second = run.new_driver(first)
+        assert in_session(first) == [], "the next driver starts when nothing of the last one is left"
+        wait_until(lambda: table(tmp_path) == list(range(6)), "all rows", run)
+
+        (tmp_path / "broken").touch()
+        write(tmp_path, 6, 2)
+        wait_until(lambda: len(run.failures()) >= 2, "a failed epoch", run)
+        (tmp_path / "broken").unlink()
+        wait_until(lambda: table(tmp_path) == list(range(8)), "all rows", run)
+        assert run.driver() == second, "the session was kept"
+
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
+        assert in_session(second) == []
+        of_query, of_driver = run.failures()[0], run.failures()[-1]
+    assert (of_driver.code, of_driver.query) == ("TG-DRIVER-DIED", None)
+    assert (of_query.code, of_query.query, of_query.epoch) == ("TG-EPOCH-FAILED", "copies", 6)
+    assert all(failure.restart_in_seconds is not None for failure in run.failures())
+    assert table(tmp_path) == list(range(8))
+
+
+def test_a_driver_whose_supervisor_is_killed_ends_and_the_next_run_goes_on(tmp_path: Path):
+    write(tmp_path, 0, 3)
+    with UnderRun(tmp_path, "for-ever", options=["-d", "--json"]) as background:
+        assert background.wait() == 0
+        said = json.loads(background.tail().splitlines()[-1])
+        assert (said["job"], said["exit"]) == ("numbers", None)
+        assert Path(said["log"]).parent == tmp_path / "checkpoints" / "numbers" / "logs"
+        assert "running" in Path(said["log"]).read_text()
+        (driver,) = children(said["process"])
+        background.sessions.add(driver)
+        os.kill(said["process"], signal.SIGKILL)
+        killed_at = time.monotonic()
+        while in_session(driver) and time.monotonic() < killed_at + 60:
+            time.sleep(0.02)
+        assert time.monotonic() - killed_at < 10
+        acquire(tmp_path / "checkpoints" / "numbers", "numbers").release()
+    write(tmp_path, 3, 3)
+    with UnderRun(tmp_path, "caught-up") as run:
+        assert run.wait() == 0, run.tail()
+        assert run.failures() == []
+    assert table(tmp_path) == list(range(6))
+
+
+@pytest.mark.more
+def test_a_driver_that_was_stopped_is_ended_and_started_again(tmp_path: Path):
+    write(tmp_path, 0, 3)
+    options = [*QUICKLY, "-D", "progress_timeout=5s"]
+    with UnderRun(tmp_path, "for-ever", options=options, program=BEATING) as run:
+        first = run.new_driver()
+        wait_until(lambda: table(tmp_path) == [0, 1, 2], "all rows", run)
+        os.kill(first, signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        run.new_driver(first)
+        assert 4 < time.monotonic() - stopped_at < 30
+        write(tmp_path, 3, 3)
+        wait_until(lambda: table(tmp_path) == list(range(6)), "all rows", run)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
+        assert [failure.code for failure in run.failures()] == ["TG-DRIVER-STALLED"]
+
+
+@pytest.mark.more
+def test_a_jvm_that_outlives_both_is_waited_for(tmp_path: Path):
+    """Supervisor and Python are killed while the JVM stands still: the next run starts when its lock is free."""
+    write(tmp_path, 0, 3)
+    with UnderRun(tmp_path, "for-ever") as first:
+        driver = first.new_driver()
+        wait_until(lambda: table(tmp_path), "the first row", first)
+        (jvm,) = processes(driver, "java")
+        os.kill(jvm, signal.SIGSTOP)
+        first.process.kill()
+        os.kill(driver, signal.SIGKILL)
+        write(tmp_path, 3, 3)
+        with UnderRun(tmp_path, "caught-up", options=QUICKLY) as second:
+            wait_until(second.failures, "a start that was refused", second)
+            assert second.failures()[0].code == "TG-DRIVER-ALIVE"
+            os.kill(jvm, signal.SIGCONT)
+            assert second.wait() == 0, second.tail()
+        assert in_session(driver) == []
+    assert table(tmp_path) == list(range(6))
+
+
+@pytest.mark.more
+def test_an_error_that_no_restart_cures_ends_the_job_at_once(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(NUMBERS_TEXT.replace('table="numbers")', 'table="numbers", key="nothing")'))
+    write(tmp_path, 0, 1)
+    with UnderRun(tmp_path, "for-ever", options=QUICKLY, program=program) as run:
+        assert run.wait() == 1
+        assert "TG-KEY-COLUMN" in run.tail()
+        assert [(failure.code, failure.restart_in_seconds) for failure in run.failures()] == [("TG-KEY-COLUMN", None)]
+
+
+@pytest.mark.more
+def test_a_query_that_fails_too_often_ends_the_job_with_its_error(tmp_path: Path):
+    write(tmp_path, 0, 1)
+    (tmp_path / "broken").touch()
+    options = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.attempts=2"]
+    with UnderRun(tmp_path, "for-ever", options=[*options, "-D", "restart.fixed_delay.delay=100ms"]) as run:
+        driver = run.new_driver()
+        assert run.wait() == 1
+        assert "TG-EPOCH-FAILED" in run.tail()
+        assert [failure.restart_in_seconds for failure in run.failures()] == [None, 0.1, 0.1]
+        assert [failure.run for failure in run.failures()] == [3, 2, 1]
+        assert in_session(driver) == []
+
+
+def children(process: int) -> Iterator[int]:
+    """The children of a process that lead a session of their own."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (entry / "stat").exists():
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == process and os.getsid(int(entry.name)) == int(entry.name):
+                yield int(entry.name)
+
+
+NUMBERS_TEXT = Path(__file__).with_name("numbers_program.py").read_text()
+BEATING = Path(__file__).with_name("beating_program.py")

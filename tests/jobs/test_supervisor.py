@@ -1,0 +1,218 @@
+"""`tidegate run` as processes: what it starts, ends, starts again and leaves alone. The programs here need no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.under_run import UnderRun, in_session, wait_until
+
+COUNT = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+here = Path(sys.argv[1])
+with open(here / "starts", "a") as file:
+    print(os.getpid(), file=file)
+first = len((here / "starts").read_text().split()) == 1
+"""
+"""How each of these programs begins: it notes its start."""
+
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+HOLDING = """
+from tidegate.core.config import Settings
+from tidegate.spark.supervised import current
+current().define("numbers")
+current().declare(here / "checkpoints" / "numbers", Settings.load({}, {}))
+(here / "holds").touch()
+time.sleep(600)
+"""
+"""As a job that has begun to start, and does not get on."""
+
+AT_ONCE = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.delay=0"]
+
+
+def run(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> UnderRun:
+    file = folder / "program.py"
+    file.write_text(COUNT + program)
+    return UnderRun(folder, *arguments, program=file, options=options)
+
+
+def starts(folder: Path) -> list[int]:
+    """The processes that were started, in order."""
+    noted = folder / "starts"
+    return [int(line) for line in noted.read_text().split()] if noted.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [(["-D", "restart.strategy=none"], 1), ([*AT_ONCE, "-D", "restart.fixed_delay.attempts=2"], 3)],
+)
+def test_a_driver_that_dies_is_started_as_often_as_the_strategy_says(tmp_path: Path, options: list[str], expected: int):
+    with run(tmp_path, KILLED, *options) as killed:
+        assert killed.wait() == 1
+        assert len(starts(tmp_path)) == expected
+        assert "TG-DRIVER-DIED" in killed.tail()
+        assert "SIGKILL" in killed.tail()
+
+
+def test_what_a_dead_driver_has_left_behind_is_ended_before_the_next_one_starts(tmp_path: Path):
+    """As a Python worker of Spark's that is busy: it has a process group of its own, and nobody ends it."""
+    program = """
+if first:
+    left = subprocess.Popen(["sleep", "600"], preexec_fn=os.setpgrp)
+    (here / "left").write_text(str(left.pid))
+    os.kill(os.getpid(), signal.SIGKILL)
+state = subprocess.run(["ps", "-p", (here / "left").read_text(), "-o", "stat="], capture_output=True, text=True)
+sys.exit(8 if state.stdout.strip()[:1] in ("", "Z") else 7)
+"""
+    with run(tmp_path, program, *AT_ONCE) as left:
+        assert left.wait() == 8, "the program's own exit code says that it was still there"
+        assert [in_session(session) for session in starts(tmp_path)] == [[], []]
+
+
+def test_a_driver_that_stands_still_is_ended_and_started_again(tmp_path: Path):
+    program = "if first: os.kill(os.getpid(), signal.SIGSTOP)\nsys.exit(9)"
+    with run(tmp_path, program, *AT_ONCE, "-D", "progress_timeout=2s") as stalled:
+        assert stalled.wait() == 9
+        assert len(starts(tmp_path)) == 2
+        assert "TG-DRIVER-STALLED" in stalled.tail()
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "said"),
+    [
+        (None, "TG-PROGRAM-UNREADABLE", "No such file"),
+        ("def", "TG-PROGRAM-UNREADABLE", "invalid syntax"),
+        ("pass", "TG-JOB-COUNT", "none"),
+        ("from tidegate import Job\nJob('a')", "TG-JOB-COUNT", "job a, which was not started"),
+        ("from tidegate import Job\nJob('a')\nJob('b')", "TG-JOB-COUNT", "two: a and b"),
+    ],
+)
+def test_a_program_that_is_no_job_is_not_started_again(tmp_path: Path, program: str | None, code: str, said: str):
+    with run(tmp_path, program or "") as wrong:
+        if program is None:
+            (tmp_path / "program.py").unlink()
+        assert wrong.wait() == 2
+        assert code in wrong.tail()
+        assert said in wrong.tail()
+        assert len(starts(tmp_path)) <= 1
+        assert "Traceback" not in wrong.tail()
+
+
+def test_a_programs_own_error_before_its_job_has_run_is_a_mistake(tmp_path: Path):
+    with run(tmp_path, "raise LookupError('no such thing')", *AT_ONCE) as wrong:
+        assert wrong.wait() == 1
+        assert len(starts(tmp_path)) == 1
+    shown = wrong.tail()
+    assert "Traceback (most recent call last)" in shown
+    assert "LookupError: no such thing" in shown
+    assert "TG-PROGRAM-FAILED" in shown
+    assert "spark/program.py" not in shown
+
+
+def test_what_follows_the_program_is_the_programs_and_settings_reach_its_job(tmp_path: Path):
+    program = """
+from tidegate import Job
+settings = Job("a", checkpointing_interval="9s").settings
+print(sys.argv[2:], settings.checkpointing_interval, settings.stop_timeout, __name__, sys.path[0] == str(here))
+sys.exit(0)
+"""
+    options = ["-D", "checkpointing.interval=2s", "-Dstop_timeout=3s"]
+    with run(tmp_path, program, *options, arguments=("-D", "x=y", "--json", "-p", "3")) as passed:
+        assert passed.wait() == 0
+        assert "['-D', 'x=y', '--json', '-p', '3'] 2.0 3.0 __main__ True" in passed.tail()
+
+
+def test_a_stop_before_the_job_runs_ends_the_program(tmp_path: Path):
+    with run(tmp_path, HOLDING) as stopped:
+        wait_until((tmp_path / "holds").exists, "the job's start", stopped)
+        stopped.process.send_signal(signal.SIGTERM)
+        assert stopped.wait(20) == 0
+        assert in_session(starts(tmp_path)[0]) == []
+
+
+def test_a_second_interrupt_ends_a_program_that_does_not_want_to(tmp_path: Path):
+    program = """
+(here / "holds").touch()
+while True:
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        (here / "asked").touch()
+"""
+    with run(tmp_path, program) as stubborn:
+        wait_until((tmp_path / "holds").exists, "the program", stubborn)
+        stubborn.process.send_signal(signal.SIGINT)
+        wait_until((tmp_path / "asked").exists, "the first interrupt", stubborn)
+        stubborn.process.send_signal(signal.SIGINT)
+        assert stubborn.wait(20) == 130
+        assert in_session(starts(tmp_path)[0]) == []
+
+
+def test_a_stop_during_a_pause_is_obeyed_at_once(tmp_path: Path):
+    options = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.delay=1h"]
+    with run(tmp_path, KILLED, *options) as pausing:
+        wait_until(lambda: "restart of the driver in 3600.0 s" in pausing.tail(), "the pause", pausing)
+        pausing.process.send_signal(signal.SIGTERM)
+        assert pausing.wait(20) == 0
+        assert len(starts(tmp_path)) == 1
+
+
+def test_a_job_has_one_supervisor(tmp_path: Path):
+    with run(tmp_path, HOLDING) as first:
+        wait_until((tmp_path / "holds").exists, "the first one's job", first)
+        with run(tmp_path, HOLDING) as second:
+            assert second.wait() == 4
+            assert "TG-SUPERVISOR-ALIVE" in second.tail()
+            assert f"process {first.process.pid} on" in second.tail()
+        assert first.process.poll() is None
+
+
+@pytest.mark.more
+def test_a_program_whose_supervisor_is_killed_ends_although_it_does_not_want_to(tmp_path: Path):
+    program = """
+(here / "holds").touch()
+subprocess.Popen(["sleep", "600"])
+while True:
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        pass
+"""
+    with run(tmp_path, program) as orphaned:
+        wait_until((tmp_path / "holds").exists, "the program", orphaned)
+        orphaned.process.kill()
+        killed_at = time.monotonic()
+        (session,) = starts(tmp_path)
+        while in_session(session) and time.monotonic() < killed_at + 60:
+            time.sleep(0.05)
+        assert time.monotonic() - killed_at < 12  # eight seconds for a clean end, the rest for a busy machine
+
+
+def test_a_run_in_the_background_says_what_becomes_of_it(tmp_path: Path):
+    """It returns when the job runs, or at its first failure; here that is followed by a long pause."""
+    options = ["-d", "--json", "--log-file", "my.log", "-D", "restart.strategy=fixed-delay"]
+    with run(tmp_path, KILLED, *options, "-D", "restart.fixed_delay.delay=1h") as background:
+        assert background.wait() == 0
+        said = json.loads(background.tail().splitlines()[-1])
+        assert (said["job"], said["exit"], said["log"]) == (None, None, "my.log")
+        assert "TG-DRIVER-DIED" in said["text"]
+        assert "restart of the driver in 3600.0 s" in (tmp_path / "my.log").read_text()
+        assert os.getsid(said["process"]) == said["process"]
+        os.kill(said["process"], signal.SIGTERM)
+        end = time.monotonic() + 20
+        while in_session(said["process"]) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert in_session(said["process"]) == []
+
+
+def test_a_run_in_the_background_that_fails_at_once_fails(tmp_path: Path):
+    with run(tmp_path, "raise LookupError('no such thing')", "-d") as background:
+        assert background.wait() == 1
+        assert "LookupError: no such thing" in background.tail()

@@ -1,0 +1,123 @@
+"""`tidegate run` as a command: help, wrong usage, and what Flink's users type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tidegate.cli import main
+from tidegate.cli import run as run_command
+from tidegate.cli.flink_forms import FORMS, answer_to
+from tidegate.cli.run import exit_of
+from tidegate.jobs.supervisor import Ending, Outcome
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was started; nothing is."""
+    programs: list[object] = []
+
+    class Never:
+        def __init__(self, program: object, *_: object, **__: object) -> None:
+            programs.append(program)
+
+        def run(self) -> Ending:
+            return Ending(outcome=Outcome.FINISHED, job="words", restarts=0)
+
+    monkeypatch.setattr(run_command, "Supervisor", Never)
+    return programs
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main.commands, arguments)
+    return result.exit_code, result.output
+
+
+def test_help_has_examples_and_exit_codes():
+    code, output = invoke("run", "--help")
+    assert code == 0
+    assert "tidegate run wordcount.py" in output
+    assert "Exit codes" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["-t", "kubernetes-application", "app.py"], "Spark computes where"),
+        (["-tyarn-per-job", "app.py"], "Spark computes where"),
+        (["-yid", "application_1_2", "app.py"], "spark.master=yarn"),
+        (["-ynm", "name", "app.py"], "spark.master=yarn"),
+        (["-c", "com.example.Main", "app.jar"], "no entry class"),
+        (["-m", "host:8081", "app.py"], "Spark computes where"),
+        (["-p", "4", "app.py"], "-D parallelism=N"),
+        (["-p4", "app.py"], "-D parallelism=N"),
+        (["-py", "app.py"], "without an option"),
+        (["--parallelism=4", "app.py"], "-D parallelism=N"),
+        (["-d", "-D", "a=b", "--fromSavepoint", "x", "app.py"], "newest checkpoint"),
+    ],
+)
+def test_flinks_options_are_answered(started: list[object], arguments: list[str], answer: str):
+    code, output = invoke("run", *arguments)
+    assert code == 2
+    assert answer in " ".join(output.replace("│", " ").split())
+    assert "No such option" not in output
+    assert started == []
+
+
+def test_flinks_run_application_is_answered(started: list[object]):
+    code, output = invoke("run-application", "-t", "kubernetes-application", "-c", "Main", "app.jar")
+    assert code == 2
+    assert "tidegate run [-d]" in output
+    assert started == []
+
+
+def test_every_answer_is_of_an_option():
+    assert all(option.startswith("-") and answer_to(option) for option in FORMS)
+    assert answer_to("--nonsense") is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--nonsense", "app.py"],
+        ["-D", "checkpointing.intervall=1s", "app.py"],
+        ["-D", "checkpointing.interval=soon", "app.py"],
+        ["--log-file", "x", "app.py"],
+        ["--log-format", "xml", "app.py"],
+    ],
+)
+def test_wrong_usage(started: list[object], arguments: list[str]):
+    code, output = invoke("run", *arguments)
+    assert code == 2
+    assert "Traceback" not in output
+    assert started == []
+
+
+def test_options_behind_the_program_are_the_programs(started: list[object], tmp_path: Path):
+    assert invoke("run", "--dir", str(tmp_path), "app.py", "-t", "x", "-D", "y", "--help") == (0, "")
+    assert started == [["app.py", "-t", "x", "-D", "y", "--help"]]
+
+
+def test_the_json_is_one_line():
+    code, output = invoke("run", "--json", "app.py")
+    assert code == 0
+    assert output.splitlines()[-1] == '{"outcome":"finished","job":"words","restarts":0,"code":0,"failure":null}'
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (Outcome.FINISHED, 7),
+        (Outcome.STOPPED, 7),
+        (Outcome.FAILED, 1),
+        (Outcome.UNUSABLE, 2),
+        (Outcome.REFUSED, 4),
+        (Outcome.PENDING, 6),
+        (Outcome.INTERRUPTED, 130),
+    ],
+)
+def test_exit_codes(outcome: Outcome, code: int):
+    assert exit_of(Ending(outcome=outcome, job=None, restarts=0, code=7)) == code

@@ -1,0 +1,40 @@
+"""What a restart can cure: every code has its answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegate.core.errors import Code, Remedy
+from tidegate.jobs.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of
+
+
+def test_every_code_has_an_answer():
+    assert set(BY_REMEDY) == set(Remedy)
+    assert {code for code in Code if code.remedy is Remedy.SURROUNDINGS} == set(SURROUNDINGS)
+    assert all(isinstance(cure_of([code]), Cure) for code in Code)
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code.remedy in (Remedy.PROGRAM, Remedy.DECIDE)])
+def test_what_somebody_has_to_change_or_decide_is_never_started_again(code: Code):
+    assert not can_restart([code], has_run=True)
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code.remedy is Remedy.RESTART])
+def test_what_a_start_cures_is_started_again(code: Code):
+    assert can_restart([code], has_run=False)
+
+
+@pytest.mark.parametrize("code", [Code.KAFKA_UNREACHABLE, Code.SINK_UNAVAILABLE, Code.DRIVER_ALIVE])
+def test_what_goes_by_waiting_is_waited_for_at_the_first_start_too(code: Code):
+    assert can_restart([code], has_run=False)
+
+
+@pytest.mark.parametrize("codes", [[], [Code.PROGRAM_FAILED], [Code.STORAGE_UNUSABLE], [Code.STORAGE_FULL]])
+def test_what_may_be_a_mistake_is_started_again_only_in_a_job_that_has_run(codes: list[Code]):
+    assert not can_restart(codes, has_run=False)
+    assert can_restart(codes, has_run=True)
+
+
+def test_one_incurable_error_of_several_decides():
+    assert can_restart([Code.KAFKA_UNREACHABLE, Code.SINK_UNAVAILABLE], has_run=False)
+    assert not can_restart([Code.KAFKA_UNREACHABLE, Code.SCHEMA_MISMATCH], has_run=True)

@@ -1,0 +1,66 @@
+"""When a driver that is alive counts as stalled."""
+
+from __future__ import annotations
+
+from tidegate.jobs.beat import Beat, JobState
+from tidegate.jobs.progress import ProgressWatch
+
+
+def beat(progress_at: float) -> Beat:
+    return Beat(
+        job="words",
+        job_id="0a1b2c3d",
+        state=JobState.RUNNING,
+        host="here",
+        process=1,
+        started_at=0.0,
+        at=0.0,
+        progress_at=progress_at,
+    )
+
+
+def stalled_at(watch: ProgressWatch, beats: list[Beat | None], first: int = 1) -> int | None:
+    """The second at which it counts as stalled, with a look a second."""
+    return next((second for second, seen in enumerate(beats, start=first) if watch.look(seen, float(second))), None)
+
+
+def running(timeout_seconds: float) -> ProgressWatch:
+    watch = ProgressWatch(timeout_seconds, 0.0)
+    watch.heard(runs=True)
+    return watch
+
+
+def test_a_driver_whose_progress_stands_still_has_stalled():
+    assert stalled_at(running(5.0), [beat(1.0)] * 10) == 6  # the first look sees it move
+
+
+def test_a_driver_that_gets_on_has_not():
+    assert stalled_at(running(2.0), [beat(float(second)) for second in range(100)]) is None
+
+
+def test_the_drivers_clock_does_not_count():
+    """It may be hours ahead, and may be set back: a change is progress."""
+    assert stalled_at(running(2.0), [beat(1e9 - second) for second in range(100)]) is None
+
+
+def test_a_driver_that_never_gets_as_far_as_its_job_has_stalled():
+    assert stalled_at(ProgressWatch(3.0, 0.0), [None] * 10) == 3
+    heard = ProgressWatch(3.0, 0.0)
+    assert stalled_at(heard, [None, None]) is None
+    heard.heard()
+    assert stalled_at(heard, [None] * 5, first=3) == 5
+
+
+def test_a_job_without_a_beat_is_not_judged():
+    assert stalled_at(running(3.0), [None] * 100) is None
+
+
+def test_a_night_that_both_have_slept_through_is_no_stall():
+    watch = running(60.0)
+    assert not watch.look(beat(1.0), 1.0)
+    assert not watch.look(beat(1.0), 30_000.0)
+    assert not watch.look(beat(2.0), 30_001.0)
+
+
+def test_no_timeout_means_never():
+    assert stalled_at(running(0.0), [beat(1.0)] * 1_000) is None

@@ -35,6 +35,7 @@ Overrides = Annotated[
 ]
 """The option of every command that takes settings. Strongest of all places that may set one."""
 
+
 def jobs_folder(named: str | None) -> Path:
     """Where to look for jobs: the folder that `--dir` names, else that of the settings."""
     return Path(load_settings({}).checkpointing_dir if named is None else named).absolute()

@@ -137,6 +137,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def handed_on(environment: Mapping[str, str]) -> list[str]:
+    """The texts `key=value` of `-D` that the command which started this program hands on to it."""
     text = environment.get(OVERRIDES_VARIABLE, "")
     if not text:
         return []

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.kinds import Backend
 from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.kinds import Backend
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name

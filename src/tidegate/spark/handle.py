@@ -213,7 +213,6 @@ class JobHandle:
             return JobState.STOPPED if stopped else JobState.FAILED
         return _ENDED_WELL[self._ending]
 
-    @property
     def error(self) -> BaseException | None:
         """What made the job fail; None while it runs, or when it ended well."""
         return self._error

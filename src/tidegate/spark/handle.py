@@ -18,7 +18,6 @@ from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
-_STOP_TIMEOUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +59,7 @@ class JobHandle:
         plans: Sequence[QueryPlan],
         interval_seconds: float,
         bounded: bool,
+        stop_timeout_seconds: float,
         companions: Sequence[Companion] = (),
     ) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class JobHandle:
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
-        self._stop_timeout_seconds = _STOP_TIMEOUT_SECONDS
+        self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
@@ -101,16 +101,17 @@ class JobHandle:
             raise self._error
         return True
 
-    def stop(self, timeout_seconds: float = _STOP_TIMEOUT_SECONDS) -> None:
+    def stop(self, timeout_seconds: float | None = None) -> None:
         """End with the epoch that is under way done, and block until then; what is undecided comes again.
 
-        When a sink does not take a decided epoch within `timeout_seconds`, the job ends with TG-SINK-UNAVAILABLE,
-        and the next start commits it.
+        When a sink does not take a decided epoch within `timeout_seconds` (else the setting `stop_timeout`), the job
+        ends with TG-SINK-UNAVAILABLE, and the next start commits it.
         """
-        self._stop_timeout_seconds = timeout_seconds
+        if timeout_seconds is not None:
+            self._stop_timeout_seconds = timeout_seconds
         self._stop_asked.set()
         for run in list(self.runs):
-            run.limit_waiting(timeout_seconds)
+            run.limit_waiting(self._stop_timeout_seconds)
         self.wait()
 
     def status(self) -> JobStatus:

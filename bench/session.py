@@ -7,16 +7,19 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from tidegate.spark.session import QUERY_SETTINGS, open_session
+from tidegate.core.config import Settings
+from tidegate.spark.query_conf import query_conf
+from tidegate.spark.session import open_session
 
 
 @contextmanager
 def shared_session() -> Generator[SparkSession]:
     """tidegate's own session (adaptive execution off, as many shuffle partitions as cores), with the file manager,
     the state store and the retention of its queries set for all queries."""
-    session = open_session("bench")
+    settings = Settings.load({}, {})
+    session = open_session("bench", settings)
     session.sparkContext.setLogLevel("OFF")
-    for key, value in QUERY_SETTINGS.items():
+    for key, value in query_conf(settings).items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     try:

@@ -64,7 +64,7 @@ class Code(Enum):
     SCHEMA_MISMATCH = ("TG-SCHEMA-MISMATCH", Remedy.PROGRAM, "the rows do not fit the table or the format")
     SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
-    STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "a state store other than rocksdb with checkpoint format 2")
+    STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "state of another backend or format than state.backend asks for")
     PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
@@ -100,6 +100,11 @@ class Code(Enum):
     PROGRAM_FAILED = ("TG-PROGRAM-FAILED", Remedy.SURROUNDINGS, "the program raised an error of its own")
 
     # A restart cures it.
+    PROCESS_SPENT = (
+        "TG-PROCESS-SPENT",
+        Remedy.RESTART,
+        "an epoch with hashmap state was cut off in this process: the next run needs a new one",
+    )
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")

@@ -223,9 +223,10 @@ class JobHandle:
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
+        asked_before = self._ending is not Ending.NONE
         if self._ending is not Ending.CANCEL:
             self._ending = ending
-        self._stop_timeout_seconds = min(self._stop_timeout_seconds, timeout_seconds)
+        self._stop_timeout_seconds = min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
         self._stop_asked.set()
         for run in list(self.runs):
             run.limit_waiting(timeout_seconds)

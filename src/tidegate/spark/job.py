@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -30,9 +31,10 @@ from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
-from tidegate.spark.plan_check import check_plan
+from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
+from tidegate.spark.query_conf import STORES, partitions_of, query_conf
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.sources import (
@@ -44,12 +46,12 @@ from tidegate.spark.sources import (
     keeps_nothing,
     vouch_for,
 )
-from tidegate.spark.state_backend import check_state
+from tidegate.spark.state_backend import check_state, partitions_kept
 from tidegate.spark.supervised import current
 
 _MODES = ("append", "update", "complete")
 _JOB_RECORD = "job.json"
-_OLD_JVM_SECONDS = 15.0
+_LOG = logging.getLogger("tidegate")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ class Job:
     def spark(self) -> SparkSession:
         """The job's SparkSession, started when first asked for."""
         if self._session is None:
-            self._session = open_session(self.name)
+            self._session = open_session(self.name, self.settings)
         return self._session
 
     def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
@@ -164,7 +166,7 @@ class Job:
         with ExitStack() as stack:
             lock = acquire(folder, self.name)
             stack.callback(lock.release)
-            wait_for_jvm_lock(folder, _OLD_JVM_SECONDS)
+            wait_for_jvm_lock(folder, self.settings.lease_timeout)
             jvm_lock = JvmLock(self.spark, folder)
             stack.callback(jvm_lock.release)
             storage = LocalStorage(folder)
@@ -181,6 +183,7 @@ class Job:
                 pause_after=None if supervised is None or self._state_is_in_memory else supervised.pause_after,
             )
             plans = self._check(handle)
+            self._say_what_does_nothing(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
             for sink, plan in plans:
                 sink.open(plan)
@@ -245,6 +248,8 @@ class Job:
             mode=declared.mode,
             sinks={sink.uid: sink for sink in declared.sinks},
             folder=place / f"g{generation}",
+            store=STORES[self.settings.state_backend],
+            conf=query_conf(self.settings, partitions_of(self.settings, self.spark, local=is_local(self.spark))),
             monitors=partial(self._monitors, declared),
         )
 
@@ -282,7 +287,9 @@ class Job:
         for run in handle.runs:
             plan = run.plan
             violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
-            violations.extend(check_state(plan.folder / "spark", str(plan.query)))
+            violations.extend(check_state(plan.folder / "spark", self.settings.state_backend, str(plan.query)))
+            if self.settings.state_backend is Backend.HASHMAP:
+                violations.extend(check_for_hashmap(plan.rows, str(plan.query)))
             for sink in plan.sinks.values():
                 try:
                     sink_plan = self._sink_plan(plan, sink, run.runner.read_journal)
@@ -293,6 +300,20 @@ class Job:
                     violations.extend(sink.check(sink_plan))
         raise_all(violations, f"job {self.name}")
         return plans
+
+    def _say_what_does_nothing(self, handle: JobHandle) -> None:
+        """Settings that do not do what they seem to: together, or because the checkpoint has fixed something else."""
+        for note in self.settings.notes():
+            _LOG.warning("job %s: %s", self.name, note)
+        wanted = self.settings.parallelism
+        for plan in (run.plan for run in handle.runs if wanted is not None):
+            kept = partitions_kept(plan.folder / "spark")
+            if kept not in (None, wanted):
+                _LOG.warning(
+                    "%s: parallelism = %d does nothing: the first epoch has fixed %d partitions, and they stay. "
+                    "Under another job name it begins anew, with empty state",
+                    *(plan.query, wanted, kept),
+                )
 
     def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:
         identity: SinkIdentity = plan.query.sink(sink.uid)

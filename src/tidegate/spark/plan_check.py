@@ -27,6 +27,28 @@ def check_plan(rows: DataFrame, mode: str, where: str) -> Sequence[TidegateError
     return []
 
 
+def check_for_hashmap(rows: DataFrame, where: str) -> Sequence[TidegateError]:
+    """What Spark's hashmap store cannot keep; Spark itself would say so inside the first epoch."""
+    plan = cast("Any", rows._jdf).queryExecution().analyzed()  # pyright: ignore[reportPrivateUsage]
+    found = sorted(name for name in _operators(plan) if name.startswith("TransformWithState"))
+    if not found:
+        return []
+    return [
+        TidegateError(
+            Code.QUERY_REFUSED,
+            expected="a query without transformWithState, for which state.backend = hashmap has no room",
+            found=", ".join(found),
+            where=where,
+            next_step="set state.backend = rocksdb, or keep the state with applyInPandasWithState",
+        )
+    ]
+
+
+def _operators(plan: Any) -> set[str]:
+    children = plan.children()
+    return {plan.nodeName()}.union(*(_operators(children.apply(index)) for index in range(children.size())))
+
+
 def refused_by_spark(error: PySparkException, where: str) -> TidegateError:
     """Spark does not start this query."""
     about_mode = (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE")

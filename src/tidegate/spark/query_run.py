@@ -22,9 +22,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.checkpoints.checksums import drop_checksums
 from tidegate.checkpoints.durable import ensure_folder
+from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.checkpoints.unbegun import clear_unbegun
+from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
@@ -52,10 +54,12 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
+from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.runner import Runner
 from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
+from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.stream import RunningStream
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
 
@@ -72,8 +76,9 @@ _FIGURES_KEPT = 1000
 class QueryPlan:
     """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
 
-    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `monitors`
-    opens, by source, what is told how far it is.
+    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
+    configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
+    it is.
     """
 
     query: Query
@@ -82,6 +87,8 @@ class QueryPlan:
     mode: str
     sinks: Mapping[str, TwoPhaseSink]
     folder: Path
+    store: StateStore
+    conf: Mapping[str, str]
     monitors: Callable[[], Mapping[str, Monitor]] = dict
 
 
@@ -131,7 +138,7 @@ class QueryRun:
         self._finisher: threading.Thread | None = None
         self._changed = threading.Condition()
         self._epoch_rows: DataFrame | None = None
-        self._prepared = self._finished = -1
+        self._begun = self._prepared = self._finished = -1
         self._current: int | None = None
         self._stopping = False
         self._stream_ended = False
@@ -143,6 +150,7 @@ class QueryRun:
 
     def open(self) -> None:
         """Recover: everything decided is finished, Spark's log is in order. Only with the job's locks held."""
+        refuse_if_spent(self.plan.folder, str(self.plan.query))
         ensure_folder(self.plan.folder / "spark")
         for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
             self._storage.remove_leftovers(folder)
@@ -152,6 +160,8 @@ class QueryRun:
         self._finished = self.figures.finished = self.runner.run(read_finished())
         if self._finished == NOTHING_FINISHED:
             clear_unbegun(LocalStorage(self.plan.folder / "spark"))
+        if not self.plan.store.names_files:
+            clear_undecided_state(LocalStorage(self.plan.folder / "spark"))
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
 
     def start(self, trigger: Mapping[str, Any]) -> None:
@@ -170,7 +180,7 @@ class QueryRun:
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
         self._finisher.start()
         try:
-            with query_settings(self._session):
+            with query_settings(self._session, self.plan.conf):
                 query = writer.start()
             self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
         except PySparkException as error:
@@ -229,8 +239,16 @@ class QueryRun:
             self._finisher.join()
         for monitor in self._monitors.values():
             monitor.close()
+        self._note_cut_off()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _note_cut_off(self) -> None:
+        """Whether the last epoch that was begun here is undecided: state without file names is then not safe here."""
+        if not self.plan.store.names_files and self._begun > max(
+            entry_numbers(self._storage.list(COMMITS)), default=-1
+        ):
+            note_cut_off(self.plan.folder)
 
     def _stop_stream(self) -> None:
         """Ask Spark to stop the query. Whatever it answers, only the end of the stream thread ends the run."""
@@ -308,7 +326,7 @@ class QueryRun:
         with self._changed:
             if self._stopping or self._errors:
                 raise EpochRefused("the run is ending")
-            self._current = self.figures.epoch = epoch
+            self._current = self._begun = self.figures.epoch = epoch
 
     def _leave(self, error: BaseException | None) -> None:
         with self._changed:
@@ -349,7 +367,7 @@ class QueryRun:
         starts = stream.start_positions()
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
         committables = read_committables([bytes(result[0]) for result in results])
-        return Computed(committables, starts, stream.state_ids())
+        return Computed(committables, starts, stream.state_ids() if self.plan.store.names_files else None)
 
     def await_finished(self, epoch: int) -> None:
         """Wait for the finisher of this run."""

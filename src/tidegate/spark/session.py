@@ -10,41 +10,22 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.locks import JVM_LOCK
+from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
-FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-_FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
-_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_BATCHES_KEPT = 10
 _JAVA_AT_LEAST = 17
-
-QUERY_SETTINGS = {
-    PROVIDER_KEY: ROCKSDB,
-    FORMAT_KEY: "2",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.minBatchesToRetain": str(_BATCHES_KEPT),
-    # When a lost shuffle block is computed again and has other rows (random values), what read the first ones runs
-    # again, or Spark fails the epoch. Otherwise rows are lost and repeated without a word.
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-    # The default manager starts a process for every look-up on a local disk. This one's rename is no
-    # create-if-absent: nothing here relies on that, and state files of format 2 have names of their own.
-    _FILE_MANAGER_KEY: _FILE_MANAGER,
-}
-"""What is in force while a query of tidegate starts (Spark copies the session's settings then), and not after."""
-
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -56,13 +37,13 @@ _KEPT_FOR_THE_PAGE = {
 second they fill the heap with some 40 KiB an epoch until a thousand are kept."""
 
 
-def open_session(name: str) -> SparkSession:
+def open_session(name: str, settings: Settings) -> SparkSession:
     """The active session, or a new one with settings that suit short epochs."""
     if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
         raise _connect_refused("the environment variable SPARK_REMOTE or SPARK_CONNECT_MODE_ENABLED")
     active = SparkSession.getActiveSession()
     if active is not None:
-        return adopt_session(active)
+        return adopt_session(active, settings.state_backend)
     _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
@@ -71,7 +52,6 @@ def open_session(name: str) -> SparkSession:
         "spark.app.name": name,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         **_KEPT_FOR_THE_PAGE,
     }
     for key, value in {**defaults, **_worker_sockets()}.items():
@@ -79,6 +59,9 @@ def open_session(name: str) -> SparkSession:
             conf.set(key, value)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    partitions = partitions_of(settings, session, local=is_local(session))
+    if partitions is not None:
+        session.conf.set(PARTITIONS_KEY, str(partitions))
     return session
 
 
@@ -93,22 +76,23 @@ def _worker_sockets() -> dict[str, str]:
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
-def adopt_session(session: SparkSession) -> SparkSession:
+def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     """A session that the user made. Refused: Spark Connect, another state store, asynchronous progress."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise _connect_refused(f"a session of {type(session).__module__}")
-    explicit: dict[str, str] = {**dict(session.sparkContext.getConf().getAll()), **_runtime_settings(session)}
-    for key in (PROVIDER_KEY, FORMAT_KEY):
-        found = explicit.get(key, QUERY_SETTINGS[key])
-        if found != QUERY_SETTINGS[key]:
+    store, explicit = STORES[backend], explicit_conf(session)
+    for key, wanted in ((PROVIDER_KEY, store.provider), (FORMAT_KEY, store.checkpoint_format)):
+        found = explicit.get(key, wanted)
+        if found != wanted:
             raise TidegateError(
                 Code.STATE_FORMAT,
-                expected=f"{key} = {QUERY_SETTINGS[key]}",
+                expected=f"{key} = {wanted}, for state.backend = {backend.value}",
                 found=found,
                 where="the Spark session",
-                next_step=f"remove {key} from the session's settings: tidegate sets it",
+                next_step=f"remove {key} from the session's settings: state.backend of tidegate sets it",
             )
-    if is_local(session) and "PYSPARK_PYTHON" not in os.environ and "spark.pyspark.python" not in explicit:
+    conf = session.sparkContext.getConf()
+    if is_local(session) and "PYSPARK_PYTHON" not in os.environ and not conf.contains("spark.pyspark.python"):
         # Spark would take `python3` from the PATH, which need not have this program's packages.
         session.sparkContext.pythonExec = sys.executable
     return session
@@ -129,12 +113,12 @@ def lives(session: SparkSession) -> bool:
 
 
 @contextmanager
-def query_settings(session: SparkSession) -> Generator[None, None, None]:
-    """Spark's settings for queries of tidegate, put back afterwards: the session may be the user's."""
+def query_settings(session: SparkSession, conf: Mapping[str, str]) -> Generator[None, None, None]:
+    """Spark's settings for a query of tidegate, put back afterwards: the session may be the user's."""
     with _settings_lock:
-        before = {key: session.conf.get(key, None) for key in QUERY_SETTINGS}
+        before = {key: session.conf.get(key, None) for key in conf}
         try:
-            for key, value in QUERY_SETTINGS.items():
+            for key, value in conf.items():
                 session.conf.set(key, value)
             yield
         finally:
@@ -192,12 +176,6 @@ class JvmLock:
 
 def _is_of_pyspark(handler: object) -> bool:
     return str(getattr(handler, "__module__", "")).startswith("pyspark.")
-
-
-def _runtime_settings(session: SparkSession) -> dict[str, str]:
-    classic = cast("Any", session._jsparkSession)  # pyright: ignore[reportPrivateUsage]
-    settings = classic.sessionState().conf().settings()
-    return {key: settings.get(key) for key in (PROVIDER_KEY, FORMAT_KEY) if settings.containsKey(key)}
 
 
 def _connect_refused(found: str) -> TidegateError:

@@ -1,37 +1,44 @@
-"""Which state a checkpoint holds: rocksdb with checkpoint format 2, or it is refused.
+"""Which state a checkpoint holds: that of the backend that the settings name, or it is refused.
 
-The format in force is what Spark's logs say, never the settings: Spark ignores a change without a word.
+What is in force is what Spark's logs say, never the settings: Spark ignores a change without a word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
 from tidegate.core.spark_log import parse_commits, parse_offsets
-from tidegate.spark.session import PROVIDER_KEY, ROCKSDB
+from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 
 
-def check_state(checkpoint: Path, where: str) -> Sequence[TidegateError]:
-    """What stands against a start in a Spark checkpoint folder: another provider, or state without file ids."""
-    storage = LocalStorage(checkpoint)
-    provider = _newest_provider(storage)
-    if provider not in (None, ROCKSDB):
-        return [_refused(provider, where)]
-    if (checkpoint / "state").is_dir() and _has_commit_without_ids(storage):
-        return [_refused("checkpoint format 1: its entries have no ids of state files", where)]
+def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[TidegateError]:
+    """What stands against a start in a Spark checkpoint folder: another backend, or state without file ids."""
+    storage, store = LocalStorage(checkpoint), STORES[backend]
+    provider = _newest_conf(storage).get(PROVIDER_KEY, store.provider)
+    if provider != store.provider:
+        return [_other_backend(backend, provider, where)]
+    if store.names_files and (checkpoint / "state").is_dir() and _has_commit_without_ids(storage):
+        return [_without_ids(where)]
     return []
 
 
-def _newest_provider(storage: LocalStorage) -> str | None:
+def partitions_kept(checkpoint: Path) -> int | None:
+    """How many partitions the first epoch has given keyed state; None before it."""
+    kept = _newest_conf(LocalStorage(checkpoint)).get(PARTITIONS_KEY)
+    return None if kept is None else int(kept)
+
+
+def _newest_conf(storage: LocalStorage) -> Mapping[str, str]:
     for number in _newest_first(storage, "offsets"):
         entry = parse_offsets(storage.read(f"offsets/{number}"))
         if entry is not None:
-            return entry.conf.get(PROVIDER_KEY)
-    return None
+            return entry.conf
+    return {}
 
 
 def _has_commit_without_ids(storage: LocalStorage) -> bool:
@@ -46,11 +53,23 @@ def _newest_first(storage: LocalStorage, folder: str) -> list[int]:
     return entry_numbers(storage.list(folder))[::-1]
 
 
-def _refused(found: str | None, where: str) -> TidegateError:
+def _other_backend(wanted: Backend, provider: str, where: str) -> TidegateError:
+    known = next((backend.value for backend, store in STORES.items() if store.provider == provider), None)
+    elsewhere = "start under another job name or checkpointing.dir, where state begins empty"
     return TidegateError(
         Code.STATE_FORMAT,
-        expected=f"{ROCKSDB} with checkpoint format 2",
-        found=str(found),
+        expected=f"state of {wanted.value}, as state.backend says",
+        found=provider if known is None else f"state of {known} ({provider})",
+        where=where,
+        next_step=elsewhere if known is None else f"set state.backend = {known}, or {elsewhere}",
+    )
+
+
+def _without_ids(where: str) -> TidegateError:
+    return TidegateError(
+        Code.STATE_FORMAT,
+        expected="rocksdb with checkpoint format 2",
+        found="checkpoint format 1: its entries have no ids of state files",
         where=where,
         next_step="start under another job name or checkpointing.dir; this state cannot be told apart by its files",
     )

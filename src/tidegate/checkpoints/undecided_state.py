@@ -1,0 +1,32 @@
+"""State that a dead run left of an epoch that was never decided, where its files have no names of their own (hashmap).
+
+The epoch runs again and writes its delta over the dead run's. A snapshot that Spark's maintenance made of the dead
+run's version stays, though, and a later start would read it in place of that delta.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.checkpoints.durable import storage_error
+from tidegate.checkpoints.spark_layout import COMMITS, STATE, entry_numbers
+from tidegate.checkpoints.storage import LocalStorage
+
+
+def clear_undecided_state(checkpoint: LocalStorage) -> None:
+    """Remove the state files of versions that no epoch of the commit log has made. Epoch N makes version N+1.
+
+    Only after recovery, which puts back the entry of a decided epoch, and while no JVM writes there. The next epoch
+    syncs the folders before it is prepared.
+    """
+    newest = max(entry_numbers(checkpoint.list(COMMITS)), default=-1) + 1
+    for path in checkpoint.path(STATE).rglob("*"):
+        version = _FILE.fullmatch(path.name)
+        if version is not None and int(version[1]) > newest:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise storage_error(error, path, "remove state of an undecided epoch") from error
+
+
+_FILE = re.compile(r"\.?(\d+)\.(?:delta|snapshot)(?:\.crc)*")

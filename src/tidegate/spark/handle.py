@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.session import lives
@@ -209,7 +210,8 @@ class JobHandle:
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
         self.failed = run
-        if self._pause_after is None or self._stop_asked.is_set() or not lives(self._session):
+        ends_the_driver = not run.plan.again_here or error.catalogue_entry in ENDS_THE_DRIVER
+        if self._pause_after is None or ends_the_driver or self._stop_asked.is_set() or not lives(self._session):
             raise error
         pause = self._pause_after(run, error)
         if pause is None:

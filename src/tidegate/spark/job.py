@@ -161,7 +161,7 @@ class Job:
                 plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
-                pause_after=None if supervised is None or self._state_is_in_memory else supervised.pause_after,
+                pause_after=None if supervised is None else supervised.pause_after,
             )
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
@@ -172,11 +172,6 @@ class Job:
         if supervised is not None:
             supervised.started(handle)
         return handle
-
-    @property
-    def _state_is_in_memory(self) -> bool:
-        """Then a second run in this process could find the state that an epoch which was cut off left behind."""
-        return self.settings.state_backend is Backend.HASHMAP
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""
@@ -223,6 +218,7 @@ class Job:
             sinks={sink.uid: sink for sink in declared.sinks},
             folder=place / f"g{generation}",
             monitors=partial(self._monitors, declared),
+            again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
 
     def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:

@@ -73,7 +73,9 @@ class QueryPlan:
     """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
 
     `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `monitors`
-    opens, by source, what is told how far it is.
+    opens, by source, what is told how far it is. `again_here`: whether another run may follow in this process after
+    a failure. Not with state in memory, which an epoch that was cut off may have left behind, and not where each start
+    is a new generation.
     """
 
     query: Query
@@ -83,6 +85,7 @@ class QueryPlan:
     sinks: Mapping[str, TwoPhaseSink]
     folder: Path
     monitors: Callable[[], Mapping[str, Monitor]] = dict
+    again_here: bool = True
 
 
 @dataclass(slots=True)

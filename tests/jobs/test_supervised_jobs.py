@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -130,6 +132,40 @@ def test_a_query_that_fails_too_often_ends_the_job_with_its_error(tmp_path: Path
         assert [failure.restart_in_seconds for failure in run.failures()] == [None, 0.1, 0.1]
         assert [failure.run for failure in run.failures()] == [3, 2, 1]
         assert in_session(driver) == []
+
+
+@pytest.mark.more
+def test_a_stop_while_a_sink_is_down_says_that_an_epoch_waits(tmp_path: Path):
+    write(tmp_path, 0, 2)
+    with UnderRun(tmp_path, "for-ever", options=["-D", "stop_timeout=2s"]) as run:
+        wait_until(lambda: table(tmp_path) == [0, 1], "the first rows", run)
+        with closing(sqlite3.connect(tmp_path / "out.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            write(tmp_path, 2, 1)
+            decided = tmp_path / "checkpoints/numbers/queries/copies/g1/ledger/decided/2"
+            wait_until(decided.exists, "a decided epoch", run)
+            run.process.send_signal(signal.SIGTERM)
+            assert run.wait() == 6, run.tail()
+            assert "TG-SINK-UNAVAILABLE" in run.tail()
+            other.execute("ROLLBACK")
+    with UnderRun(tmp_path, "caught-up") as run:
+        assert run.wait() == 0, run.tail()
+    assert table(tmp_path) == [0, 1, 2]
+
+
+@pytest.mark.more
+def test_state_in_memory_is_not_used_by_two_runs_of_one_process(tmp_path: Path):
+    """The query alone has failed, and yet its driver is started anew."""
+    write(tmp_path, 0, 1)
+    (tmp_path / "broken").touch()
+    with UnderRun(tmp_path, "for-ever", options=[*QUICKLY, "-D", "state.backend=hashmap"]) as run:
+        first = run.new_driver()
+        wait_until(run.failures, "a failed epoch", run)
+        (tmp_path / "broken").unlink()
+        run.new_driver(first)
+        wait_until(lambda: table(tmp_path) == [0], "the row", run)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
 
 
 def children(process: int) -> Iterator[int]:

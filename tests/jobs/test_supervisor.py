@@ -24,11 +24,20 @@ first = len((here / "starts").read_text().split()) == 1
 
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
-HOLDING = """
-from tidegate.core.config import Settings
-from tidegate.spark.supervised import current
-current().define("numbers")
-current().declare(here / "checkpoints" / "numbers", Settings.load({}, {}))
+DECLARING = """
+folder = here / "checkpoints" / "numbers"
+def declare():
+    from tidegate.core.config import Settings, overrides_of
+    from tidegate.spark.supervised import current
+    supervised = current()
+    supervised.define("numbers")
+    supervised.declare(folder, Settings.load({}, {}, overrides_of(os.environ)))
+    return supervised
+"""
+"""What a job says before it starts, without Spark."""
+
+HOLDING = f"""{DECLARING}
+declare()
 (here / "holds").touch()
 time.sleep(600)
 """
@@ -77,11 +86,22 @@ sys.exit(8 if state.stdout.strip()[:1] in ("", "Z") else 7)
 
 
 def test_a_driver_that_stands_still_is_ended_and_started_again(tmp_path: Path):
-    program = "if first: os.kill(os.getpid(), signal.SIGSTOP)\nsys.exit(9)"
-    with run(tmp_path, program, *AT_ONCE, "-D", "progress_timeout=2s") as stalled:
+    program = """
+if not first:
+    sys.exit(9)
+from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.jobs.line import Running
+now, me = time.time(), os.getpid()
+supervised = declare()
+write_beat(folder, Beat(job="numbers", job_id="", state=JobState.RUNNING, host="here", process=me, started_at=now,
+                        at=now, progress_at=now))
+supervised._say(Running())
+os.kill(me, signal.SIGSTOP)
+"""
+    with run(tmp_path, DECLARING + program, *AT_ONCE, "-D", "progress_timeout=2s") as stalled:
         assert stalled.wait() == 9
         assert len(starts(tmp_path)) == 2
-        assert "TG-DRIVER-STALLED" in stalled.tail()
+        assert [failure.code for failure in stalled.failures()] == ["TG-DRIVER-STALLED"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from tidegate.checkpoints.locks import read_holder
 from tidegate.jobs.failures import Failure, read_failures
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")
-_BOUND_SECONDS = 90.0
+_ROOT = Path(__file__).parents[2]
+_BOUND_SECONDS = 120.0
 
 
 class UnderRun:
@@ -32,7 +33,7 @@ class UnderRun:
                 [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), str(folder), *arguments],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "JDK_JAVA_OPTIONS": using_options()},
+                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": str(_ROOT)},
                 cwd=folder,
                 start_new_session=True,
             )

@@ -44,11 +44,15 @@ def test_the_drivers_clock_does_not_count():
 
 
 def test_a_driver_that_never_gets_as_far_as_its_job_has_stalled():
-    assert stalled_at(ProgressWatch(3.0, 0.0), [None] * 10) == 3
-    heard = ProgressWatch(3.0, 0.0)
-    assert stalled_at(heard, [None, None]) is None
+    assert stalled_at(ProgressWatch(90.0, 0.0), [None] * 100) == 90
+    heard = ProgressWatch(90.0, 0.0)
+    assert stalled_at(heard, [None] * 50) is None
     heard.heard()
-    assert stalled_at(heard, [None] * 5, first=3) == 5
+    assert stalled_at(heard, [None] * 100, first=51) == 140
+
+
+def test_a_short_timeout_leaves_a_start_its_time():
+    assert stalled_at(ProgressWatch(5.0, 0.0), [None] * 100) == 60
 
 
 def test_a_job_without_a_beat_is_not_judged():

@@ -68,6 +68,12 @@ class Told(News):
         if failure.restart_in_seconds is not None:
             self._tell(f"{failure.what}\nrestart in {failure.restart_in_seconds:.1f} s")
 
+    def query_failed(self, failure: Failure) -> None:
+        self._shown.query_failed(failure)
+
+    def history_failed(self, error: TidegateError) -> None:
+        self._shown.history_failed(error)
+
     def ended(self, code: int) -> None:
         """The supervisor is about to end."""
         self._tell("", code)

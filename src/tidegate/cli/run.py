@@ -162,10 +162,19 @@ class Shown(News):
         _say("running")
 
     def failed(self, failure: Failure) -> None:
-        _say(failure.what)
-        if failure.restart_in_seconds is not None:
-            what = "the driver" if failure.query is None else f"query {failure.query}"
-            _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
+        _show_failure(failure, "the driver")
+
+    def query_failed(self, failure: Failure) -> None:
+        _show_failure(failure, f"query {failure.query}")
+
+    def history_failed(self, error: TidegateError) -> None:
+        _say(str(error))
+
+
+def _show_failure(failure: Failure, what: str) -> None:
+    _say(failure.what)
+    if failure.restart_in_seconds is not None:
+        _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
 
 
 def _say(text: str) -> None:

@@ -59,4 +59,9 @@ SURROUNDINGS: Mapping[Code, Cure] = {
 }
 """Surroundings change by themselves, or somebody has to do something: each code says which."""
 
+ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE})
+"""Failures of one query after which no other run may follow in the same process: somebody else may hold the job by
+now, and only a new process asks for its locks; or a sync has failed, and only what stands on the disk is to be trusted.
+"""
+
 _WORSE = (Cure.RESTART, Cure.RESTART_ONCE_IT_HAS_RUN, Cure.NONE)

@@ -8,8 +8,8 @@ from tidegate.jobs.beat import Beat
 class ProgressWatch:
     """Judges by what it has seen itself: clocks of two processes may differ, and jump.
 
-    Until the job runs, the driver's messages are its progress; from then on its beat is. A beat that was never seen
-    says nothing. Time that passed between two looks counts as one look: who was stopped along with the driver, as
+    Until the job runs, the driver's messages are its progress, and it has a minute at least: a short timeout must not
+    end every start. From then on its beat is. A beat that was never seen says nothing. Time that passed between two looks counts as one look: who was stopped along with the driver, as
     when a laptop sleeps, has not watched.
     """
 
@@ -32,7 +32,9 @@ class ProgressWatch:
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
             self._idle_seconds = 0.0
             self._progress_at = None if beat is None else beat.progress_at
-        return 0 < self.timeout_seconds <= self._idle_seconds
+        least = 0.0 if self._runs else _START_SECONDS
+        return self.timeout_seconds > 0 and max(self.timeout_seconds, least) <= self._idle_seconds
 
 
 _LONGEST_LOOK_SECONDS = 2.0
+_START_SECONDS = 60.0

@@ -10,7 +10,7 @@ import random
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import IO
@@ -68,7 +68,13 @@ class News:
         """Every query has been recovered and started."""
 
     def failed(self, failure: Failure) -> None:
-        """The job, or one query of it, has failed."""
+        """The driver has failed; its failure may name the query that was at fault."""
+
+    def query_failed(self, failure: Failure) -> None:
+        """One query has failed, and its driver lives."""
+
+    def history_failed(self, error: TidegateError) -> None:
+        """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
 
 
 class Supervisor:
@@ -217,18 +223,18 @@ class Supervisor:
         if refused is not None and refused[0] == last.report:
             failure = refused[1]  # a query's, for which there was no restart: it has been told already
         else:
-            failure = self._failed(last.report, final=last.job_ended)
+            failure = self._failed(last.report, self._news.failed, final=last.job_ended)
         if failure.restart_in_seconds is not None:
             return None
         return self._ending(self._outcome_of(last.report), failure=failure)
 
     def _query_failed(self, report: Report) -> RestartQuery:
-        failure = self._failed(report)
+        failure = self._failed(report, self._news.query_failed)
         if failure.restart_in_seconds is None:
             self._refused = (report, failure)
         return RestartQuery(failure.restart_in_seconds)
 
-    def _failed(self, report: Report, *, final: bool = False) -> Failure:
+    def _failed(self, report: Report, tell: Callable[[Failure], None], *, final: bool = False) -> Failure:
         """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
         pause, now = None, time.monotonic()
         if not final and self._stop_by is None and can_restart(_codes_of(report), has_run=self._has_run):
@@ -246,17 +252,13 @@ class Supervisor:
         )
         if pause is not None:
             self._past.append(Restarted(at=now, pause=pause))
-        self._news.failed(failure)
+        tell(failure)
         if self._folder is not None:
-            self._keep(self._folder, failure)
+            try:
+                add_failure(self._folder, failure)
+            except TidegateError as error:
+                self._news.history_failed(error)
         return failure
-
-    def _keep(self, folder: Path, failure: Failure) -> None:
-        """A disk that is full or gone, perhaps the failure itself, must not end the supervisor."""
-        try:
-            add_failure(folder, failure)
-        except TidegateError as error:
-            self._news.failed(_not_kept(error))
 
     def _outcome_of(self, report: Report) -> Outcome:
         codes = _codes_of(report)
@@ -294,15 +296,4 @@ def _placed(report: Report, beat: Beat | None) -> Report:
     (query,) = beat.queries
     return msgspec.structs.replace(
         report, query=query.uid, epoch=query.epoch if query.epoch >= 0 else None, run=query.run
-    )
-
-
-def _not_kept(error: TidegateError) -> Failure:
-    return Failure(
-        at=time.time(),
-        code=error.code,
-        what=str(error),
-        where=error.where,
-        remedy=error.catalogue_entry.remedy.value,
-        restart_in_seconds=None,
     )

@@ -18,6 +18,7 @@ from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
 from tidegate.jobs.beat import JobState
+from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.session import lives
@@ -226,7 +227,9 @@ class JobHandle:
         asked_before = self._ending is not Ending.NONE
         if self._ending is not Ending.CANCEL:
             self._ending = ending
-        self._stop_timeout_seconds = min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
+        self._stop_timeout_seconds = (
+            min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
+        )
         self._stop_asked.set()
         for run in list(self.runs):
             run.limit_waiting(timeout_seconds)
@@ -304,7 +307,8 @@ class JobHandle:
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
         self.failed = run
-        if self._pause_after is None or self._stop_asked.is_set() or not lives(self._session):
+        ends_the_driver = not run.plan.again_here or error.catalogue_entry in ENDS_THE_DRIVER
+        if self._pause_after is None or ends_the_driver or self._stop_asked.is_set() or not lives(self._session):
             raise error
         pause = self._pause_after(run, error)
         if pause is None:

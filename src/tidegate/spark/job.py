@@ -180,7 +180,7 @@ class Job:
                 bounded=until == "caught-up",
                 stop_timeout_seconds=self.settings.stop_timeout,
                 companions=self._companions(folder, record),
-                pause_after=None if supervised is None or self._state_is_in_memory else supervised.pause_after,
+                pause_after=None if supervised is None else supervised.pause_after,
             )
             plans = self._check(handle)
             self._say_what_does_nothing(handle)
@@ -192,11 +192,6 @@ class Job:
         if supervised is not None:
             supervised.started(handle)
         return handle
-
-    @property
-    def _state_is_in_memory(self) -> bool:
-        """Then a second run in this process could find the state that an epoch which was cut off left behind."""
-        return self.settings.state_backend is Backend.HASHMAP
 
     def _companions(self, folder: Path, record: JobRecord) -> list[Companion]:
         """In the order in which they hear of the end: who answers a request has told before how the job is."""
@@ -251,6 +246,7 @@ class Job:
             store=STORES[self.settings.state_backend],
             conf=query_conf(self.settings, partitions_of(self.settings, self.spark, local=is_local(self.spark))),
             monitors=partial(self._monitors, declared),
+            again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
 
     def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:

@@ -78,7 +78,8 @@ class QueryPlan:
 
     `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
     configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
-    it is.
+    it is. `again_here`: whether another run may follow in this process after a failure. Not with state in memory, which
+    an epoch that was cut off may have left behind, and not where each start is a new generation.
     """
 
     query: Query
@@ -90,6 +91,7 @@ class QueryPlan:
     store: StateStore
     conf: Mapping[str, str]
     monitors: Callable[[], Mapping[str, Monitor]] = dict
+    again_here: bool = True
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class Job:
         supervised = current()
         if supervised is not None:
             supervised.define(name)
-        self._session = None if spark is None else adopt_session(spark)
+        self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
         self._left_out: dict[str, frozenset[str]] = {}

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
-_LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
 _STOP_TIMEOUT_SECONDS = 300.0
 
@@ -63,7 +63,7 @@ class JobHandle:
         companions: Sequence[Companion] = (),
     ) -> None:
         self.name = name
-        self._companions = (Log(), *companions)
+        self._companions = (Log(name), *companions)
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
@@ -205,8 +205,12 @@ _SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
 class Log(Companion):
     """Writes every happening to Python's logging, under the name `tidegate`."""
 
+    def __init__(self, job: str) -> None:
+        self._job = job
+
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        _LOG.log(logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO, "%s", happening)
+        level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
+        log_happening(level, happening, job=self._job, query=query, run=run or None)
 
 
 def _nothing() -> None:

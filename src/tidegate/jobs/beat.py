@@ -1,0 +1,107 @@
+"""What a running driver says of itself: `beat.json` in the job's folder, written anew about once a second.
+
+It is for the living and may be thrown away: nothing of it is needed to go on. So it is not synced, and after a power
+loss it may be torn; whoever reads it then sees none.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+BEAT = "beat.json"
+
+
+class JobState(Enum):
+    """How a driver says its job is. A RUNNING one whose driver lock is free has died."""
+
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    FINISHED = "FINISHED"
+    STOPPED = "STOPPED"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+
+
+class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a job by one driver process."""
+
+    host: str
+    process: int
+    started_at: float
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
+
+class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
+    """How one query is. Epochs are -1 when there was none; rows are those this driver made visible."""
+
+    uid: str
+    run: int
+    epoch: int
+    finished: int
+    rows: int
+    rows_per_second: float
+    epoch_ms: float | None = None
+    """The median of the last epochs."""
+    lag: str | None = None
+    last_done_at: float | None = None
+    open_transactions: int = 0
+    """Of sinks: prepared, and not committed yet."""
+
+
+class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as a reader may see it."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is. Times are seconds since 1970."""
+
+    job: str
+    job_id: str
+    state: JobState
+    host: str
+    process: int
+    started_at: float
+    at: float
+    progress_at: float
+    """When an epoch or its phase last moved; now, while no epoch is under way."""
+    settings: tuple[ShownSetting, ...] = ()
+    queries: tuple[QueryBeat, ...] = ()
+    error: str = ""
+    """What ended the job, when it did not end well."""
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """Whose beat it is."""
+        return Incarnation(host=self.host, process=self.process, started_at=self.started_at)
+
+
+def read_beat(job_folder: str | Path) -> Beat | None:
+    """The newest beat of the job in `job_folder`; None when there is none, or it is torn."""
+    try:
+        return msgspec.json.decode((Path(job_folder) / BEAT).read_bytes(), type=Beat)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
+def write_beat(job_folder: str | Path, beat: Beat) -> None:
+    """Replace the beat: a reader sees the old one or the new one. Only the job's driver does."""
+    target = Path(job_folder) / BEAT
+    temporary = target.with_name(f".{BEAT}.new")
+    try:
+        temporary.write_bytes(msgspec.json.encode(beat))
+        os.replace(temporary, target)
+    except OSError:
+        with suppress(OSError):  # what could not be written must not cover why
+            temporary.unlink()
+        raise

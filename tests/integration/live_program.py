@@ -1,4 +1,4 @@
-"""What `tidegate run` does with the live view, without Spark: a driver is started, followed and watched.
+"""What `tidegate run` does with the live view, without Spark: a driver is started and watched.
 
 Arguments: the job's folder, the driver's program, seconds.
 """
@@ -13,23 +13,18 @@ import time
 from pathlib import Path
 
 from tidegate.cli.live import open_view
-from tidegate.cli.live_view import Stage, Watched
-from tidegate.jobs.beat import read_beat
 
 
 def main(folder: Path, program: str, seconds: float) -> None:
     with open_view() as view:
-        environment = {**os.environ, **view.streams.environment}
-        driver = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=view.streams.stdout, stderr=view.streams.stderr, env=environment
-        )
-        view.follow(driver)
-        since = time.time()
-        view.watch(Watched(stage=Stage.RUNNING, since=since), lambda: read_beat(folder))
+        driver = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **view.environment})
+        view.declared(folder)
         time.sleep(seconds)
+        view.stopping()
         driver.send_signal(signal.SIGTERM)
         driver.wait()
-        view.say("the job has ended")
+        print("the job has ended", file=sys.stderr)
+    print("after the view", file=sys.stderr)
 
 
 if __name__ == "__main__":

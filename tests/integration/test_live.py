@@ -85,8 +85,9 @@ def test_a_terminal_shows_the_job_below_what_it_prints(folder: Path):
     assert "long " * 40 in text, "a long line is left to the terminal to fold, so that it can be copied whole"
     assert "wordcount  running" in text
     assert "open transactions" in text
-    assert text.rindex("open transactions") < text.rindex("the job has ended") or written.count("\x1b[2K") > 2
-    assert written.rstrip().endswith(("\x1b[?25h", "\x1b[2K")), "the cursor is back and the view has gone"
+    assert text.count("stopping: waits for epoch 18 of counts and epoch 18 of lines; Ctrl-C again ends at once") >= 1
+    assert written.endswith("after the view\r\n")
+    assert written.rindex("\x1b[?25h") > written.rindex("wordcount"), "the cursor is back"
 
 
 def test_the_view_fits_a_terminal_that_became_smaller(folder: Path):
@@ -99,7 +100,8 @@ def test_the_view_fits_a_terminal_that_became_smaller(folder: Path):
 def test_no_colour_is_sent_to_who_wants_none(folder: Path):
     written = in_terminal(folder, NO_COLOR="1")
     assert "wordcount" in plain(written)
-    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", written)
+    of_the_view = written.replace("\x1b[31mred\x1b[0m", "")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", of_the_view)
 
 
 def test_a_dumb_terminal_gets_lines_and_no_view(folder: Path):
@@ -119,4 +121,33 @@ def test_without_a_terminal_nothing_is_shown(folder: Path):
     )
     assert done.stdout == "to the standard output\nno end of line"
     assert "wordcount" not in done.stderr
-    assert done.stderr.endswith("the job has ended\n")
+    assert done.stderr.endswith("Ctrl-C again ends at once\nthe job has ended\nafter the view\n")
+
+
+def test_a_terminal_that_is_closed_holds_no_job_up(folder: Path):
+    """Its output goes nowhere from then on, but it goes: in a full pipe the driver would stand still."""
+    shell, end = pty.openpty()
+    driver = f"""
+import pathlib
+for number in range(3000):
+    print("a line of some length, again and again, " * 3)
+pathlib.Path({str(folder / "through")!r}).touch()
+"""
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder), driver, "20"],
+        stdin=subprocess.DEVNULL,
+        stdout=end,
+        stderr=end,
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+    )
+    os.close(end)
+    try:
+        os.read(shell, 10)
+        os.close(shell)
+        bound = time.monotonic() + 15
+        while not (folder / "through").exists():
+            assert time.monotonic() < bound
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
 
-from tidegate.cli.live import Quiet, open_view
+from tidegate.cli.live import View, open_view
 from tidegate.cli.live_view import Stage, Watched, duration, live_view, stop_message
 from tidegate.jobs.beat import Beat, JobState, QueryBeat
 
@@ -93,8 +94,14 @@ def test_the_pause_before_a_restart_is_counted_down():
         .splitlines()[0]
         .startswith("wordcount  starts again in 7 s after TG-QUERY-FAILED  3 restarts")
     )
-    late = watched(Stage.RESTARTING, restart_at=NOW - 5)
-    assert "starts again in 0 s" in shown(beat(), late)
+
+
+def test_when_the_pause_is_over_the_beat_tells_whether_the_next_driver_has_begun():
+    late = watched(Stage.RESTARTING, since=NOW - 40, restart_at=NOW - 5)
+    assert "the driver is starting, 5 s" in shown(beat(), late)
+    assert "running 3 s" in shown(beat(started_at=NOW - 3), late)
+    of_one_query = watched(Stage.RESTARTING, restart_at=NOW - 5)
+    assert "running 12 min 34 s" in shown(beat(), of_one_query)
 
 
 def test_a_driver_that_stands_still_is_told_from_an_epoch_that_takes_long():
@@ -138,7 +145,8 @@ def test_spans_of_time(seconds: float, text: str):
     assert duration(seconds) == text
 
 
-def test_without_a_terminal_nothing_is_shown_and_the_job_keeps_its_own_streams():
-    view = open_view(io.StringIO())
-    assert isinstance(view, Quiet)
-    assert (view.streams.stdout, view.streams.stderr, view.streams.environment) == (None, None, {})
+def test_without_a_terminal_there_is_no_view(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    view = open_view()
+    assert type(view) is View
+    assert view.environment == {}

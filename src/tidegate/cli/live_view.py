@@ -20,7 +20,7 @@ STILL_SECONDS = 30.0
 
 
 class Stage(Enum):
-    """What the supervisor is at. Whether a driver that runs has begun its job, its beat tells."""
+    """What the supervisor is at. Whether a driver has begun its job, its beat tells."""
 
     RUNNING = "running"
     RESTARTING = "waiting to restart"
@@ -29,15 +29,16 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a supervisor knows of its job. Times are seconds since 1970; `since`: the start of the present driver.
+    """What a supervisor knows of its job. Times are seconds since 1970.
 
-    `why`: what ended the last driver, in a few words; `restart_at`: when the next one starts.
+    `since`: what a driver that had begun before that says is of the past. `why`: what ended the last one, in a few
+    words; `restart_at`: when the next one starts, or has started.
     """
 
     stage: Stage
     since: float
     restarts: int = 0
-    restart_at: float | None = None
+    restart_at: float = 0.0
     why: str = ""
 
 
@@ -46,7 +47,7 @@ def live_view(beat: Beat | None, watched: Watched, now: float) -> RenderableType
     if beat is None:
         return _head(None, watched, now)
     old = beat.started_at < watched.since
-    table = _table(beat.queries, now, style="dim" if old or watched.stage is Stage.RESTARTING else "")
+    table = _table(beat.queries, now, style="dim" if old or _pauses(watched, now) else "")
     return Group(_head(None if old else beat, watched, now, job=beat.job), table)
 
 
@@ -71,17 +72,18 @@ def _head(beat: Beat | None, watched: Watched, now: float, job: str = "") -> Tex
 
 
 def _said_of(beat: Beat | None, watched: Watched, now: float) -> Sequence[tuple[str, str]]:
-    match watched.stage:
-        case Stage.STOPPING:
-            return [(stop_message(beat), "yellow")]
-        case Stage.RESTARTING:
-            left = 0 if watched.restart_at is None else math.ceil(max(0.0, watched.restart_at - now))
-            why = f" after {watched.why}" if watched.why else ""
-            return [(f"starts again in {left} s{why}", "red")]
-        case Stage.RUNNING:
-            if beat is None:
-                return [(f"the driver is starting, {duration(now - watched.since)}", "cyan")]
-            return [(f"running {duration(now - beat.started_at)}", "green"), *_worries(beat, now)]
+    if watched.stage is Stage.STOPPING:
+        return [(stop_message(beat), "yellow")]
+    if _pauses(watched, now):
+        why = f" after {watched.why}" if watched.why else ""
+        return [(f"starts again in {math.ceil(watched.restart_at - now)} s{why}", "red")]
+    if beat is None:
+        return [(f"the driver is starting, {duration(now - max(watched.since, watched.restart_at))}", "cyan")]
+    return [(f"running {duration(now - beat.started_at)}", "green"), *_worries(beat, now)]
+
+
+def _pauses(watched: Watched, now: float) -> bool:
+    return watched.stage is Stage.RESTARTING and watched.restart_at > now
 
 
 def _worries(beat: Beat, now: float) -> Sequence[tuple[str, str]]:

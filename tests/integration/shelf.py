@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -115,6 +116,18 @@ class StageOnlyShelfSink(ShelfSink):
     """Its stage is said to be the journal: what it loses is lost."""
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
+
+
+class TalkativeSink(ShelfSink):
+    """Says what it is asked, and nothing of whom it serves."""
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        logging.getLogger("tidegate").warning("checked")
+        return super().check(plan)
+
+    def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        logging.getLogger("tidegate").warning("committing %d", len(committables))
+        return super().commit(committables)
 
 
 class _ShelfTransaction(Transaction):

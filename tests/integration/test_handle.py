@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -13,9 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, evaluate, run, wait_until, wait_until_finished
-from tests.integration.shelf import ShelfSink
-from tests.support.logged import told
+from tests.integration.shelf import ShelfSink, TalkativeSink
+from tests.support.logged import events
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
+from tidegate.jobs.log_lines import FORMS, LogFormat, line_of
 
 
 def words_job(place: Place) -> Job:
@@ -186,4 +188,43 @@ def test_what_happens_is_told_to_the_log(place: Place, caplog: pytest.LogCapture
     place.write("sea")
     with caplog.at_level(logging.INFO, "tidegate"):
         run(words_job(place))
-    assert [message.partition("(")[0] for message in told(caplog)] == ["EpochPrepared", "EpochDecided", "EpochDone"]
+    assert events(caplog) == [
+        ("EpochPrepared", {"epoch": 0, "rows": 1}),
+        ("EpochDecided", {"epoch": 0, "run": 1}),
+        ("EpochDone", {"epoch": 0, "rows": 1}),
+    ]
+
+
+def test_every_line_of_the_log_says_whom_it_is_about(place: Place):
+    """Also what a sink says from deep inside, in the thread of an epoch, of the finisher, or at the start."""
+    log = Lines()
+    log.setLevel(logging.INFO)
+    logger = logging.getLogger("tidegate")
+    level = logger.level
+    logger.addHandler(log)
+    logger.setLevel(logging.INFO)
+    try:
+        place.write("sea")
+        job = place.job()
+        job.query("query", place.words(job), sinks=[TalkativeSink("shelf", place.folder / "shelf")])
+        run(job)
+    finally:
+        logger.removeHandler(log)
+        logger.setLevel(level)
+    told = {line["message"]: (line["job"], line["query"], line["run"], line["epoch"]) for line in log.written}
+    assert told["checked"] == ("job", "query", None, None)
+    assert told["committing 1"] == ("job", "query", 1, 0)
+    assert told["every sink of epoch 0 has committed, 1 rows"] == ("job", "query", 1, 0)
+    assert all(line["job"] == "job" and line["query"] == "query" for line in log.written), log.written
+    assert [line["event"] for line in log.written if line["event"]] == ["EpochPrepared", "EpochDecided", "EpochDone"]
+
+
+class Lines(logging.Handler):
+    """What would be written as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.written.append(json.loads(FORMS[LogFormat.JSON](line_of(record))))

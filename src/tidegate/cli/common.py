@@ -11,6 +11,8 @@ import typer
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.settings import load_settings
 from tidegate.status import job_names
+from tidegate.jobs.log_lines import LogFormat
+from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""
@@ -51,6 +53,18 @@ def _complete(context: typer.Context, incomplete: str) -> list[str]:
 
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", autocompletion=_complete)]
+
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format", envvar=FORMAT_VARIABLE, help="How the lines of the log are written: for people, for programs."
+    ),
+]
+
+LogLevelOption = Annotated[
+    LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The least level of what is written to the log.")
+]
 
 
 def print_json(value: object) -> None:

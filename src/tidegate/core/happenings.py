@@ -1,4 +1,7 @@
-"""What the protocol tells listeners: for logs, progress lines and counts. No decision depends on it."""
+"""What the protocol tells listeners: for logs, progress lines and counts. No decision depends on it.
+
+The text of each is a sentence for people; a line of the log says job, query and epoch before it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ class EpochPrepared(Happening):
     epoch: int
     rows: int
 
+    def __str__(self) -> str:
+        return f"every sink of epoch {self.epoch} has pre-committed, {self.rows} rows"
+
 
 @dataclass(frozen=True, slots=True)
 class EpochDecided(Happening):
@@ -21,6 +27,9 @@ class EpochDecided(Happening):
 
     epoch: int
     run: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} is decided: what run {self.run} prepared counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,9 @@ class EpochDone(Happening):
     epoch: int
     rows: int
 
+    def __str__(self) -> str:
+        return f"every sink of epoch {self.epoch} has committed, {self.rows} rows"
+
 
 @dataclass(frozen=True, slots=True)
 class RowsShown(Happening):
@@ -38,6 +50,9 @@ class RowsShown(Happening):
     epoch: int
     sink: str
     rows: int
+
+    def __str__(self) -> str:
+        return f"sink {self.sink} shows {self.rows} rows of epoch {self.epoch} before it counts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,9 @@ class RowsGivenUp(Happening):
     rows: int
     detail: str
 
+    def __str__(self) -> str:
+        return f"sink {self.sink} gives {self.rows} rows of epoch {self.epoch} up for good: {self.detail}"
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionRedone(Happening):
@@ -58,6 +76,12 @@ class TransactionRedone(Happening):
     sink: str
     task: int
 
+    def __str__(self) -> str:
+        return (
+            f"sink {self.sink} had lost what task {self.task} prepared for epoch {self.epoch}:"
+            " written again from its journal"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionsAborted(Happening):
@@ -65,12 +89,18 @@ class TransactionsAborted(Happening):
 
     count: int
 
+    def __str__(self) -> str:
+        return f"{self.count} transactions of dead runs are aborted; their epoch runs again"
+
 
 @dataclass(frozen=True, slots=True)
 class LogRestored(Happening):
     """An entry of Spark's log was made equal to the decision."""
 
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is as decided again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +110,9 @@ class LogSetAside(Happening):
     name: str
     kept_as: str
 
+    def __str__(self) -> str:
+        return f"{self.name} was not decided and is set aside, as {self.kept_as}"
+
 
 @dataclass(frozen=True, slots=True)
 class DueEpochAdded(Happening):
@@ -87,3 +120,6 @@ class DueEpochAdded(Happening):
 
     epoch: int
     watermark_ms: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} without data is due (watermark {self.watermark_ms} ms): Spark will run it"

@@ -250,6 +250,7 @@ class _Check:
                 topic,
                 seen.copies,
                 needed,
+                extra={"event": "OneCopyOnly"},
             )
 
     def _lacks(self, right: Right) -> TidegateError:

@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.redaction import SECRETS, is_secret
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class Clients:
     A value `env:NAME` is read from the environment and `file:PATH` from a file, by the process that opens a client:
     only then is it a secret in memory. No value of an option is ever shown.
     """
+
+    def __post_init__(self) -> None:
+        # An error may quote what is written in the program before any client was opened with it.
+        for name, value in self.options.items():
+            if is_secret(name) and not _is_kept_elsewhere(value):
+                SECRETS.add(value)
 
     servers: str
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -65,9 +72,17 @@ _QUIET: Mapping[str, Any] = {
 
 
 def _resolved(name: str, value: str) -> str:
-    kind, colon, rest = value.partition(":")
-    read = _PLACES.get(kind) if colon else None
-    return value if read is None else read(name, rest)
+    kind, _, rest = value.partition(":")
+    if not _is_kept_elsewhere(value):
+        return value
+    read = _PLACES[kind](name, rest)
+    SECRETS.add(read)
+    return read
+
+
+def _is_kept_elsewhere(value: str) -> bool:
+    kind, colon, _ = value.partition(":")
+    return bool(colon) and kind in _PLACES
 
 
 def _from_environment(name: str, variable: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextvars import copy_context
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -25,7 +26,7 @@ class LagGroup:
         self._newest: Offsets | None = None
         self._closing = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._work, name="tidegate-lag", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._work,), name="tidegate-lag", daemon=True)
         self._thread.start()
 
     def tell(self, offsets: Offsets) -> None:
@@ -49,7 +50,8 @@ class LagGroup:
                     consumer = consumer or self._open()
                     self._commit(consumer, offsets)
                 except (KafkaException, TidegateError) as error:
-                    _LOG.warning("group %s, for lag tools only: not committed (%s)", self._group, error)
+                    text = "group %s, for lag tools only: not committed (%s)"
+                    _LOG.warning(text, self._group, error, extra={"event": "LagNotCommitted"})
         finally:
             if consumer is not None:
                 consumer.close()

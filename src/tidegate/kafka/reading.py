@@ -184,7 +184,8 @@ def _is_cut_short(consumer: Consumer, wanted: Range, reading: Reading) -> bool:
 
 def _warn_of_lost(wanted: Range, begin: int, end: int, reading: Reading) -> None:
     place = f"{wanted.topic}-{wanted.partition}"
-    _LOG.warning("%s: from %s %s the epoch goes on at %s: %s", reading.where, place, begin, end, Skip(end, end - begin))
+    text = "%s: from %s %s the epoch goes on at %s: %s"
+    _LOG.warning(text, reading.where, place, begin, end, Skip(end, end - begin), extra={"event": "RecordsLost"})
 
 
 _GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # pyright: ignore[reportPrivateUsage]

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -144,7 +145,7 @@ class KafkaSink(TwoPhaseSink):
         self._abort_what_stays_open()
         if self._identity is not None:
             warn = partial(self._warn, self._identity, finished_through)
-            self._half_time.begin(self._settings().timeout_ms / 2000, warn)
+            self._half_time.begin(self._settings().timeout_ms / 2000, partial(copy_context().run, warn))
         seen_by_tasks = copy.copy(self)
         seen_by_tasks._finished = finished_through
         return seen_by_tasks
@@ -273,6 +274,7 @@ class KafkaSink(TwoPhaseSink):
             found,
             timeout / 2,
             timeout,
+            extra={"event": "TransactionsOpenForLong", "epoch": finished_through + 1},
         )
 
     # --- settings ------------------------------------------------------------------------------------------

@@ -135,7 +135,8 @@ class EndFinder:
             waits = self._found is not None and self._target is None
             if error.catalogue_entry is not Code.KAFKA_UNREACHABLE or not waits:
                 raise
-            _LOG.warning("%s: waiting for the brokers (%s)", self._reading.where, error.found)
+            text = "%s: waiting for the brokers (%s)"
+            _LOG.warning(text, self._reading.where, error.found, extra={"event": "BrokersAwaited"})
             return start
 
     def planned(self, start: Offsets, end: Offsets) -> list[Range]:
@@ -153,7 +154,8 @@ class EndFinder:
             raise self._recreated(end, anew)
         for each in (each for each in wanted if each.topic in anew):
             place = f"{each.topic}-{each.partition} {each.start} to {each.end - 1}"
-            _LOG.warning("%s: %s are lost: topic %s was made anew", self._reading.where, place, each.topic)
+            text = "%s: %s are lost: topic %s was made anew"
+            _LOG.warning(text, self._reading.where, place, each.topic, extra={"event": "RecordsLost"})
         return [each for each in wanted if each.topic not in anew]
 
     def _end(self, start: Offsets) -> Offsets:
@@ -387,7 +389,8 @@ def _capped(ends: OffsetOf, bound: OffsetOf | None, start: OffsetOf) -> OffsetOf
 
 def _warn(reading: Reading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
     for each, skip in sorted(skipped.items(), key=lambda item: item[0]):
-        _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, _numbers(start, {each}), skip.to, skip)
+        begin, event = _numbers(start, {each}), {"event": "RecordsLost"}
+        _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, begin, skip.to, skip, extra=event)
 
 
 def _shorter(start: Offsets, latest: OffsetOf) -> set[Partition]:

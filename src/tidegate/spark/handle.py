@@ -19,11 +19,11 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import RowsGivenUp, TransactionRedone
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
+from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.session import lives
 
-_LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
 
 
@@ -95,7 +95,7 @@ class JobHandle:
         self._waiting: list[Waiting] = []
         self.failed: QueryRun | None = None
         """The run that ended last with an error."""
-        self._companions = (Log(), *companions)
+        self._companions = (Log(name), *companions)
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
@@ -401,8 +401,12 @@ _SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
 class Log(Companion):
     """Writes every happening to Python's logging, under the name `tidegate`."""
 
+    def __init__(self, job: str) -> None:
+        self._job = job
+
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        _LOG.log(logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO, "%s", happening)
+        level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
+        log_happening(level, happening, job=self._job, query=query, run=run or None)
 
 
 def _nothing() -> None:

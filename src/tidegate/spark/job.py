@@ -22,6 +22,7 @@ from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.jobs.log_subject import about
 from tidegate.jobs.settings import load_settings
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.spark.clerk import Clerk
@@ -156,6 +157,10 @@ class Job:
             raise nothing_to_catch_up_with(f"job {self.name}")
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
+        with about(job=self.name):
+            return self._start(bounded=until == "caught-up")
+
+    def _start(self, *, bounded: bool) -> JobHandle:
         folder = Path(self.settings.checkpointing_dir).absolute() / self.name
         unusable = check_folder(folder)
         if unusable is not None:
@@ -177,7 +182,7 @@ class Job:
                 session=self.spark,
                 plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
-                bounded=until == "caught-up",
+                bounded=bounded,
                 stop_timeout_seconds=self.settings.stop_timeout,
                 companions=self._companions(folder, record),
                 pause_after=None if supervised is None else supervised.pause_after,
@@ -293,7 +298,8 @@ class Job:
                     violations.append(error)
                 else:
                     plans.append((sink, sink_plan))
-                    violations.extend(sink.check(sink_plan))
+                    with about(query=plan.query.uid):
+                        violations.extend(sink.check(sink_plan))
         raise_all(violations, f"job {self.name}")
         return plans
 

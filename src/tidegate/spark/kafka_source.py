@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -24,6 +27,8 @@ from pyspark.sql.types import StructType
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.jobs.log_subject import Subject, about_all_of, subject
+from tidegate.jobs.logs import set_up_below_run
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.lag import LagGroup
 from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
@@ -189,6 +194,7 @@ class KafkaMonitor:
             self._name,
             self._skipped,
             self._uncounted,
+            extra={"event": "RecordsSkipped"},
         )
 
 
@@ -198,6 +204,7 @@ class KafkaDataSource(DataSource):
     label: ClassVar[str]
     reading: ClassVar[Reading]
     bounds: ClassVar[Bounds | None]
+    about: ClassVar[Subject]
 
     @classmethod
     def name(cls) -> str:
@@ -207,15 +214,16 @@ class KafkaDataSource(DataSource):
         return _COLUMNS + (_HEADERS if self.reading.headers else "")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return KafkaStreamReader(self.reading, self.bounds)
+        return KafkaStreamReader(self.reading, self.bounds, self.about)
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions in a process that Spark keeps for the query; `read` in the tasks. They share what is pickled."""
 
-    def __init__(self, reading: Reading, bounds: Bounds | None) -> None:
+    def __init__(self, reading: Reading, bounds: Bounds | None, about: Subject) -> None:
         self._reading = reading
         self._bounds = bounds
+        self._about = about
         self._finder: EndFinder | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -225,17 +233,28 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends().catch_up()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        return self._ends().after(Offsets.from_json(start)).to_json()
+        with self._logged():
+            return self._ends().after(Offsets.from_json(start)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [InputPartition(each) for each in self._ends().planned(Offsets.from_json(start), Offsets.from_json(end))]
+        with self._logged():
+            planned = self._ends().planned(Offsets.from_json(start), Offsets.from_json(end))
+        return [InputPartition(each) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         wanted: Range = partition.value
-        return read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
+        with self._logged():
+            yield from read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark says it before the epoch is decided."""
+
+    @contextmanager
+    def _logged(self) -> Generator[None, None, None]:
+        """In a process of Spark's: what is logged inside is about the query that reads, and the task's epoch."""
+        set_up_below_run(os.environ)
+        with about_all_of(self._about, epoch=_epoch_of_task()):
+            yield
 
     def _ends(self) -> EndFinder:
         if self._finder is None:
@@ -258,9 +277,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._bounds
 
 
+def _epoch_of_task() -> int | None:
+    """Spark's batch id, where this is a task of a batch."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    return int(number) if number is not None and number.isdigit() else None
+
+
 def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> DataFrame:
     label = f"tidegate-kafka-{next(_labels)}"
-    bound = type("KafkaDataSource", (KafkaDataSource,), {"label": label, "reading": reading, "bounds": bounds})
+    known = {"label": label, "reading": reading, "bounds": bounds, "about": subject()}
+    bound = type("KafkaDataSource", (KafkaDataSource,), known)
     try:
         session.dataSource.register(bound)
         return session.readStream.format(label).load()

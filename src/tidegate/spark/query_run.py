@@ -157,6 +157,7 @@ class QueryRun:
         for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
+        self.runner.is_of_run(self._run.run)
         remove_older_generations(self.plan.folder.parent, self.plan.query, self.plan.sinks)
         drop_checksums(self.plan.folder / "spark")
         self._finished = self.figures.finished = self.runner.run(read_finished())
@@ -170,8 +171,9 @@ class QueryRun:
         """Start Spark's query and the finisher behind it."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
-        rows = self.plan.begun_at(self.runner.run(read_start()).positions)
-        self._monitors = self.plan.monitors()
+        positions = self.runner.run(read_start()).positions
+        with self.runner.told():
+            rows, self._monitors = self.plan.begun_at(positions), self.plan.monitors()
         writer: DataStreamWriter = (
             rows.writeStream.outputMode(self.plan.mode)
             .option("checkpointLocation", str(self.plan.folder / "spark"))
@@ -279,7 +281,9 @@ class QueryRun:
         if self._stream is None:
             return
         while not self._stream.await_end(timeout_seconds=60):
-            _LOG.warning("query %s: Spark's stream thread has not ended yet", self.plan.query.uid)
+            with self.runner.told():
+                text = "query %s: Spark's stream thread has not ended yet"
+                _LOG.warning(text, self.plan.query.uid, extra={"event": "StreamStillRuns"})
 
     def _raise_failure(self) -> None:
         error = next(iter(self._errors), None) or self._spark_failure()
@@ -404,7 +408,8 @@ class QueryRun:
 
     def hesitate(self, effect: Hesitate) -> None:
         """Wait before the next try of a sink; give up when a stop has waited long enough."""
-        _LOG.warning("sink %s, epoch %d: not ready (%s)", effect.sink, effect.epoch, effect.detail)
+        text = "sink %s, epoch %d: not ready (%s)"
+        _LOG.warning(text, effect.sink, effect.epoch, effect.detail, extra={"event": "SinkNotReady"})
         end = time.monotonic() + min(0.05 * 2 ** min(effect.attempt, 10), _RETRY_SECONDS_AT_MOST)
         with self._changed:
             while (left := self._pause_left(end)) > 0:

@@ -6,6 +6,8 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -18,6 +20,7 @@ from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
+from tidegate.jobs.log_subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.testing.strikes import STRIKES
 
@@ -52,6 +55,7 @@ class Runner:
         port: RunPort,
     ) -> None:
         self._query = query
+        self._subject = Subject(job=query.job, query=query.uid)
         self._storage = storage
         self._sinks = sinks
         self._journal_folder = journal_folder
@@ -83,6 +87,14 @@ class Runner:
             fx.DiscardFrom: self._discard,
         }
 
+    def is_of_run(self, run: int) -> None:
+        """The run whose effects these are has its number now."""
+        self._subject = replace(self._subject, run=run)
+
+    def told(self, epoch: int | None = None) -> AbstractContextManager[None]:
+        """What this thread logs inside is about the query."""
+        return about_all_of(self._subject, epoch=epoch)
+
     def run(self, steps: fx.Steps[ResultT]) -> ResultT:
         """Run `steps` to their end; what an effect raises ends them."""
         epoch: int | None = None
@@ -92,7 +104,8 @@ class Runner:
                 effect = steps.send(result)
                 epoch = epoch_of(effect, epoch)
                 STRIKES.reach(f"{effect.point}.before", epoch)
-                result = self._perform[type(effect)](effect)
+                with self.told(epoch):
+                    result = self._perform[type(effect)](effect)
                 STRIKES.reach(f"{effect.point}.after", epoch)
         except StopIteration as stop:
             return stop.value

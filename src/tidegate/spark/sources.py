@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.core.redaction import SECRETS, is_secret
 from tidegate.spark.graft import graft
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
@@ -99,6 +100,9 @@ class SparkSource:
         return NEWEST_FORMATS[self.format.lower()]
 
     def _read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
+        for name, value in self.options.items():
+            if is_secret(name):
+                SECRETS.add(str(value))
         reader = session.readStream.format(self.format).options(**{**self.options, **options})
         try:
             return (reader if self.schema is None else reader.schema(self.schema)).load()

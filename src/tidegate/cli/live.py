@@ -1,0 +1,201 @@
+"""The live view of `tidegate run` in a terminal. It reads what the driver says of itself, and needs no Spark.
+
+While it is open, this process and whatever it starts write into a pipe, and a thread puts every line above the view:
+two writers in one terminal would tear each other's lines. Where there is no terminal, nothing stands in between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+from rich.text import Text
+
+from tidegate.cli.live_view import Stage, Watched, live_view, stop_message
+from tidegate.jobs.beat import Beat, read_beat
+
+_LOOK_SECONDS = 0.25
+_LAST_WORDS_SECONDS = 2.0
+_BYTES_AT_ONCE = 65_536
+_OUTPUT, _ERRORS = 1, 2
+
+
+class View:
+    """What a supervisor tells the user's terminal. This one shows nothing but the answer to an interrupt."""
+
+    environment: Mapping[str, str] = {}
+    """What a driver's environment needs beside its own."""
+
+    def __init__(self) -> None:
+        self._read: Callable[[], Beat | None] = _nothing
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        return None
+
+    def declared(self, folder: Path) -> None:
+        """The program has named its job, which has this folder."""
+        self._read = partial(read_beat, folder)
+
+    def failed(self, why: str, restart_at: float, *, whole: bool) -> None:
+        """The `whole` driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
+
+    def stopping(self) -> None:
+        """The job was asked to stop."""
+        beat = None
+        with suppress(OSError):  # the storage is away: the answer then says nothing of epochs
+            beat = self._read()
+        print(stop_message(beat), file=sys.stderr, flush=True)
+
+
+class LiveView(View):
+    """Shows the job in the last lines of a terminal; a thread looks at its beat several times a second."""
+
+    environment: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
+    """Into a pipe Python would write in blocks."""
+
+    def __init__(self, terminal: int, redirected: tuple[int, ...], clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._terminal = terminal
+        self._redirected = redirected
+        self._clock = clock
+        self._watched = Watched(stage=Stage.RUNNING, since=clock())
+        file = open(terminal, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (closed below)
+        self._console = Console(file=file, force_terminal=True, highlight=False)
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._ending = threading.Event()
+        self._gone = threading.Event()
+        self._saved: dict[int, int] = {}
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> LiveView:
+        reading, writing = os.pipe()
+        _flush()
+        for number in self._redirected:
+            self._saved[number] = os.dup(number)
+            os.dup2(writing, number)
+        os.close(writing)
+        self._measure()
+        self._live.start()
+        for name, work in (("output", partial(self._pass_on, reading)), ("live", self._work)):
+            self._threads.append(threading.Thread(target=work, name=f"tidegate-{name}", daemon=True))
+            self._threads[-1].start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """The view goes, the lines above it stay. Whoever still has the pipe, as a process that outlives its driver
+        may, is not waited for long."""
+        _flush()
+        for number, saved in self._saved.items():
+            os.dup2(saved, number)
+            os.close(saved)
+        output, live = self._threads
+        output.join(_LAST_WORDS_SECONDS)
+        self._ending.set()
+        live.join()
+        self._show(self._live.stop)
+
+    def failed(self, why: str, restart_at: float, *, whole: bool) -> None:
+        since = self._clock() if whole else self._watched.since
+        restarts = self._watched.restarts + 1
+        self._watched = Watched(stage=Stage.RESTARTING, since=since, restarts=restarts, restart_at=restart_at, why=why)
+
+    def stopping(self) -> None:
+        super().stopping()
+        self._watched = replace(self._watched, stage=Stage.STOPPING)
+
+    def _work(self) -> None:
+        while not self._ending.wait(_LOOK_SECONDS) and not self._gone.is_set():
+            if self._is_ours():
+                self._measure()
+                self._show(partial(self._live.update, self._picture(), refresh=True))
+
+    def _is_ours(self) -> bool:
+        """Not while the job is in the background: the terminal is the shell's then, or another program's."""
+        try:
+            return os.tcgetpgrp(self._terminal) == os.getpgrp()
+        except OSError:
+            return False
+
+    def _show(self, write: Callable[[], None]) -> None:
+        """A terminal that was closed is no reason to end a job."""
+        if not self._gone.is_set():
+            try:
+                write()
+            except OSError:
+                self._gone.set()
+
+    def _picture(self) -> RenderableType:
+        try:
+            return live_view(self._read(), self._watched, self._clock())
+        except OSError as error:  # the storage is away; what becomes of the job is its driver's word, not ours
+            return Text(f"cannot read how the job is: {error.strerror or error}", style="red")
+
+    def _measure(self) -> None:
+        with suppress(OSError):
+            self._console.size = ConsoleDimensions(*os.get_terminal_size(self._terminal))
+
+    def _pass_on(self, reading: int) -> None:
+        """Put what comes through the pipe above the view, until nobody writes any more. It is read in any case: who
+        writes into a full pipe stands still."""
+        rest = b""
+        with open(reading, "rb", buffering=0) as pipe:
+            while read := pipe.read(_BYTES_AT_ONCE):
+                whole, newline, rest = (rest + read).rpartition(b"\n")
+                if not newline and len(rest) < _BYTES_AT_ONCE:
+                    continue
+                self._print(whole + newline if newline else rest + b"\n")
+                rest = rest if newline else b""
+            if rest:
+                self._print(rest + b"\n")
+
+    def _print(self, lines: bytes) -> None:
+        text = _AsItIs(lines.decode("utf-8", "replace"))
+        self._show(partial(self._console.print, text, soft_wrap=True, end=""))
+
+
+class _AsItIs:
+    """Text with the colours it has, folded by the terminal alone; what would move the cursor is left out."""
+
+    def __init__(self, text: str) -> None:
+        self._text = _MOVES.sub("", text)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(self._text)
+
+
+_MOVES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*(?!m)[@-~]|\x1b[^\[]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
+
+
+def open_view() -> View:
+    """A live view where the standard error is a terminal that can move its cursor, and ours to write to."""
+    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+        return View()
+    return LiveView(os.dup(_ERRORS), (_OUTPUT, _ERRORS) if sys.stdout.isatty() else (_ERRORS,))
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+
+
+def _nothing() -> Beat | None:
+    """No beat, before a job is known."""
+    return None

@@ -1,0 +1,126 @@
+"""How a running job looks in a terminal: a pure picture of its beat and of what its supervisor knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.jobs.beat import Beat, QueryBeat
+
+SILENT_SECONDS = 5.0
+"""A driver says something every second: this long without a word is worth a word."""
+STILL_SECONDS = 30.0
+"""An epoch whose phase has not moved for this long is worth a word; a long one is no fault."""
+
+
+class Stage(Enum):
+    """What the supervisor is at. Whether a driver has begun its job, its beat tells."""
+
+    RUNNING = "running"
+    RESTARTING = "waiting to restart"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What a supervisor knows of its job. Times are seconds since 1970.
+
+    `since`: what a driver that had begun before that says is of the past. `why`: what ended the last one, in a few
+    words; `restart_at`: when the next one starts, or has started.
+    """
+
+    stage: Stage
+    since: float
+    restarts: int = 0
+    restart_at: float = 0.0
+    why: str = ""
+
+
+def live_view(beat: Beat | None, watched: Watched, now: float) -> RenderableType:
+    """The whole picture. A beat of an earlier driver gives the figures it left, dimmed."""
+    if beat is None:
+        return _head(None, watched, now)
+    old = beat.started_at < watched.since
+    table = _table(beat.queries, now, style="dim" if old or _pauses(watched, now) else "")
+    return Group(_head(None if old else beat, watched, now, job=beat.job), table)
+
+
+def stop_message(beat: Beat | None) -> str:
+    """What a first Ctrl-C is answered with."""
+    under_way = [query for query in (() if beat is None else beat.queries) if query.epoch > query.finished]
+    waits = " and ".join(f"epoch {query.epoch} of {query.uid}" for query in under_way)
+    return f"stopping: {f'waits for {waits}' if waits else 'nothing is under way'}; Ctrl-C again ends at once"
+
+
+def _head(beat: Beat | None, watched: Watched, now: float, job: str = "") -> Text:
+    words = Text(job, style="bold", no_wrap=True, overflow="ellipsis")
+    parts = [*_said_of(beat, watched, now)]
+    if watched.restarts:
+        parts.append((f"{watched.restarts} restart{'' if watched.restarts == 1 else 's'}", "yellow"))
+    if beat is not None:
+        parts.append((f"process {beat.process}", "dim"))
+    for text, style in parts:
+        words.append("  " if words.plain else "", style="not bold")
+        words.append(text, style=f"not bold {style}")
+    return words
+
+
+def _said_of(beat: Beat | None, watched: Watched, now: float) -> Sequence[tuple[str, str]]:
+    if watched.stage is Stage.STOPPING:
+        return [(stop_message(beat), "yellow")]
+    if _pauses(watched, now):
+        why = f" after {watched.why}" if watched.why else ""
+        return [(f"starts again in {math.ceil(watched.restart_at - now)} s{why}", "red")]
+    if beat is None:
+        return [(f"the driver is starting, {duration(now - max(watched.since, watched.restart_at))}", "cyan")]
+    return [(f"running {duration(now - beat.started_at)}", "green"), *_worries(beat, now)]
+
+
+def _pauses(watched: Watched, now: float) -> bool:
+    return watched.stage is Stage.RESTARTING and watched.restart_at > now
+
+
+def _worries(beat: Beat, now: float) -> Sequence[tuple[str, str]]:
+    if now - beat.at >= SILENT_SECONDS:
+        return [(f"no sign of life for {duration(now - beat.at)}", "bold red")]
+    if now - beat.progress_at >= STILL_SECONDS:
+        return [(f"no progress for {duration(now - beat.progress_at)}", "yellow")]
+    return []
+
+
+def _table(queries: Sequence[QueryBeat], now: float, style: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), style=style, header_style="dim")
+    table.add_column("query", no_wrap=True, overflow="ellipsis", min_width=5)
+    for column in ("epoch", "rows", "rows/s", "lag", "last checkpoint", "duration", "open transactions"):
+        table.add_column(column, justify="right", no_wrap=True, overflow="ellipsis")
+    for query in queries:
+        table.add_row(
+            Text(query.uid),
+            "-" if query.epoch < 0 and query.finished < 0 else str(max(query.epoch, query.finished)),
+            str(query.rows),
+            f"{query.rows_per_second:.1f}" if query.rows_per_second < 100 else f"{query.rows_per_second:.0f}",
+            Text(query.lag or "-"),
+            "-" if query.last_done_at is None else f"{duration(now - query.last_done_at)} ago",
+            "-" if query.epoch_ms is None else f"{query.epoch_ms:.0f} ms",
+            str(query.open_transactions),
+            style=style,
+        )
+    return table
+
+
+def duration(seconds: float) -> str:
+    """A span of time by its two largest units. Clocks of two machines may differ: nothing is below 0."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600:02} h"

@@ -1,0 +1,157 @@
+"""A log record as one line: text for people, JSON for programs. No secret passes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from enum import Enum
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.redaction import SECRETS
+from tidegate.jobs.log_subject import OWN, subject
+
+Plain = str | int | float | bool | None
+
+
+class LogFormat(Enum):
+    """How lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What one record says, secrets hidden. `fields` are those of what happened, by their names in the code."""
+
+    at: datetime
+    level: str
+    logger: str
+    job: Plain
+    query: Plain
+    run: Plain
+    epoch: Plain
+    event: Plain
+    message: str
+    fields: Mapping[str, Plain] = field(default_factory=dict[str, Plain])
+    error: BaseException | None = None
+
+
+def line_of(record: logging.LogRecord) -> Line:
+    """What a record of any logger says; where it does not say whom it is about, what this thread is about counts."""
+    about = subject()
+    given: Mapping[str, object] = getattr(record, "fields", None) or {}
+    return Line(
+        at=datetime.fromtimestamp(record.created, timezone.utc),
+        level=record.levelname,
+        logger=record.name,
+        job=plain(getattr(record, "job", about.job)),
+        query=plain(getattr(record, "query", about.query)),
+        run=plain(getattr(record, "run", about.run)),
+        epoch=plain(getattr(record, "epoch", about.epoch)),
+        event=plain(getattr(record, "event", None)),
+        message=SECRETS.hide(message_of(record)),
+        fields={str(name): plain(value) for name, value in given.items()},
+        error=record.exc_info[1] if record.exc_info else None,
+    )
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """The message of a record, also of one whose arguments do not fit its text."""
+    try:
+        return record.getMessage()
+    except Exception as error:  # noqa: BLE001 (whatever an argument's own text raises: the line says what there is)
+        return f"{record.msg} {record.args!r} ({type(error).__name__})"
+
+
+def as_text(line: Line) -> str:
+    """For people. Further lines are indented, so that no message can look like a line of its own."""
+    whose = "/".join(str(each) for each in (line.job, line.query) if each is not None)
+    told = [
+        whose,
+        *(f"{name} {value}" for name, value in (("run", line.run), ("epoch", line.epoch)) if value is not None),
+    ]
+    words = [
+        f"{line.at.astimezone():%Y-%m-%d %H:%M:%S}.{line.at.microsecond // 1000:03}",
+        f"{line.level:<7}",
+        *([f"[{' '.join(filter(None, told))}]"] if any(told) else []),
+        *([] if line.logger == OWN else [f"{line.logger}:"]),
+        *([] if line.event is None else [f"{line.event}:"]),
+        line.message,
+    ]
+    text = " ".join(words)
+    if line.error is not None:
+        text = f"{text}\n{SECRETS.hide(_explained(line.error))}"
+    return "\n    ".join(_visible(each) for each in text.splitlines())
+
+
+def as_json(line: Line) -> str:
+    """For programs: one object. Time is UTC; what is not known is null; an error's parts are fields."""
+    value: dict[str, object] = {
+        "time": f"{line.at:%Y-%m-%dT%H:%M:%S}.{line.at.microsecond // 1000:03}Z",
+        "level": line.level.lower(),
+        "logger": line.logger,
+        "job": line.job,
+        "query": line.query,
+        "run": line.run,
+        "epoch": line.epoch,
+        "event": line.event,
+        "message": line.message,
+    }
+    if line.fields:
+        value["fields"] = line.fields
+    if line.error is not None:
+        value.update(_parts(line.error), traceback=SECRETS.hide(_traceback(line.error)))
+    return json.dumps(value)
+
+
+FORMS = {LogFormat.TEXT: as_text, LogFormat.JSON: as_json}
+
+
+def _parts(error: BaseException) -> dict[str, object]:
+    parts: dict[str, object] = {"error": type(error).__name__}
+    if isinstance(error, TidegateError):
+        told = {
+            "code": error.code,
+            "expected": error.expected,
+            "found": error.found,
+            "where": error.where,
+            "next": error.next_step,
+        }
+        parts.update({name: SECRETS.hide(text) for name, text in told.items()})
+        if error.violations:
+            parts["violations"] = [_parts(each) for each in error.violations]
+    return parts
+
+
+def _explained(error: BaseException) -> str:
+    """An error of tidegate says all by itself, unless another one stands behind it."""
+    whole = isinstance(error, TidegateError) and error.__cause__ is None
+    return str(error) if whole else _traceback(error)
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n")
+
+
+def plain(value: object) -> Plain:
+    """A value that JSON has; any other as its text."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return SECRETS.hide(str(value))
+
+
+def _visible(text: str) -> str:
+    """Control characters as escapes: a message from outside must not move the cursor of who reads it."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")

@@ -1,0 +1,183 @@
+"""`./dev test` without arguments: all tests, in two lanes side by side.
+
+Most tests wait: for a JVM that starts, a broker that elects, a pause that has to pass. Each lane is a pytest of its
+own with folders of its own, so nothing is shared that a whole run by one pytest would not share with somebody else's
+on the same machine: temporary folders, ports, jars and Spark sessions are taken, not agreed on. The lanes' outputs
+follow one another, and one line sums them up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+ROOT = Path(__file__).parents[1]
+
+LANES: tuple[tuple[str, ...], ...] = (
+    ("contract", "crash", "formats", "kafka"),
+    ("house", "integration", "simulation", "surprises", "unit"),
+)
+"""The folders of `tests/` by lane, so that both take about as long. A new folder belongs to one of them."""
+
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 60.0
+"""What an interrupted pytest may take to end what its tests have started."""
+
+
+def main() -> int:
+    folders = [[f"tests/{name}" for name in lane] for lane in LANES]
+    colour = "yes" if sys.stdout.isatty() else "no"
+    return run_lanes(folders, ("-q", "--durations=15", f"--color={colour}"), ROOT)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One pytest, whose output is kept in a file until it is its turn."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+
+def run_lanes(lanes: Sequence[Sequence[str]], options: Sequence[str], root: Path) -> int:
+    """Run a pytest for each lane, show the outputs one after the other, sum them up; the worst exit code."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-lanes-") as folder:
+        interrupted = _Interrupts()
+        started = [_start(Path(folder) / str(number), [*options, *lane], root) for number, lane in enumerate(lanes)]
+        try:
+            for number, lane in enumerate(started):
+                _say(f"lane {number + 1} of {len(started)}: {' '.join(lanes[number])}")
+                _follow(lane, started, interrupted)
+        finally:
+            for lane in started:
+                _end(lane)
+        outputs = [lane.output.read_text("utf-8", "replace") for lane in started]
+    codes = [_exit_code(lane.process.returncode) for lane in started]
+    _say(closing_line(outputs, codes))
+    return max(codes)
+
+
+def closing_line(outputs: Sequence[str], codes: Sequence[int]) -> str:
+    """`N passed, N failed[, N skipped]` for all lanes. A lane that broke off counts as one more failure."""
+    total = {"passed": 0, "failed": 0, "skipped": 0}
+    for output, code in zip(outputs, codes, strict=True):
+        counts = counts_of(output)
+        for name, count in counts.items():
+            total[name] += count
+        if code != 0 and counts.get("failed", 0) == 0:
+            total["failed"] += 1
+    line = f"{total['passed']} passed, {total['failed']} failed"
+    return f"{line}, {total['skipped']} skipped" if total["skipped"] else line
+
+
+def counts_of(output: str) -> dict[str, int]:
+    """What pytest says in its own closing line; nothing where it did not come so far."""
+    for line in reversed(_PLAIN.sub("", output).splitlines()):
+        if _CLOSING.search(line):
+            counts: dict[str, int] = {}
+            for count, word in _COUNT.findall(line):
+                name = _MEANS[word]
+                counts[name] = counts.get(name, 0) + int(count)
+            return counts
+    return {}
+
+
+_PLAIN = re.compile(r"\x1b\[[0-9;]*m")
+_CLOSING = re.compile(r"^=* ?(no tests ran|\d+ \w+(, \d+ \w+)*) in \d+\.\d+s( \(.*\))? ?=*$")
+_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)")
+_MEANS = {
+    "passed": "passed",
+    "xpassed": "failed",  # pyproject.toml has xfail_strict
+    "failed": "failed",
+    "error": "failed",
+    "errors": "failed",
+    "skipped": "skipped",
+    "xfailed": "skipped",
+}
+
+
+class _Interrupts:
+    """Ctrl-C and SIGTERM, noted. The lanes have sessions of their own, so that only we hear a terminal's."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+
+def _start(output: Path, arguments: Sequence[str], root: Path) -> Lane:
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *arguments],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Lane(process, output)
+
+
+def _follow(lane: Lane, all_lanes: Sequence[Lane], interrupts: _Interrupts) -> None:
+    """Copy the output of `lane` until it has ended; an interrupt goes to all lanes, the second kills them."""
+    told = 0
+    kill_at: float | None = None
+    with lane.output.open("rb") as file:
+        while True:
+            ended = lane.process.poll() is not None
+            _copy(file)
+            if ended:
+                return
+            if interrupts.count > told:
+                told = interrupts.count
+                kill_at = time.monotonic() + (_GRACE_SECONDS if told == 1 else 0.0)
+                for each in all_lanes:
+                    _signal(each, signal.SIGINT)
+            if kill_at is not None and time.monotonic() >= kill_at:
+                for each in all_lanes:
+                    _end(each)
+            time.sleep(_LOOK_SECONDS)
+
+
+def _copy(file: IO[bytes]) -> None:
+    while read := file.read(65_536):
+        sys.stdout.buffer.write(read)
+    sys.stdout.buffer.flush()
+
+
+def _signal(lane: Lane, number: signal.Signals) -> None:
+    """To pytest alone: it ends what its tests have started."""
+    if lane.process.poll() is None:
+        lane.process.send_signal(number)
+
+
+def _end(lane: Lane) -> None:
+    """End a lane and what is left of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(lane.process.pid, signal.SIGKILL)
+    lane.process.wait()
+
+
+def _exit_code(returned: int) -> int:
+    return returned if returned >= 0 else 128 - returned
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,8 +9,8 @@ class ProgressWatch:
     """Judges by what it has seen itself: clocks of two processes may differ, and jump.
 
     Until the job runs, the driver's messages are its progress, and it has a minute at least: a short timeout must not
-    end every start. From then on its beat is. A beat that was never seen says nothing. Time that passed between two looks counts as one look: who was stopped along with the driver, as
-    when a laptop sleeps, has not watched.
+    end every start. From then on its beat is. A beat that was never seen says nothing. Time that passed between two
+    looks counts as one look: who was stopped along with the driver, as when a laptop sleeps, has not watched.
     """
 
     def __init__(self, timeout_seconds: float, now: float) -> None:

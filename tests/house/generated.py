@@ -28,6 +28,12 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def job_states() -> str:
+    from tidegate.status import State
+
+    return "\n".join(["| state | meaning |", "|---|---|", *(f"| {each.label} | {each.meaning} |" for each in State)])
+
+
 def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
@@ -40,6 +46,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-flink": partial(benchmarks, "flink"),
     "benchmarks-long": partial(benchmarks, "long"),
     "errors": errors,
+    "job-states": job_states,
     "states": states,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,

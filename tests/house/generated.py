@@ -40,6 +40,12 @@ def settings_rules() -> str:
     return rules_table()
 
 
+def job_states() -> str:
+    from tidegate.status import State
+
+    return "\n".join(["| state | meaning |", "|---|---|", *(f"| {each.label} | {each.meaning} |" for each in State)])
+
+
 def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
@@ -55,6 +61,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "settings-rules": settings_rules,
     "settings-effects": effects.table,
+    "job-states": job_states,
     "states": states,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,

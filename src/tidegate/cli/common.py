@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.settings import load_settings
-from tidegate.status import job_names
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
+from tidegate.jobs.settings import load_settings
+from tidegate.status import job_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""

@@ -71,6 +71,9 @@ class Told(News):
     def query_failed(self, failure: Failure) -> None:
         self._shown.query_failed(failure)
 
+    def stopping(self) -> None:
+        self._shown.stopping()
+
     def history_failed(self, error: TidegateError) -> None:
         self._shown.history_failed(error)
 

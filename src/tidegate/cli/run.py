@@ -6,8 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,23 +13,19 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from tidegate.cli.common import Dir, Json, Overrides, print_json
+from tidegate.cli.common import Dir, Json, LogFormatOption, LogLevelOption, Overrides, print_json
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
+from tidegate.cli.live import open_view
+from tidegate.cli.news import Watching, news_in
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
-from tidegate.jobs.failures import Failure
+from tidegate.jobs.log_lines import LogFormat
+from tidegate.jobs.logs import LogChoice, LogLevel
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
-
-
-class LogFormat(str, Enum):
-    """How the lines of the log are written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class RunCommand(TyperCommand):
@@ -58,9 +52,8 @@ def run(
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
     ] = None,
-    log_format: Annotated[
-        LogFormat | None, typer.Option("--log-format", help="How the lines of the log are written.")
-    ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.WARNING,
     as_json: Json = False,
 ) -> None:
     """Run a program's job and keep it alive: after a failure it is started again, as `restart.strategy` says.
@@ -85,15 +78,15 @@ def run(
     ]
     environment = {**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)}
     settings = _settings(environment)
-    if log_format is not None:
-        environment["TIDEGATE_LOG_FORMAT"] = log_format.value
+    choice = LogChoice(log_format, log_level)
+    environment.update(choice.environment())
     program = [app, *(arguments or [])]
     if detached:
-        _run_detached(program, settings, environment, log_file, as_json=as_json)
+        _run_detached(program, settings, environment, choice, log_file, as_json=as_json)
     else:
         if log_file is not None:
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
-        ending = _supervise(program, settings, environment, Shown(), as_json=as_json)
+        ending = _supervise_here(program, settings, environment, choice, as_json=as_json)
         if as_json:
             print_json(msgspec.to_builtins(ending))
         raise typer.Exit(exit_of(ending))
@@ -128,7 +121,7 @@ def exit_of(ending: Ending) -> int:
 
 
 _OWN = frozenset({"-D", "-d", "-h"})
-_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format"})
+_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level"})
 
 
 def _options_before_the_program(args: Sequence[str]) -> list[str]:
@@ -152,36 +145,6 @@ def _settings(environment: Mapping[str, str]) -> Settings:
         raise typer.Exit(Exit.USAGE) from None
 
 
-class Shown(News):
-    """The news on the standard error; a terminal that is gone is no reason to end a job."""
-
-    def declared(self, job: str, folder: Path) -> None:
-        _say(f"job {job}: starting, checkpoints in {folder}")
-
-    def running(self) -> None:
-        _say("running")
-
-    def failed(self, failure: Failure) -> None:
-        _show_failure(failure, "the driver")
-
-    def query_failed(self, failure: Failure) -> None:
-        _show_failure(failure, f"query {failure.query}")
-
-    def history_failed(self, error: TidegateError) -> None:
-        _say(str(error))
-
-
-def _show_failure(failure: Failure, what: str) -> None:
-    _say(failure.what)
-    if failure.restart_in_seconds is not None:
-        _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
-
-
-def _say(text: str) -> None:
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
-
-
 def _supervise(
     program: Sequence[str], settings: Settings, environment: Mapping[str, str], news: News, *, as_json: bool
 ) -> Ending:
@@ -190,10 +153,20 @@ def _supervise(
     return Supervisor(program, settings, environment=environment, news=news, output=output).run()
 
 
+def _supervise_here(
+    program: Sequence[str], settings: Settings, environment: Mapping[str, str], choice: LogChoice, *, as_json: bool
+) -> Ending:
+    """In this terminal, with the live view where it is one."""
+    with open_view() as view:
+        news = Watching(news_in(choice), view)
+        return _supervise(program, settings, {**environment, **view.environment}, news, as_json=as_json)
+
+
 def _run_detached(
     program: Sequence[str],
     settings: Settings,
     environment: Mapping[str, str],
+    choice: LogChoice,
     log_file: Path | None,
     *,
     as_json: bool,
@@ -204,7 +177,7 @@ def _run_detached(
     def in_background(news: News) -> int:
         return exit_of(_supervise(program, settings, environment, news, as_json=False))
 
-    started = detach(in_background, Shown(), log, move=log_file is None)
+    started = detach(in_background, news_in(choice), log, move=log_file is None)
     if as_json:
         print_json(msgspec.to_builtins(started))
     else:

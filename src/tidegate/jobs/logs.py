@@ -17,14 +17,13 @@ from typing import TypeVar
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
+from tidegate.jobs.line import SUPERVISED
 from tidegate.jobs.log_lines import FORMS, LogFormat, line_of, message_of, plain
 from tidegate.jobs.log_subject import OWN, subject
 
 _LOG = logging.getLogger(OWN)
 FORMAT_VARIABLE = "TIDEGATE_LOG_FORMAT"
 LEVEL_VARIABLE = "TIDEGATE_LOG_LEVEL"
-SUPERVISED = "TIDEGATE_SUPERVISED"
-"""The variable that every process below `tidegate run` has."""
 
 
 class LogLevel(Enum):

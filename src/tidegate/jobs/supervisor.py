@@ -73,6 +73,9 @@ class News:
     def query_failed(self, failure: Failure) -> None:
         """One query has failed, and its driver lives."""
 
+    def stopping(self) -> None:
+        """The job was asked to stop, by a signal."""
+
     def history_failed(self, error: TidegateError) -> None:
         """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
 
@@ -195,6 +198,7 @@ class Supervisor:
         for each in signals.arrived():
             if self._stop_by is None:
                 self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
+                self._news.stopping()
                 if child is not None:
                     child.tell(Stop())
             elif each is signal.SIGINT:

@@ -16,6 +16,7 @@ from types import CodeType, ModuleType, TracebackType
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.line import line_to_supervisor
+from tidegate.jobs.logs import set_up_below_run
 from tidegate.spark.supervised import Supervised, supervise
 
 FAILED = 1
@@ -27,6 +28,7 @@ def main(app: str, arguments: list[str]) -> int:
     supervised = Supervised(line_to_supervisor(os.environ))
     error, code = None, 0
     try:
+        set_up_below_run(os.environ)
         program = read_program(app)
         supervise(supervised)
         supervised.listen()

@@ -1,0 +1,126 @@
+"""The news of a supervised job on the standard error: sentences for people, lines of the log for programs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.cli.live import View
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.failures import Failure
+from tidegate.jobs.log_lines import LogFormat
+from tidegate.jobs.logs import LogChoice, set_up
+from tidegate.jobs.supervisor import News
+
+
+def news_in(choice: LogChoice) -> News:
+    """The news in the format of the log."""
+    if choice.format is LogFormat.TEXT:
+        return Shown()
+    set_up(choice, os.environ)
+    return Logged()
+
+
+class Shown(News):
+    """For people. A terminal that is gone is no reason to end a job."""
+
+    def declared(self, job: str, folder: Path) -> None:
+        _say(f"job {job}: starting, checkpoints in {folder}")
+
+    def running(self) -> None:
+        _say("running")
+
+    def failed(self, failure: Failure) -> None:
+        _show_failure(failure, "the driver")
+
+    def query_failed(self, failure: Failure) -> None:
+        _show_failure(failure, f"query {failure.query}")
+
+    def history_failed(self, error: TidegateError) -> None:
+        _say(str(error))
+
+
+class Logged(News):
+    """For programs: each is one line of the log."""
+
+    def __init__(self) -> None:
+        self._job: str | None = None
+
+    def declared(self, job: str, folder: Path) -> None:
+        self._job = job
+        self._log(logging.INFO, "JobDeclared", f"job {job}: starting, checkpoints in {folder}", folder=str(folder))
+
+    def running(self) -> None:
+        self._log(logging.INFO, "JobRunning", "running")
+
+    def stopping(self) -> None:
+        self._log(logging.INFO, "JobStopping", "stopping")
+
+    def failed(self, failure: Failure) -> None:
+        self._log_failure("DriverFailed", failure)
+
+    def query_failed(self, failure: Failure) -> None:
+        self._log_failure("QueryFailed", failure)
+
+    def history_failed(self, error: TidegateError) -> None:
+        self._log(logging.ERROR, "HistoryFailed", str(error))
+
+    def _log_failure(self, event: str, failure: Failure) -> None:
+        about = {"query": failure.query, "epoch": failure.epoch, "run": failure.run}
+        known = {"code": failure.code, "restart_in_seconds": failure.restart_in_seconds}
+        extra = {"job": self._job, **about, "event": event, "fields": known}
+        _LOG.error("%s", failure.what, extra=extra)
+
+    def _log(self, level: int, event: str, text: str, **fields: object) -> None:
+        _LOG.log(level, "%s", text, extra={"job": self._job, "event": event, "fields": fields})
+
+
+class Watching(News):
+    """Hands the news on, and tells the view of them."""
+
+    def __init__(self, told: News, view: View) -> None:
+        self._told = told
+        self._view = view
+
+    def declared(self, job: str, folder: Path) -> None:
+        self._view.declared(folder)
+        self._told.declared(job, folder)
+
+    def running(self) -> None:
+        self._told.running()
+
+    def stopping(self) -> None:
+        self._view.stopping()
+        self._told.stopping()
+
+    def failed(self, failure: Failure) -> None:
+        self._tell_view(failure, whole=True)
+        self._told.failed(failure)
+
+    def query_failed(self, failure: Failure) -> None:
+        self._tell_view(failure, whole=False)
+        self._told.query_failed(failure)
+
+    def history_failed(self, error: TidegateError) -> None:
+        self._told.history_failed(error)
+
+    def _tell_view(self, failure: Failure, *, whole: bool) -> None:
+        if failure.restart_in_seconds is not None:
+            self._view.failed(failure.code, failure.at + failure.restart_in_seconds, whole=whole)
+
+
+_LOG = logging.getLogger("tidegate")
+
+
+def _show_failure(failure: Failure, what: str) -> None:
+    _say(failure.what)
+    if failure.restart_in_seconds is not None:
+        _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

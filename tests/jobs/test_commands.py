@@ -1,0 +1,188 @@
+"""The commands that look at jobs and ask them: exit codes, what is refused, how light they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.folders import another_driver, make_job, say, tidegate
+from tidegate.jobs.beat import JobState
+from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+
+COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
+SOON = 1.0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_job_has_an_exit_code_of_its_own(tmp_path: Path, command: str):
+    make_job(tmp_path, "wordcount")
+    code, output = tidegate(command, "wordcont", "--dir", str(tmp_path))
+    assert (code, "TG-JOB-UNKNOWN" in output, str(tmp_path) in output) == (3, True, True)
+    assert "did you mean wordcount?" in output
+
+
+@pytest.mark.parametrize("name", ["../wordcount", "nul\0", "x" * 10_000])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_name_is_wrong_usage(tmp_path: Path, command: str, name: str):
+    make_job(tmp_path, "wordcount")
+    code, output = tidegate(command, name, "--dir", str(tmp_path / "wordcount"))
+    assert (code, "TG-UID-INVALID" in output, len(output) < 1_000) == (2, True, True)
+
+
+@pytest.mark.parametrize("command", ["checkpoint", "stop", "cancel"])
+def test_what_is_asked_of_a_job_that_does_not_run_is_refused_and_leaves_nothing(tmp_path: Path, command: str):
+    job = make_job(tmp_path)
+    say(job, JobState.STOPPED)
+    code, output = tidegate(command, "job", "--dir", str(tmp_path), "--json")
+    assert (code, json.loads(output)["outcome"]) == (4, "not running")
+    assert not (job / "control").exists()
+
+
+def test_a_job_that_is_starting_is_waited_for_and_nothing_is_asked_of_it_before(tmp_path: Path):
+    job = make_job(tmp_path)
+    with another_driver(job):
+        code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--json")
+    found = json.loads(output)
+    assert (code, found["outcome"], "nothing was asked" in found["detail"]) == (7, "no answer", True)
+    assert not (job / "control").exists()
+
+
+def test_a_driver_that_does_not_answer_leaves_the_request_standing(tmp_path: Path):
+    job = make_job(tmp_path)
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
+        assert (code, "tidegate stop job --id one" in output) == (7, True)
+        assert (job / "control" / "requests" / "one.json").exists()
+        refused, said = tidegate("cancel", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
+        assert (refused, "TG-REQUEST-REFUSED" in said) == (4, True)
+
+
+def test_the_outcome_is_unknown_when_the_driver_died_and_another_one_has_started_since(tmp_path: Path):
+    job = make_job(tmp_path)
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "100ms", "--id", "one")
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--id", "one", "--json")
+    assert (code, json.loads(output)["outcome"]) == (5, "unknown")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "-r", "-a"],
+        ["history", "job", "-n", "0"],
+        ["stop", "job", "--timeout", "soon"],
+        ["stop", "job", "--drain"],
+        ["stop"],
+    ],
+)
+def test_wrong_usage(tmp_path: Path, arguments: list[str]):
+    make_job(tmp_path)
+    assert tidegate(*arguments, "--dir", str(tmp_path))[0] == 2
+
+
+def test_an_id_that_is_no_name_is_refused(tmp_path: Path):
+    job = make_job(tmp_path)
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--id", "../../one")
+    assert (code, "TG-REQUEST-REFUSED" in output) == (4, True)
+
+
+def test_the_list_shows_what_runs_and_what_broke_and_with_a_everything(tmp_path: Path):
+    for name, state in (("gone", JobState.RUNNING), ("broken", JobState.FAILED), ("over", JobState.FINISHED)):
+        say(make_job(tmp_path, name), state, error="TG-QUERY-FAILED" if state is JobState.FAILED else "")
+    running = make_job(tmp_path, "running")
+    with another_driver(running) as process:
+        say(running, JobState.RUNNING, process=process, at=time.time() + SOON)
+        shown = {flags: _listed(tmp_path, *flags) for flags in ((), ("-r",), ("-a",))}
+        text = tidegate("list", "--dir", str(tmp_path))[1]
+    assert shown[()] == {"gone": "DIED", "broken": "FAILED", "running": "RUNNING"}
+    assert shown[("-r",)] == {"running": "RUNNING"}
+    assert shown[("-a",)] == {**shown[()], "over": "FINISHED"}
+    assert "3 of 4 jobs" in text
+    assert "FAILED" in text
+
+
+def test_a_folder_without_jobs_is_said_to_have_none(tmp_path: Path):
+    code, output = tidegate("list", "--dir", str(tmp_path / "nowhere"))
+    assert (code, "0 of 0 jobs in" in output) == (0, True)
+
+
+def test_the_folder_of_the_settings_is_searched_when_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    say(make_job(tmp_path), JobState.STOPPED)
+    monkeypatch.setenv("TIDEGATE_CHECKPOINTING_DIR", str(tmp_path))
+    assert json.loads(tidegate("list", "-a", "--json")[1])["folder"] == str(tmp_path)
+
+
+def test_the_info_names_the_error_that_ended_a_job(tmp_path: Path):
+    say(make_job(tmp_path), JobState.FAILED, error="TG-QUERY-FAILED: job job, query query: it broke")
+    code, output = tidegate("info", "job", "--dir", str(tmp_path))
+    assert (code, "FAILED" in output, "it broke" in output) == (0, True, True)
+
+
+def test_the_history_is_shown_newest_first(tmp_path: Path):
+    job = make_job(tmp_path)
+    assert "no checkpoint" in tidegate("history", "job", "--dir", str(tmp_path))[1]
+    CheckpointsHistory(job).add(
+        [DoneCheckpoint(query="query", epoch=n, run=1, at=1.7e9, duration_ms=12.5, rows=n) for n in range(30)]
+    )
+    output = tidegate("history", "job", "-n", "3", "--dir", str(tmp_path), "--json")[1]
+    assert [each["epoch"] for each in json.loads(output)["checkpoints"]] == [29, 28, 27]
+    assert "12.5" in tidegate("history", "job", "--dir", str(tmp_path))[1]
+
+
+@pytest.mark.parametrize("command", ["list", *COMMANDS])
+def test_every_command_has_help_with_an_example(command: str):
+    code, output = tidegate(command, "--help")
+    assert (code, f"tidegate {command}" in output, "--json" in output) == (0, True, True)
+
+
+def test_the_shell_completes_the_names_of_jobs(tmp_path: Path):
+    for name in ("words", "sensors"):
+        make_job(tmp_path, name)
+    environment = {
+        **os.environ,
+        "TIDEGATE_CHECKPOINTING_DIR": str(tmp_path),
+        "_TIDEGATE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "tidegate info w",
+        "COMP_CWORD": "2",
+    }
+    program = [sys.executable, "-c", "import sys; sys.argv[0] = 'tidegate'; from tidegate.cli.main import app; app()"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["words"], done.stderr
+
+
+def test_the_list_is_quick_and_loads_no_spark(tmp_path: Path):
+    """0.5 s is the goal on an idle machine; what is measured is the time on the processor."""
+    for number in range(20):
+        say(make_job(tmp_path, f"job-{number}"), JobState.FINISHED)
+    program = (
+        "import sys; sys.argv = ['tidegate', 'list', '-a', '--dir', sys.argv[1]]\n"
+        "from tidegate.cli.main import app\n"
+        "import atexit, resource\n"
+        "used = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])\n"
+        "atexit.register(lambda: print(used(), *(n for n in sys.modules if n.partition('.')[0] in "
+        "('pyspark', 'py4j', 'pyarrow', 'pandas', 'numpy')), file=sys.stderr))\n"
+        "app()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    seconds, *heavy = done.stderr.split()
+    assert heavy == []
+    assert float(seconds) < 0.5
+    assert "20 of 20" not in done.stdout
+    assert done.stdout.count("FINISHED") == 20
+
+
+def _listed(folder: Path, *flags: str) -> dict[str, str]:
+    output = tidegate("list", *flags, "--dir", str(folder), "--json")[1]
+    return {each["job"]: each["state"] for each in json.loads(output)["jobs"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import subprocess
 import sys
@@ -253,4 +254,4 @@ def test_epochs_begin_no_closer_than_the_interval(place: Place):
     wait_until_finished(handle, 3)
     handle.stop()
     begun = [(place.query() / "spark/offsets" / str(epoch)).stat().st_mtime for epoch in (1, 2, 3)]
-    assert all(later - earlier > 0.7 for earlier, later in zip(begun, begun[1:], strict=False))
+    assert all(later - earlier > 0.7 for earlier, later in itertools.pairwise(begun))

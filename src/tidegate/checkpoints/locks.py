@@ -12,8 +12,11 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import struct
+import sys
 import threading
 import time
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +105,19 @@ def read_holder(job_folder: str | Path) -> Holder | None:
         return None
 
 
+def driver_is_alive(job_folder: str | Path) -> bool:
+    """Whether some process holds either lock of the job. Takes neither: a start beside this look is not refused.
+
+    Each lock is asked for with F_GETLK, except where this very process holds it: its own locks do not show there,
+    and closing the file would drop them.
+    """
+    folder = Path(job_folder).absolute()
+    with _table_lock:
+        if _held_here(folder / _DRIVER_LOCK) is not None:
+            return True
+        return any(_is_locked_by_others(folder / name) for name in (_DRIVER_LOCK, JVM_LOCK))
+
+
 def jvm_lock_is_free(job_folder: str | Path) -> bool:
     """Whether no JVM holds `jvm.lock`.
 
@@ -159,6 +175,36 @@ def _try_lock(descriptor: int) -> bool:
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, as POSIX leaves it to the system
         return False
     return True
+
+
+def _is_locked_by_others(path: Path) -> bool:
+    with Trust().over(path, "look at a lock"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            whole_file = {"type": fcntl.F_WRLCK, "whence": os.SEEK_SET, "start": 0, "length": 0, "process": 0}
+            asked = struct.pack(_FLOCK.layout, *(whole_file[name] for name in _FLOCK.fields))
+            answer = struct.unpack(_FLOCK.layout, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        finally:
+            os.close(descriptor)
+    return dict(zip(_FLOCK.fields, answer, strict=True))["type"] != fcntl.F_UNLCK
+
+
+@dataclass(frozen=True, slots=True)
+class _Flock:
+    """How `struct flock` lies in memory (fcntl.h)."""
+
+    layout: str
+    fields: tuple[str, ...]
+
+
+_FLOCK = (
+    _Flock("qqihh", ("start", "length", "process", "type", "whence"))
+    if sys.platform == "darwin"
+    else _Flock("hhqqi0q", ("type", "whence", "start", "length", "process"))
+)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

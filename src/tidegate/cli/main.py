@@ -10,6 +10,7 @@ import typer
 import tidegate
 from tidegate.cli.broker import broker
 from tidegate.cli.demo import demo
+from tidegate.cli.txn import txn
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
 
@@ -29,6 +30,7 @@ commands = typer.Typer(
     epilog="Exit codes: 0 all is well, 1 failed or not exact, 2 wrong usage, 130 interrupted.",
 )
 commands.command()(demo)
+commands.add_typer(txn, name="txn")
 commands.add_typer(broker, name="broker")
 
 

@@ -22,11 +22,12 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
-from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
+from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
@@ -147,21 +148,31 @@ class Job:
             stack.callback(jvm_lock.release)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            asked: dict[str, str] = {}
-            handle = JobHandle(
-                name=self.name,
-                session=self.spark,
-                plans=[self._plan(each, record, folder, asked) for each in self._queries],
-                interval_seconds=self.settings.checkpointing_interval,
-                bounded=until == "caught-up",
-            )
+            handle = self._handle(record, folder, bounded=until == "caught-up")
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
+            self._describe_sinks(storage)
             for sink, plan in plans:
                 sink.open(plan)
             handle.start()
             handle.watch(at_end=stack.pop_all().close)
             return handle
+
+    def _handle(self, record: JobRecord, folder: Path, *, bounded: bool) -> JobHandle:
+        asked: dict[str, str] = {}
+        return JobHandle(
+            name=self.name,
+            session=self.spark,
+            plans=[self._plan(each, record, folder, asked) for each in self._queries],
+            interval_seconds=self.settings.checkpointing_interval,
+            bounded=bounded,
+        )
+
+    def _describe_sinks(self, storage: LocalStorage) -> None:
+        """What the command needs to reach them when this process is no more."""
+        mode = self.settings.checkpointing_mode
+        described = [describe(each.uid, sink, level_of(sink, mode)) for each in self._queries for sink in each.sinks]
+        write_sinks(storage, described, self.settings.checkpointing_interval)
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""

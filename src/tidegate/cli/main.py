@@ -9,6 +9,7 @@ import typer
 
 import tidegate
 from tidegate.cli.broker import broker
+from tidegate.cli.check import check
 from tidegate.cli.demo import demo
 from tidegate.cli.txn import txn
 from tidegate.core.errors import TidegateError
@@ -30,6 +31,7 @@ commands = typer.Typer(
     epilog="Exit codes: 0 all is well, 1 failed or not exact, 2 wrong usage, 130 interrupted.",
 )
 commands.command()(demo)
+commands.command()(check)
 commands.add_typer(txn, name="txn")
 commands.add_typer(broker, name="broker")
 

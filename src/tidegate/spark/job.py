@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +23,10 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.staging import unwritable
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
@@ -137,6 +140,8 @@ class Job:
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
         folder = Path(self.settings.checkpointing_dir).absolute() / self.name
+        if os.environ.get(CHECK_ONLY) == "1":
+            self._only_check(folder, bounded=until == "caught-up")
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
@@ -167,6 +172,21 @@ class Job:
             interval_seconds=self.settings.checkpointing_interval,
             bounded=bounded,
         )
+
+    def _only_check(self, folder: Path, *, bounded: bool) -> NoReturn:
+        """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""
+        flaw = unwritable(folder)
+        if flaw is not None:
+            raise TidegateError(
+                Code.STORAGE_UNUSABLE,
+                expected="a folder for the job's checkpoints that can be written",
+                found=flaw,
+                where=str(folder),
+                next_step="give this user the right to write there, or name another checkpointing.dir",
+            )
+        self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded))
+        print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
+        sys.exit(0)
 
     def _describe_sinks(self, storage: LocalStorage) -> None:
         """What the command needs to reach them when this process is no more."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.locks import JVM_LOCK
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.java import find_java
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
@@ -28,7 +27,6 @@ FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _BATCHES_KEPT = 10
-_JAVA_AT_LEAST = 17
 
 QUERY_SETTINGS = {
     PROVIDER_KEY: ROCKSDB,
@@ -63,7 +61,7 @@ def open_session(name: str) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return adopt_session(active)
-    _require_java()
+    find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     defaults = {
@@ -199,25 +197,3 @@ def _connect_refused(found: str) -> TidegateError:
         where="Job(spark=...)",
         next_step="create the session without `remote`, or run the program with spark-submit",
     )
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
-    found = "no `java` in JAVA_HOME or on the PATH" if java is None else _too_old(java)
-    if found:
-        raise TidegateError(
-            Code.JAVA_MISSING,
-            expected=f"Java {_JAVA_AT_LEAST} or newer",
-            found=found,
-            where="JAVA_HOME, PATH",
-            next_step="install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
-        )
-
-
-def _too_old(java: str) -> str | None:
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', printed)
-    if version is not None and int(version.group(1)) >= _JAVA_AT_LEAST:
-        return None
-    return f"{java}: {printed.splitlines()[0] if printed else 'it does not start'}"

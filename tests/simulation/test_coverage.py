@@ -18,11 +18,12 @@ EXECUTED = (
     *("records", "recover", "spark_log", "states"),
 )
 ELSEWHERE = {
-    *("raise_all", "quoted_in", "weakest", "is_newest", "position_of", "_away"),
+    *("raise_all", "quoted_in", "all_quoted_in", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
     *("markdown_table", "markdown", "_row"),
 }
 """Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`, and
-what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`."""
+what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What an operator asks for beside
+the protocol dies before and after every effect in `tests/unit/test_settle.py`."""
 SMALL_WORLD = "tidegate.testing.world"
 SIMULATION = "tidegate.testing.simulation"
 PARTS = (

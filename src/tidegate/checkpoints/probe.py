@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from tidegate.checkpoints.durable import Trust
-from tidegate.checkpoints.locks import DRIVER_LOCK, holds
+from tidegate.checkpoints.locks import DRIVER_LOCK, JVM_LOCK, holds
 
 SUPERVISOR_LOCK = "locks/supervisor.lock"
 
@@ -21,6 +21,11 @@ SUPERVISOR_LOCK = "locks/supervisor.lock"
 def driver_lives(job_folder: str | Path) -> bool:
     """Whether a process holds the job's driver lock."""
     return holds(job_folder) or is_locked(Path(job_folder) / DRIVER_LOCK)
+
+
+def driver_or_jvm_lives(job_folder: str | Path) -> bool:
+    """Whether a process may still write to the job: its driver, or the JVM that outlives a killed one for a while."""
+    return driver_lives(job_folder) or is_locked(Path(job_folder) / JVM_LOCK)
 
 
 def supervisor_lives(job_folder: str | Path) -> bool:

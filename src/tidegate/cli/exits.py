@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from tidegate.core.errors import Code
+from tidegate.core.errors import Code, Remedy
 
 
 class Exit(IntEnum):
@@ -32,5 +32,13 @@ EXIT_OF: Mapping[Code, Exit] = {
     Code.UID_INVALID: Exit.USAGE,
     Code.JOB_UNKNOWN: Exit.UNKNOWN_JOB,
     Code.REQUEST_REFUSED: Exit.REFUSED,
+    Code.DRIVER_ALIVE: Exit.REFUSED,
+    Code.TRANSACTION_UNNAMED: Exit.FAILED,
+    Code.TRANSACTION_UNKNOWN: Exit.OUTCOME_UNKNOWN,
 }
-"""The exit code of an error that reaches the command; FAILED where it is not named here."""
+"""The exit codes of errors that have one of their own."""
+
+
+def exit_of(code: Code) -> Exit:
+    """With which exit code a command ends that an error of tidegate stops."""
+    return EXIT_OF.get(code, Exit.REFUSED if code.remedy is Remedy.DECIDE else Exit.FAILED)

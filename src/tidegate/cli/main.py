@@ -9,12 +9,14 @@ import typer
 
 import tidegate
 from tidegate.cli.broker import broker
+from tidegate.cli.check import check
 from tidegate.cli.config import config
 from tidegate.cli.control import cancel, checkpoint, stop
 from tidegate.cli.demo import demo
-from tidegate.cli.exits import EXIT_OF, Exit
+from tidegate.cli.exits import Exit, exit_of
 from tidegate.cli.jobs import history, info, list_jobs
 from tidegate.cli.run import RunCommand, run, run_application
+from tidegate.cli.txn import txn
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.driver import DemoFailed
 
@@ -39,6 +41,8 @@ commands.command(
     hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 )(run_application)
 commands.command()(demo)
+commands.command()(check)
+commands.add_typer(txn, name="txn")
 commands.add_typer(broker, name="broker")
 commands.add_typer(config, name="config")
 
@@ -49,7 +53,7 @@ def app() -> None:
         commands()
     except TidegateError as error:
         print(error, file=sys.stderr)
-        sys.exit(EXIT_OF.get(error.catalogue_entry, Exit.FAILED))
+        sys.exit(exit_of(error.catalogue_entry))
     except DemoFailed as error:
         print(error, file=sys.stderr)
         sys.exit(Exit.FAILED)

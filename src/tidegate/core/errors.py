@@ -87,6 +87,11 @@ class Code(Enum):
         "a topic or partition that a source reads does not exist",
     )
     SINK_UNUSABLE = ("TG-SINK-UNUSABLE", Remedy.SURROUNDINGS, "a sink's target cannot be opened or written")
+    SINK_OUT_OF_REACH = (
+        "TG-SINK-OUT-OF-REACH",
+        Remedy.SURROUNDINGS,
+        "a command cannot open a sink without the job's program",
+    )
     SINK_UNAVAILABLE = ("TG-SINK-UNAVAILABLE", Remedy.SURROUNDINGS, "a sink did not take a decided epoch in time")
     BROKER_REFUSED = (
         "TG-BROKER-REFUSED",
@@ -124,6 +129,12 @@ class Code(Enum):
     DRIVER_STALLED = ("TG-DRIVER-STALLED", Remedy.RESTART, "the driver was alive and did nothing for progress_timeout")
 
     # Somebody has to decide.
+    TRANSACTION_UNNAMED = ("TG-TRANSACTION-UNNAMED", Remedy.DECIDE, "no transaction of this name waits in the job")
+    TRANSACTION_KEPT = (
+        "TG-TRANSACTION-KEPT",
+        Remedy.DECIDE,
+        "to end this transaction so would lose or repeat rows, or is not for a command to do now",
+    )
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
@@ -201,12 +212,18 @@ class TidegateError(Exception):
 
 def quoted_in(text: str) -> TidegateError | None:
     """The error that `text` quotes: another process raised it, and a traceback is all that came back."""
-    found = _QUOTED.search(text)
-    code = None if found is None else next((each for each in Code if each.label == found[1]), None)
-    if found is None or code is None:
-        return None
-    expected, seen, where, next_step = (found[index].strip() for index in range(2, 6))
-    return TidegateError(code, expected=expected, found=seen, where=where, next_step=next_step)
+    return next(iter(all_quoted_in(text)), None)
+
+
+def all_quoted_in(text: str) -> list[TidegateError]:
+    """Every error that `text` quotes, in its order; of one that lists several, these follow it."""
+    found: list[TidegateError] = []
+    for quoted in _QUOTED.finditer(text):
+        code = next((each for each in Code if each.label == quoted[1]), None)
+        if code is not None:
+            expected, seen, where, next_step = (quoted[index].strip() for index in range(2, 6))
+            found.append(TidegateError(code, expected=expected, found=seen, where=where, next_step=next_step))
+    return found
 
 
 _QUOTED = re.compile(

@@ -30,6 +30,7 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_TESTING",
         "TIDEGATE_FAILPOINTS",
         "TIDEGATE_STRIKES",
+        "TIDEGATE_CHECK_ONLY",
     }
 )
 """The variables of the environment that begin like a setting and are none."""

@@ -91,6 +91,23 @@ def close_run(query: Query, run: Run) -> Steps[bool]:
     return decided is not None and bool(_due_epoch(decided))
 
 
+def finish_decided(query: Query, through: int) -> Steps[list[int]]:
+    """Recovery's first half, without a start of Spark: finish the decided epochs up to `through`; which they were.
+
+    For somebody who operates the job while no run of it is alive: the locks must be held. It claims a run, as any
+    other finisher does, so that an older one that lives in spite of the locks stops. What is undecided stays as it
+    is, and Spark's log too: both are the next start's.
+    """
+    run = yield from _claim_run()
+    newest, unfinished = yield from _settle_decisions(query)
+    yield from catch_up(query, run)
+    yield from _check_sinks(query, run, newest)
+    due = [epoch for epoch in unfinished if epoch <= through]
+    for epoch in due:
+        yield from finish_epoch(query, run, epoch)
+    return due
+
+
 def plan_recovery(found: Found) -> list[Step]:
     """What must change in Spark's log so that it says what was decided, and nothing else.
 

@@ -67,6 +67,11 @@ def violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
     return [*check.settings(), *check.rows(), *check.cluster()]
 
 
+def cluster_violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
+    """What the cluster has against the sink; the rows of `plan` are not looked at."""
+    return list(_Check(sink, plan).cluster())
+
+
 class _Check:
     def __init__(self, sink: Described, plan: SinkPlan) -> None:
         self._sink = sink

@@ -16,6 +16,7 @@ from typing import ClassVar
 import msgspec
 import pyarrow as pa
 from confluent_kafka import KafkaException
+from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
@@ -38,7 +39,7 @@ from tidegate.kafka.names import TransactionalId
 from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
 from tidegate.kafka.slots import default_root
 from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
-from tidegate.kafka.wire import PASSING, KafkaRefused, Mark, Producer, Reply, TransactionState, Wire
+from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Mark, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 
 _LOG = logging.getLogger("tidegate")
@@ -223,21 +224,27 @@ class KafkaSink(TwoPhaseSink):
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
     def pending(self, identity: SinkIdentity) -> Sequence[str]:
+        return [each.producer.name for each in self.open_transactions(identity)]
+
+    def open_transactions(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[Described]:
+        """What `pending` names, as its coordinators describe it; with `of_any_job` also what jobs of other ids have
+        left open in a query and a sink of these uids: an older life of this job, or another job."""
         with self._reached() as wire:
             mine = [
                 name
                 for name, _ in wire.open_transactions()
-                if (found := TransactionalId.parse(name)) is not None and found.belongs_to(self.prefix, identity)
+                if (found := TransactionalId.parse(name)) is not None
+                and found.belongs_to(self.prefix, replace(identity, job_id=found.job_id) if of_any_job else identity)
             ]
             described = wire.describe(mine).values()
-        return [_named(each.producer) for each in described if each.state is TransactionState.OPEN]
+        return [each for each in described if each.state is TransactionState.OPEN]
 
     def abort(self, transactions: Sequence[str]) -> None:
         """Those that are still the same: an id may have begun another transaction since it was listed."""
         ids = [name.rsplit("@", 1)[0] for name in transactions]
         with self._reached() as wire:
             for found in wire.describe(ids).values():
-                if found.state is TransactionState.OPEN and _named(found.producer) in transactions:
+                if found.state is TransactionState.OPEN and found.producer.name in transactions:
                     wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
 
     def _abort_what_stays_open(self) -> None:
@@ -321,10 +328,6 @@ def _evidence_in(mark: Mark) -> EvidenceText | None:
         return msgspec.json.decode(mark.metadata, type=EvidenceText)
     except msgspec.DecodeError:
         return None
-
-
-def _named(producer: Producer) -> str:
-    return f"{producer.transactional_id}@{producer.producer_id}:{producer.producer_epoch}"
 
 
 def _place() -> Path:

@@ -119,14 +119,23 @@ class Producer:
     producer_id: int
     producer_epoch: int
 
+    @property
+    def name(self) -> str:
+        """How a sink names this transaction: its id alone may serve another one by now."""
+        return f"{self.transactional_id}@{self.producer_id}:{self.producer_epoch}"
+
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A transactional id at its coordinator; `partitions` are those of the open transaction, as (topic, number)."""
+    """A transactional id at its coordinator; `partitions` are those of the open transaction, as (topic, number).
+
+    `begun_ms`: when the open transaction began, by the broker's clock (Unix time); None where none is open.
+    """
 
     producer: Producer
     state: TransactionState
     partitions: frozenset[tuple[str, int]]
+    begun_ms: int | None = None
 
     def is_open(self, producer: Producer) -> bool:
         """Whether this very producer's transaction is open."""
@@ -430,6 +439,7 @@ def _described(each: Any) -> Described:
         producer=Producer(each.transactional_id, each.producer_id, each.producer_epoch),
         state=TransactionState(state),
         partitions=frozenset((topic.topic, number) for topic in each.topics for number in topic.partitions),
+        begun_ms=each.transaction_start_time_ms if each.transaction_start_time_ms > 0 else None,
     )
 
 

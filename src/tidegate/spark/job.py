@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -22,16 +24,19 @@ from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
 from tidegate.jobs.log_subject import about
 from tidegate.jobs.settings import load_settings
+from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.staging import unwritable
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
-from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
+from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
@@ -162,6 +167,8 @@ class Job:
 
     def _start(self, *, bounded: bool) -> JobHandle:
         folder = Path(self.settings.checkpointing_dir).absolute() / self.name
+        if os.environ.get(CHECK_ONLY) == "1":
+            self._only_check(folder, bounded=bounded)
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
@@ -176,20 +183,11 @@ class Job:
             stack.callback(jvm_lock.release)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            asked: dict[str, str] = {}
-            handle = JobHandle(
-                name=self.name,
-                session=self.spark,
-                plans=[self._plan(each, record, folder, asked) for each in self._queries],
-                interval_seconds=self.settings.checkpointing_interval,
-                bounded=bounded,
-                stop_timeout_seconds=self.settings.stop_timeout,
-                companions=self._companions(folder, record),
-                pause_after=None if supervised is None else supervised.pause_after,
-            )
+            handle = self._handle(record, folder, self._companions(folder, record), bounded=bounded)
             plans = self._check(handle)
             self._say_what_does_nothing(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
+            self._describe_sinks(storage)
             for sink, plan in plans:
                 sink.open(plan)
             handle.start()
@@ -203,6 +201,42 @@ class Job:
         pulse = Pulse(folder, record.job_id, shown_settings(self.settings))
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
         return [Historian(folder), pulse, clerk]
+
+    def _handle(
+        self, record: JobRecord, folder: Path, companions: Sequence[Companion] = (), *, bounded: bool
+    ) -> JobHandle:
+        supervised, asked = current(), dict[str, str]()
+        return JobHandle(
+            name=self.name,
+            session=self.spark,
+            plans=[self._plan(each, record, folder, asked) for each in self._queries],
+            interval_seconds=self.settings.checkpointing_interval,
+            bounded=bounded,
+            stop_timeout_seconds=self.settings.stop_timeout,
+            companions=companions,
+            pause_after=None if supervised is None else supervised.pause_after,
+        )
+
+    def _only_check(self, folder: Path, *, bounded: bool) -> NoReturn:
+        """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""
+        flaw = unwritable(folder)
+        if flaw is not None:
+            raise TidegateError(
+                Code.STORAGE_UNUSABLE,
+                expected="a folder for the job's checkpoints that can be written",
+                found=flaw,
+                where=str(folder),
+                next_step="give this user the right to write there, or name another checkpointing.dir",
+            )
+        self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded))
+        print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
+        sys.exit(0)
+
+    def _describe_sinks(self, storage: LocalStorage) -> None:
+        """What the command needs to reach them when this process is no more."""
+        mode = self.settings.checkpointing_mode
+        described = [describe(each.uid, sink, level_of(sink, mode)) for each in self._queries for sink in each.sinks]
+        write_sinks(storage, described, self.settings.checkpointing_interval)
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""

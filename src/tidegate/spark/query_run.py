@@ -50,18 +50,19 @@ from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
+from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
-from tidegate.spark.runner import Runner
 from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.stream import RunningStream
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
+from tidegate.testing.strikes import STRIKES
 
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.001
@@ -133,6 +134,7 @@ class QueryRun:
             journal_folder=self._journal_folder,
             checkpoint=CheckpointSync(plan.folder / "spark"),
             port=self,
+            reach=STRIKES.reach,
         )
         self._run: Run | None = None
         self._stream: RunningStream | None = None

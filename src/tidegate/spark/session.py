@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,9 +21,8 @@ from tidegate.checkpoints.locks import JVM_LOCK
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
+from tidegate.jobs.java import find_java
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
-
-_JAVA_AT_LEAST = 17
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -44,7 +41,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return adopt_session(active, settings.state_backend)
-    _require_java()
+    find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     defaults = {
@@ -186,25 +183,3 @@ def _connect_refused(found: str) -> TidegateError:
         where="Job(spark=...)",
         next_step="create the session without `remote`, or run the program with spark-submit",
     )
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
-    found = "no `java` in JAVA_HOME or on the PATH" if java is None else _too_old(java)
-    if found:
-        raise TidegateError(
-            Code.JAVA_MISSING,
-            expected=f"Java {_JAVA_AT_LEAST} or newer",
-            found=found,
-            where="JAVA_HOME, PATH",
-            next_step="install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
-        )
-
-
-def _too_old(java: str) -> str | None:
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', printed)
-    if version is not None and int(version.group(1)) >= _JAVA_AT_LEAST:
-        return None
-    return f"{java}: {printed.splitlines()[0] if printed else 'it does not start'}"

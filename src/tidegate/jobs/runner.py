@@ -22,9 +22,12 @@ from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
 from tidegate.jobs.log_subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.testing.strikes import STRIKES
 
 ResultT = TypeVar("ResultT")
+
+
+def _pass_by(_point: str, _epoch: int | None) -> None:
+    """Nobody waits at the places of the protocol."""
 
 
 class RunPort(Protocol):
@@ -42,7 +45,10 @@ class RunPort(Protocol):
 
 
 class Runner:
-    """Runs the generators of the core for one query. Threads of the same run may share one."""
+    """Runs the generators of the core for one query. Threads of the same run may share one.
+
+    `reach` is told of every place of the protocol that is passed, with the epoch where one is known.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Runner:
         journal_folder: Path,
         checkpoint: CheckpointSync,
         port: RunPort,
+        reach: Callable[[str, int | None], None] = _pass_by,
     ) -> None:
         self._query = query
         self._subject = Subject(job=query.job, query=query.uid)
@@ -61,6 +68,7 @@ class Runner:
         self._journal_folder = journal_folder
         self._checkpoint = checkpoint
         self._port = port
+        self._reach = reach
         self._perform: Mapping[type, Callable[[Any], object]] = {
             fx.Get: lambda e: storage.read(e.name),
             fx.List: lambda e: storage.list(e.folder),
@@ -103,10 +111,10 @@ class Runner:
             while True:
                 effect = steps.send(result)
                 epoch = epoch_of(effect, epoch)
-                STRIKES.reach(f"{effect.point}.before", epoch)
+                self._reach(f"{effect.point}.before", epoch)
                 with self.told(epoch):
                     result = self._perform[type(effect)](effect)
-                STRIKES.reach(f"{effect.point}.after", epoch)
+                self._reach(f"{effect.point}.after", epoch)
         except StopIteration as stop:
             return stop.value
         finally:

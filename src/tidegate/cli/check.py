@@ -1,0 +1,105 @@
+"""`tidegate check`: one line for everything that a job stands on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from tidegate.cli.common import Dir, Json, jobs_folder, print_json
+from tidegate.cli.exits import Exit
+from tidegate.cli.refusals import with_exit_codes
+from tidegate.cli.sink_options import SinkOptions, pairs
+from tidegate.status import find_job
+
+if TYPE_CHECKING:  # loaded when it is used: other commands need not wait for it
+    from tidegate.jobs.health import Finding
+
+
+def check(
+    app: Annotated[
+        Path | None,
+        typer.Argument(metavar="[APP]", exists=True, dir_okay=False, help="A program whose job is to be checked."),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may come again.")
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="JOB", help="Look at the sinks of a job that was started before.")
+    ] = None,
+    kafka: Annotated[
+        str | None, typer.Option("--kafka", metavar="SERVERS", help="Look at a Kafka cluster: host:port,...")
+    ] = None,
+    dir: Dir = None,
+    option: SinkOptions = None,
+    json: Json = False,
+) -> None:
+    """Try everything that a job stands on: one line each, OK, WARN or FAILED, with what was measured.
+
+    Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space), the clock. With
+    `--job` the sinks of a job, with `--kafka` a cluster: whether it answers, its age, rights, timeouts. With a program:
+    it runs up to the start of its job, and everything that stands against the start is listed; nothing is written.
+    Exit code 0 when nothing FAILED.
+
+    Examples:
+
+    - `tidegate check`
+
+    - `tidegate check wordcount.py -D checkpointing.interval=1s`
+
+    - `tidegate check --job wordcount --kafka localhost:9092 --json`
+    """
+    from tidegate.jobs.health import Health
+
+    found: list[Finding] = []
+    with with_exit_codes():
+        for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option)):
+            found.append(finding)
+            if not json:
+                _show(finding)
+    if json:
+        print_json([msgspec.to_builtins(each) for each in found])
+    if any(each.health is Health.FAILED for each in found):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _findings(
+    app: Path | None,
+    arguments: list[str],
+    overrides: list[str],
+    job: str | None,
+    kafka: str | None,
+    dir: str | None,
+    options: dict[str, str],
+) -> Iterator[Finding]:
+    from tidegate.core.config import Settings
+    from tidegate.core.errors import TidegateError
+    from tidegate.jobs.app_check import check_app
+    from tidegate.jobs.place import open_job
+    from tidegate.jobs.sink_checks import check_cluster, check_sinks
+    from tidegate.jobs.surroundings import look_at_surroundings
+
+    yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)
+    if job is not None:
+        yield from check_sinks(open_job(Path(find_job(jobs_folder(dir), job).folder)), options)
+    if kafka is not None:
+        try:
+            interval = Settings.load({}, os.environ, overrides).checkpointing_interval
+        except TidegateError:  # said above
+            interval = 0.0
+        yield from check_cluster(kafka, options, interval)
+    if app is not None:
+        yield from check_app(app, arguments, overrides)
+
+
+def _show(finding: Finding) -> None:
+    typer.echo(f"{finding.health.value:<7}{finding.what}: {finding.detail}")
+    if finding.next:
+        typer.echo(f"       next: {finding.next}")

@@ -1,0 +1,28 @@
+"""How a command is told what the job's folder does not keep of a sink's options, because it may be a secret."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+SinkOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the Kafka sinks that the job's folder does not keep because it may be a secret; best as"
+        " `sasl.password=env:VARIABLE` or `=file:PATH`. May come again.",
+    ),
+]
+
+
+def pairs(options: list[str] | None) -> dict[str, str]:
+    """The options by name. What is no `NAME=VALUE` is wrong usage."""
+    given: dict[str, str] = {}
+    for each in options or []:
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter("expected NAME=VALUE", param_hint="--option")
+        given[name] = value
+    return given

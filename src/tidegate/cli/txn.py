@@ -1,0 +1,205 @@
+"""`tidegate txn`: the transactions of a job that wait for something, and how to end one while the job does not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.exits import Exit
+from tidegate.cli.refusals import with_exit_codes
+from tidegate.cli.sink_options import SinkOptions, pairs
+from tidegate.core.errors import TidegateError
+from tidegate.status import find_job
+
+if TYPE_CHECKING:  # what reaches the sinks is loaded when it is used: other commands need not wait for it
+    from tidegate.jobs.settle import Ended
+    from tidegate.jobs.transactions import Waiting
+    from tidegate.jobs.verdicts import Act
+
+txn = typer.Typer(
+    help="Transactions that a job has prepared and not ended: list them, commit or abort one.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The transaction's whole name, as `txn ls` shows it.")]
+Force = Annotated[
+    str | None,
+    typer.Option("--force", metavar="NAME", help="Do it against the verdict; the whole name, typed out once more."),
+]
+Wait = Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a sink is waited for.")]
+
+
+@txn.command()
+def ls(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="The job's name; without it, all jobs.")] = None,
+    dir: Dir = None,
+    option: SinkOptions = None,
+    json: Json = False,
+) -> None:
+    """List what waits: each transaction with its epoch, its age, and the verdict on it.
+
+    Verdicts: `commit` (decided: the next start commits it), `abort` (nothing decided names it, and its run has ended:
+    the next start gives it up), `in use` (the job runs), `foreign` (another job's), `unknown` (somebody has to look).
+    It changes nothing, and works whether the job runs or not. Exit code 1 when a sink could not be asked.
+
+    Examples:
+
+    - `tidegate txn ls`
+
+    - `tidegate txn ls wordcount --json`
+
+    - `tidegate txn ls wordcount --option sasl.password=env:KAFKA_PASSWORD`
+    """
+    from tidegate.jobs.place import find_jobs, open_job
+    from tidegate.jobs.transactions import look
+
+    with with_exit_codes():
+        root = jobs_folder(dir)
+        looks = [
+            look(each, pairs(option))
+            for each in ([open_job(Path(find_job(root, job).folder))] if job else find_jobs(root))
+        ]
+    waiting = [each for found in looks for each in found.waiting]
+    problems = [each for found in looks for each in found.problems]
+    if json:
+        print_json({"transactions": [msgspec.to_builtins(each) for each in waiting], "problems": _told(problems)})
+    else:
+        _show(waiting)
+        for problem in problems:
+            typer.echo(problem, err=True)
+    if problems:
+        raise typer.Exit(Exit.FAILED)
+
+
+@txn.command()
+def commit(
+    job: JobName,
+    name: Name,
+    force: Force = None,
+    wait: Wait = 30.0,
+    dir: Dir = None,
+    option: SinkOptions = None,
+    json: Json = False,
+) -> None:
+    """Commit a decided transaction of a job that does not run, with its epoch and every decided one before it.
+
+    It is what the job's next start would do first. An epoch is committed whole, into all its sinks, and marked done;
+    a second call finds it committed. Refused (exit code 4) while the job runs, and for what is not decided: that would
+    repeat rows. Exit code 5: nobody can tell whether it was committed.
+
+    Example:
+
+    - `tidegate txn commit wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
+    """
+    from tidegate.jobs.verdicts import Act
+
+    _end(job, name, Act.COMMIT, force, wait, dir, option, json)
+
+
+@txn.command()
+def abort(
+    job: JobName,
+    name: Name,
+    force: Force = None,
+    dir: Dir = None,
+    option: SinkOptions = None,
+    json: Json = False,
+) -> None:
+    """Abort a transaction that no decision names, of a job that does not run. Its input comes again.
+
+    It is what the job's next start would do; readers behind it go on at once. Refused (exit code 4) while the job
+    runs, and for what is decided: that has to be committed.
+
+    Example:
+
+    - `tidegate txn abort wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
+    """
+    from tidegate.jobs.verdicts import Act
+
+    _end(job, name, Act.ABORT, force, 0.0, dir, option, json)
+
+
+def _end(
+    job: str,
+    name: str,
+    act: Act,
+    force: str | None,
+    wait: float,
+    dir: str | None,
+    option: list[str] | None,
+    json: bool,
+) -> None:
+    from tidegate.jobs.place import open_job
+    from tidegate.jobs.settle import Order, settle
+    from tidegate.testing.strikes import STRIKES
+
+    if force is not None and force != name:
+        raise typer.BadParameter("expected NAME once more, typed out whole", param_hint="--force")
+    order = Order(act=act, name=name, options=pairs(option), force=force, patience_seconds=wait, reach=STRIKES.reach)
+    with with_exit_codes():
+        ended = settle(open_job(Path(find_job(jobs_folder(dir), job).folder)), order)
+    _show_end(job, name, ended, json)
+
+
+def _show_end(job: str, name: str, ended: Ended, json: bool) -> None:
+    if json:
+        told = {"job": job, "name": name, "outcome": ended.ending.name.lower().replace("_", "-")}
+        print_json({**told, "epochs": list(ended.epochs), "detail": ended.detail})
+    else:
+        typer.echo(f"{name}: {ended.ending.value}")
+        if ended.epochs:
+            typer.echo(f"done: epoch {', '.join(map(str, ended.epochs))}")
+        if ended.detail:
+            typer.echo(ended.detail, err=True)
+    raise typer.Exit(_EXITS[ended.ending.name])
+
+
+_EXITS: Mapping[str, Exit] = {
+    "COMMITTED": Exit.OK,
+    "ALREADY": Exit.OK,
+    "ABORTED": Exit.OK,
+    "NOTHING_OPEN": Exit.OK,
+    "NOT_DONE": Exit.PENDING,
+    "NOT_COMMITTED": Exit.FAILED,
+    "UNKNOWN": Exit.OUTCOME_UNKNOWN,
+}
+
+
+def _told(problems: Sequence[TidegateError]) -> list[dict[str, str]]:
+    return [
+        {"code": each.code, "expected": each.expected, "found": each.found, "where": each.where, "next": each.next_step}
+        for each in problems
+    ]
+
+
+_HEAD = ("VERDICT", "LEDGER", "SINK", "JOB", "QUERY/SINK", "EPOCH", "RUN", "TASK", "ROWS", "AGE", "NAME")
+
+
+def _show(waiting: Sequence[Waiting]) -> None:
+    """One line each, the name last and whole, so that it can be copied."""
+    if not waiting:
+        typer.echo("nothing waits")
+        return
+    lines = [_HEAD, *(_line(each) for each in waiting)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD) - 1)]
+    for line in lines:
+        typer.echo("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]))
+
+
+def _line(each: Waiting) -> tuple[str, ...]:
+    numbers = ("-" if number is None else str(number) for number in (each.epoch, each.run, each.task, each.rows))
+    age = "-" if each.age_seconds is None else _age(each.age_seconds)
+    whose = f"{each.query}/{each.sink}"
+    return (each.verdict.value, each.named.value, each.seen.value, each.job, whose, *numbers, age, each.name)
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,47 @@
+"""A program asked whether its job could start, in a process of its own and without a start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidegate.core.errors import Code, all_quoted_in
+from tidegate.jobs.health import Finding, failed, failed_by, ok
+
+CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
+"""Set to 1 in the environment of a program whose jobs are to be checked and not started."""
+CHECKED = "tidegate: nothing stands against a start of job "
+"""What such a program says on its standard error, before the job's name, when all is well; then it ends."""
+OVERRIDES = "TIDEGATE_OVERRIDES"
+_SECONDS = 600
+
+
+def check_app(app: Path, arguments: Sequence[str], overrides: Sequence[str]) -> list[Finding]:
+    """Run the program up to the start of its job: everything that stands against it, all at once."""
+    environment = {**os.environ, CHECK_ONLY: "1"}
+    if overrides:
+        environment[OVERRIDES] = json.dumps(list(overrides))
+    command = [sys.executable, str(app), *arguments]
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return [failed(str(app), f"no job was started within {_SECONDS} s", "see what the program waits for")]
+    said = [line for line in done.stderr.splitlines() if line.startswith(CHECKED)]
+    if said:
+        return [ok(str(app), said[-1].removeprefix("tidegate: "))]
+    errors = [each for each in all_quoted_in(done.stderr) if each.catalogue_entry is not Code.START_REFUSED]
+    found = [finding for error in errors for finding in failed_by(str(app), error)]
+    return list(dict.fromkeys(found)) or [_nothing_started(app, done)]
+
+
+def _nothing_started(app: Path, done: subprocess.CompletedProcess[str]) -> Finding:
+    if done.returncode == 0:
+        return failed(str(app), "it ended without starting a job", "let the program call job.run() or job.start()")
+    last = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it said nothing")
+    return failed(str(app), f"it ended with {done.returncode}: {last.strip()[:500]}", f"run it by itself: python {app}")

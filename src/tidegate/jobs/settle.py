@@ -1,0 +1,308 @@
+"""Ends one transaction of a job that does not run: by the protocol's own steps, or not at all.
+
+To commit is the finisher's work and is left to its code: the transaction's epoch, and every decided one before it, is
+finished whole, in order, by a run of its own, and *done* is written. To commit the one transaction and leave *done* to
+the next start would be right as well, as long as the sink can prove the commit; but Kafka's evidence goes with time,
+and a job that is started again after that could not tell any more.
+
+To abort is to fence in the sink. No journal and no record is touched: should it turn out to be decided after all, the
+next start writes the rows again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn
+
+from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core import effects as fx
+from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.ledger import Query, of_sink
+from tidegate.core.records import Evidence, Outcome, SinkIdentity
+from tidegate.core.recover import finish_decided
+from tidegate.jobs.place import JobPlace, QueryPlace
+from tidegate.jobs.runner import Runner
+from tidegate.jobs.sinks import Sinks, open_sink
+from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
+from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
+from tidegate.sinks.base import TwoPhaseSink
+
+_JVM_SECONDS = 5.0
+_PAUSE_SECONDS_AT_MOST = 1.0
+
+
+class Ending(Enum):
+    """What became of it."""
+
+    COMMITTED = "committed"
+    ALREADY = "was committed before"
+    NOT_DONE = "committed; its epoch waits for another sink, and the next start of the job goes on"
+    NOT_COMMITTED = "not committed: the sink is not ready, and the transaction waits as before"
+    ABORTED = "aborted"
+    NOTHING_OPEN = "nothing of it is open in the sink, so there is nothing to abort"
+    UNKNOWN = "asked for, and nobody can tell what became of it: look again"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended; `epochs` that were finished, and what the sink said."""
+
+    ending: Ending
+    epochs: tuple[int, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What somebody wants: which transaction, by its whole name, ended how.
+
+    `force` is the name once more, where it shall be done against the verdict. `options` are put in for what
+    *sinks.json* leaves out. `reach` is told of the places of the protocol that are passed.
+    """
+
+    act: Act
+    name: str
+    options: Mapping[str, str]
+    force: str | None = None
+    patience_seconds: float = 30.0
+    reach: Callable[[str, int | None], None] = lambda _point, _epoch: None
+
+
+def settle(job: JobPlace, order: Order) -> Ended:
+    """Do it, while both locks of the job prove that no run of it is alive.
+
+    Raises DRIVER_ALIVE, TRANSACTION_UNNAMED, TRANSACTION_KEPT (nothing was done), and whatever keeps the command from
+    the sink or the ledger.
+    """
+    with ExitStack() as stack:
+        stack.callback(acquire(job.folder, job.name).release)
+        wait_for_jvm_lock(job.folder, _JVM_SECONDS)
+        found = look(job, order.options, driver_alive=False)
+        waiting = next((each for each in found.waiting if each.name == order.name), None)
+        if waiting is None:
+            return _what_is_done(job, order, found)
+        _demand_permission(order, waiting)
+        if order.act is Act.ABORT:
+            return _abort(job, order, waiting, found)
+        if waiting.named is Named.DECIDED:
+            return _finish(job, order, waiting)
+        return _commit_undecided(job, order, waiting)
+
+
+def _demand_permission(order: Order, waiting: Waiting) -> None:
+    allowed = permission(order.act, waiting.named, waiting.verdict)
+    if allowed is Permission.GIVEN or (allowed is Permission.FORCED_ONLY and order.force == order.name):
+        return
+    by_force = f"To do it all the same: --force {order.name}. Then: {price(order.act, waiting.named)}"
+    right = {Act.COMMIT: "abort", Act.ABORT: "commit"}[order.act]
+    raise TidegateError(
+        Code.TRANSACTION_KEPT,
+        expected=f"a transaction whose verdict is {order.act.value}",
+        found=f"verdict {waiting.verdict.value} (ledger: {waiting.named.value}; sink: {waiting.seen.value})",
+        where=f"job {waiting.job}, query {waiting.query}, sink {waiting.sink}, {waiting.name}",
+        next_step=f"`tidegate txn {right}`, or start the job, which does what is right with each. "
+        + (by_force if allowed is Permission.FORCED_ONLY else "This cannot be forced"),
+    )
+
+
+# --- commit ------------------------------------------------------------------------------------------------
+
+
+def _finish(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
+    """Finish its epoch by the protocol's own steps. What stops that is told by the evidence in the sink."""
+    place = _query_of(job, waiting)
+    record = _record_of(job, place, order.name)
+    epoch = record.committable.attempt.epoch
+    sinks, query = _sinks_for(job, place, order, through=epoch)
+    port = _Port(time.monotonic() + order.patience_seconds)
+    runner = Runner(
+        query=query,
+        storage=place.storage,
+        sinks=sinks,
+        journal_folder=place.folder / "ledger" / "journal",
+        checkpoint=CheckpointSync(place.folder / "spark"),
+        port=port,
+        reach=order.reach,
+    )
+    try:
+        finished = runner.run(finish_decided(query, epoch))
+    except TidegateError as error:
+        if error.catalogue_entry is Code.TRANSACTION_UNKNOWN:
+            return Ended(Ending.UNKNOWN, detail=str(error))
+        if error.catalogue_entry.remedy is Remedy.DECIDE:
+            raise
+        return Ended(_by_evidence(sinks[waiting.sink], record), detail=str(error))
+    return Ended(Ending.COMMITTED, tuple(finished))
+
+
+def _by_evidence(sink: TwoPhaseSink, record: Recorded) -> Ending:
+    """What became of a transaction whose epoch could not be finished."""
+    try:
+        evidence = sink.evidence(record.committable)
+    except TidegateError:
+        return Ending.UNKNOWN
+    match evidence:
+        case Evidence.PRESENT:
+            return Ending.NOT_DONE
+        case Evidence.ABSENT:
+            return Ending.NOT_COMMITTED
+        case Evidence.UNKNOWN | Evidence.OTHER:
+            return Ending.UNKNOWN
+
+
+def _sinks_for(job: JobPlace, place: QueryPlace, order: Order, through: int) -> tuple[dict[str, TwoPhaseSink], Query]:
+    """The sinks that the decided epochs up to `through` wrote into, opened; and the query as the protocol knows it.
+
+    A sink without rows in them is not needed, and need not be reached.
+    """
+    described = Sinks(job.storage)
+    needed = {
+        each.committable.attempt.sink.sink
+        for each in recorded(job, place, driver_alive=False).waiting
+        if each.named is Named.DECIDED and each.committable.attempt.epoch <= through
+    }
+    sinks: dict[str, TwoPhaseSink] = {}
+    compared: set[str] = set()
+    for uid in place.start.sinks:
+        found = described.get(place.uid, uid)
+        if uid in needed and found is None:
+            raise not_described(place.uid, uid)
+        if uid in needed and found is not None:
+            sinks[uid] = open_sink(found, order.options)
+            compared |= {uid} if found.keeps_evidence else set()
+    forgetful = frozenset(uid for uid in place.start.sinks if uid not in compared)
+    expiring = frozenset(uid for uid, sink in sinks.items() if sink.evidence_expires)
+    return sinks, job.query(place, forgetful, expiring)
+
+
+def _commit_undecided(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
+    """By force: every transaction of its record into this sink, as the sink wants an epoch's; no record is written."""
+    place = _query_of(job, waiting)
+    record = _record_of(job, place, order.name)
+    sink = _sink_of(job, waiting, order)
+    answers = sink.commit(of_sink(record.prepared.committables, waiting.sink))
+    outcomes = {answer.outcome for answer in answers}
+    detail = "; ".join(answer.detail for answer in answers if answer.detail)
+    if outcomes <= {Outcome.COMMITTED, Outcome.ALREADY}:
+        return Ended(Ending.COMMITTED, detail=price(Act.COMMIT, waiting.named))
+    if outcomes == {Outcome.LOST}:
+        return Ended(Ending.NOT_COMMITTED, detail=detail)
+    return Ended(Ending.UNKNOWN, detail=detail)
+
+
+# --- abort -------------------------------------------------------------------------------------------------
+
+
+def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
+    if waiting.seen is Seen.NOT_KNOWN:
+        _raise_why(found, waiting)
+    if waiting.seen is not Seen.OPEN:
+        return Ended(Ending.NOTHING_OPEN, detail=f"in the sink: {waiting.seen.value}")
+    try:
+        sink = _sink_of(job, waiting, order)
+        sink.abort([waiting.name])
+        still_open = open_in(sink, _identity(job, waiting))
+    except TidegateError as error:
+        return Ended(Ending.UNKNOWN, detail=str(error))
+    if any(each.name == waiting.name for each in still_open):
+        return Ended(Ending.UNKNOWN, detail="it is still open")
+    return Ended(Ending.ABORTED)
+
+
+# --- what it is about --------------------------------------------------------------------------------------
+
+
+def _what_is_done(job: JobPlace, order: Order, found: Look) -> Ended:
+    """Nothing of this name waits: it was committed, or nobody knows it."""
+    for place in job.queries():
+        if any(name_of(each.committable) == order.name for each in recorded(job, place, driver_alive=False).done):
+            if order.act is Act.COMMIT:
+                return Ended(Ending.ALREADY)
+            raise TidegateError(
+                Code.TRANSACTION_KEPT,
+                expected="a transaction that is not committed",
+                found="its epoch is done: every sink has committed",
+                where=f"job {job.name}, query {place.uid}, {order.name}",
+                next_step="nothing: what is committed cannot be aborted",
+            )
+    if found.problems:
+        raise found.problems[0]
+    names = ", ".join(each.name for each in found.waiting[:10]) or "none"
+    raise TidegateError(
+        Code.TRANSACTION_UNNAMED,
+        expected=f"the whole name of a transaction that waits (there are: {names})",
+        found=repr(order.name[:200]),
+        where=f"job {job.name}",
+        next_step=f"see `tidegate txn ls {job.name}`: it may have been ended meanwhile",
+    )
+
+
+def _query_of(job: JobPlace, waiting: Waiting) -> QueryPlace:
+    return next(place for place in job.queries() if place.uid == waiting.query)
+
+
+def _identity(job: JobPlace, waiting: Waiting) -> SinkIdentity:
+    return job.query(_query_of(job, waiting), frozenset(), frozenset()).sink(waiting.sink)
+
+
+def _record_of(job: JobPlace, place: QueryPlace, name: str) -> Recorded:
+    records = recorded(job, place, driver_alive=False).waiting
+    return next(each for each in records if name_of(each.committable) == name)
+
+
+def _sink_of(job: JobPlace, waiting: Waiting, order: Order) -> TwoPhaseSink:
+    described = Sinks(job.storage).get(waiting.query, waiting.sink)
+    if described is None:
+        raise not_described(waiting.query, waiting.sink)
+    return open_sink(described, order.options)
+
+
+def _raise_why(found: Look, waiting: Waiting) -> NoReturn:
+    """Why the sink of a transaction could not be asked."""
+    raise (
+        found.problems[0]
+        if found.problems
+        else TidegateError(
+            Code.TRANSACTION_UNKNOWN,
+            expected="a sink that can tell how the transaction stands",
+            found="it cannot",
+            where=f"sink {waiting.sink}, {waiting.name}",
+            next_step="look into the sink, or start the job: it does what is right",
+        )
+    )
+
+
+class _Port:
+    """A run without Spark: it waits for a sink, for so long, and tells nobody."""
+
+    def __init__(self, give_up_at: float) -> None:
+        self._give_up_at = give_up_at
+
+    def hesitate(self, effect: fx.Hesitate) -> None:
+        left = self._give_up_at - time.monotonic()
+        if left <= 0:
+            raise TidegateError(
+                Code.SINK_UNAVAILABLE,
+                expected=f"sink {effect.sink} to take epoch {effect.epoch}",
+                found=effect.detail or "it is not ready",
+                where=f"sink {effect.sink}",
+                next_step="mend the sink, then ask again or start the job: the epoch is decided and waits",
+            )
+        time.sleep(min(left, 0.05 * 2 ** min(effect.attempt, 10), _PAUSE_SECONDS_AT_MOST))
+
+    def tell(self, happening: fx.Happening) -> None:
+        pass
+
+    def compute(self, effect: fx.Compute) -> fx.Computed:
+        raise RuntimeError(f"no Spark is here to compute epoch {effect.epoch}")
+
+    def await_finished(self, epoch: int) -> None:
+        raise RuntimeError(f"nobody else is here to finish epoch {epoch}")
+
+    def await_commits(self, epoch: int) -> bool:
+        raise RuntimeError(f"no Spark is here to go on after epoch {epoch}")

@@ -1,0 +1,200 @@
+"""What every job stands on, tried on this machine: Python, Java, Spark, the storage, the clock, the settings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+
+from tidegate.checkpoints.locks import acquire
+from tidegate.checkpoints.storage import LocalStorage, check_folder
+from tidegate.core.config import Settings
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
+from tidegate.jobs.java import find_java
+
+_PYTHON_AT_LEAST = (3, 10)
+_SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)
+_RACES = 20
+_SYNCS = 5
+_SLOW_SYNC_SECONDS = 0.1
+_SPACE_NEEDED, _SPACE_WANTED = 100 << 20, 1 << 30
+_CLOCK_SECONDS = 2.0
+
+
+def look_at_surroundings(
+    root: Path | None, environment: Mapping[str, str], overrides: Sequence[str]
+) -> Iterator[Finding]:
+    """One finding after the other. `root`: `checkpointing.dir`; None: what the settings say."""
+    yield _python()
+    yield from _java()
+    yield _spark()
+    try:
+        settings = Settings.load({}, environment, overrides)
+    except TidegateError as error:
+        yield from failed_by("settings", error)
+        settings = None
+    else:
+        given = len(settings.origins)
+        yield ok("settings", f"{given or 'none'} given in the environment and by -D; they fit")
+    folder = root or (None if settings is None else Path(settings.checkpointing_dir).absolute())
+    if folder is not None:
+        yield from _storage(folder)
+
+
+def _python() -> Finding:
+    if sys.version_info[:2] >= _PYTHON_AT_LEAST:
+        return ok("Python", platform.python_version())
+    return failed("Python", platform.python_version(), "use Python 3.10 or newer")
+
+
+def _java() -> list[Finding]:
+    try:
+        java = find_java()
+    except TidegateError as error:
+        return failed_by("Java", error)
+    return [ok("Java", f"{java.says} ({java.command})")]
+
+
+def _spark() -> Finding:
+    """By what is installed: importing it would take longer than all the rest."""
+    try:
+        installed = version("pyspark")
+    except PackageNotFoundError:
+        return failed("Spark", "pyspark is not installed here", "pip install 'pyspark>=4.2,<4.4'")
+    numbers = tuple(int(part) for part in installed.split(".")[:2] if part.isdigit())
+    if _SPARK_FROM <= numbers < _SPARK_BELOW:
+        return ok("Spark", f"pyspark {installed}")
+    return failed("Spark", f"pyspark {installed}", "pip install 'pyspark>=4.2,<4.4'")
+
+
+# --- the storage -------------------------------------------------------------------------------------------
+
+
+def _storage(folder: Path) -> Iterator[Finding]:
+    """Tried in a scratch folder, where the checkpoints are or will be; nothing of it stays."""
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    try:
+        with _scratch(there) as scratch:
+            yield from _trials(folder, there, scratch)
+    except OSError as error:
+        found = f"{there}: {error.strerror or error}"
+        yield failed("storage", found, "give this user the right to write there, or name another checkpointing.dir")
+
+
+def _trials(folder: Path, there: Path, scratch: Path) -> Iterator[Finding]:
+    broken = check_folder(scratch)
+    if broken is not None:
+        yield from failed_by("storage", broken)
+        return
+    two = _races_with_two_winners(scratch)
+    if two:
+        yield failed(
+            "storage",
+            f"{folder}: of two writers at once both created the file, {two} times in {_RACES}",
+            "choose a folder on a local file system with hard links (checkpointing.dir)",
+        )
+        return
+    seconds = _sync_seconds(scratch)
+    tried = f"{folder}: of two writers one creates a file ({_RACES} races); rename, hard links, lists; "
+    measured = f"{tried}a synced record takes {seconds * 1000:.1f} ms"
+    if seconds <= _SLOW_SYNC_SECONDS:
+        yield ok("storage", measured)
+    else:
+        yield warn("storage", measured, "an epoch syncs about ten records: choose a faster disk, or a longer interval")
+    yield _locks(folder, scratch)
+    yield _space(there)
+    yield _clock(scratch)
+
+
+@contextmanager
+def _scratch(there: Path) -> Generator[Path]:
+    scratch = there / f".tidegate-check-{secrets.token_hex(4)}"
+    scratch.mkdir()
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _races_with_two_winners(scratch: Path) -> int:
+    """How often two writers that begin at once both create the same record, or neither does."""
+    wrong = 0
+    for race in range(_RACES):
+        both = threading.Barrier(2)
+        won: list[bool] = []
+
+        def write(data: bytes, name: str = f"race-{race}", both: threading.Barrier = both) -> None:
+            storage = LocalStorage(scratch)
+            both.wait()
+            won.append(storage.put_if_absent(name, data))  # noqa: B023 (joined before the next round)
+
+        writers = [threading.Thread(target=write, args=(data,)) for data in (b"one", b"other")]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        wrong += won.count(True) != 1
+    return wrong
+
+
+def _sync_seconds(scratch: Path) -> float:
+    storage = LocalStorage(scratch)
+    taken: list[float] = []
+    for number in range(_SYNCS):
+        begun = time.perf_counter()
+        storage.put_if_absent(f"sync-{number}", b"x" * 1000)
+        taken.append(time.perf_counter() - begun)
+    return median(taken)
+
+
+_TRY_THE_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(0)
+sys.exit(1)
+"""
+
+
+def _locks(folder: Path, scratch: Path) -> Finding:
+    """Held here, tried by another process, as two drivers would."""
+    with acquire(scratch, "check"):
+        other = [sys.executable, "-S", "-c", _TRY_THE_LOCK, str(scratch / "locks" / "driver.lock")]
+        refused = subprocess.run(other, capture_output=True, check=False).returncode == 0
+    if refused:
+        return ok("locks", f"{folder}: a second process is kept out")
+    where = "choose a folder on a file system with locks (checkpointing.dir)"
+    return failed("locks", f"{folder}: a second process was granted the same lock", where)
+
+
+def _space(there: Path) -> Finding:
+    usage = shutil.disk_usage(there)
+    detail = f"{usage.free / (1 << 30):.1f} GiB of {usage.total / (1 << 30):.1f} GiB free at {there}"
+    if usage.free < _SPACE_NEEDED:
+        return failed("space", detail, "make space: a record that does not fit ends the job")
+    return ok("space", detail) if usage.free >= _SPACE_WANTED else warn("space", detail, "make space")
+
+
+def _clock(scratch: Path) -> Finding:
+    """No rule of the protocol needs a clock; ages, timeouts and the order of files that a source lists do."""
+    path = scratch / "clock"
+    before = time.time()
+    path.write_bytes(b"")
+    ahead = os.stat(path).st_mtime - before
+    if abs(ahead) <= _CLOCK_SECONDS:
+        return ok("clock", f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(before))} UTC, the storage's is the same")
+    detail = f"the storage's is {ahead:+.1f} s beside this machine's"
+    return warn("clock", detail, "let both follow the same time server: ages that are shown are wrong")

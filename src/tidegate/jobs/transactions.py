@@ -1,0 +1,330 @@
+"""The transactions of a job that wait for something: what the ledger names, beside what the sinks hold open.
+
+Only reads, and needs no lock: while the job runs, everything of it is in use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from tidegate.checkpoints.probe import driver_or_jvm_lives
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core import effects as fx
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.finish import choose
+from tidegate.core.ledger import (
+    COMMITS,
+    DECIDED,
+    OFFSETS,
+    Query,
+    entry,
+    newest_committed,
+    numbers,
+    prepared_entries,
+    prepared_name,
+    read_decided,
+    read_finished,
+    read_prepared,
+)
+from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
+from tidegate.jobs.place import JobPlace, QueryPlace
+from tidegate.jobs.sinks import DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.jobs.verdicts import Named, Seen, Verdict, verdict_of
+from tidegate.kafka.names import TransactionalId
+from tidegate.kafka.sink import KafkaSink
+from tidegate.kafka.transaction import Handle
+from tidegate.sinks.base import JournalKeeper, TwoPhaseSink
+
+ResultT = TypeVar("ResultT")
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction. What its record does not say, or has no record to say, is None."""
+
+    job: str
+    query: str
+    sink: str
+    target: str
+    name: str
+    epoch: int | None
+    run: int | None
+    task: int | None
+    rows: int | None
+    age_seconds: float | None
+    named: Named
+    seen: Seen
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found, and what could not be asked: then some transactions are not known, or not listed."""
+
+    waiting: list[Waiting]
+    problems: list[TidegateError]
+
+
+def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None = None) -> Look:
+    """Everything that waits in a job. `options` are those that the job's start has left out of *sinks.json*.
+
+    `driver_alive` where the caller knows it: who holds the locks himself.
+    """
+    alive = driver_or_jvm_lives(job.folder) if driver_alive is None else driver_alive
+    found = Look([], [])
+    sinks = Sinks(job.storage)
+    for place in job.queries():
+        records = recorded(job, place, driver_alive=alive)
+        for uid in place.start.sinks:
+            query = job.query(place, frozenset(), frozenset())
+            mine = [each for each in records.waiting if each.committable.attempt.sink.sink == uid]
+            described = sinks.get(place.uid, uid)
+            if described is not None and isinstance(described.target, OtherTarget) and not mine:
+                continue  # nothing of it waits, and only the program could ask it for more
+            seen = _ask(described, query.sink(uid), [each.committable for each in mine], options)
+            found.problems.extend(seen.problems)
+            found.waiting.extend(_joined(job, place, uid, mine, seen, alive))
+        found.problems.extend(records.problems)
+    return found
+
+
+def name_of(committable: Committable) -> str:
+    """What a transaction is called here: as its sink's `pending` does, or by its attempt where nothing is pending."""
+    if "transactional_id" in committable.handle:
+        return Handle.of(committable).producer.name
+    attempt = committable.attempt
+    return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
+
+
+def not_described(query: str, sink: str) -> TidegateError:
+    """The error about a sink that no start has described."""
+    return TidegateError(
+        Code.SINK_OUT_OF_REACH,
+        expected="a description of the sink, which every start of the job leaves in its folder",
+        found="none",
+        where=f"query {query}, sink {sink}",
+        next_step="start the job: before anything else it commits what is decided and gives up the rest",
+    )
+
+
+def read(storage: LocalStorage, steps: fx.Steps[ResultT]) -> ResultT:
+    """Run a part of the protocol that only reads."""
+    result: object = None
+    try:
+        while True:
+            match steps.send(result):
+                case fx.Get(name):
+                    result = storage.read(name)
+                case fx.List(folder):
+                    result = storage.list(folder)
+                case effect:
+                    raise RuntimeError(f"not for somebody who only looks: {effect}")
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        steps.close()
+
+
+# --- what the ledger names ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A committable in a prepared record: what became of the record, and when it was written (Unix time)."""
+
+    committable: Committable
+    named: Named
+    prepared: Prepared
+    written_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The committables of unfinished epochs, those of finished ones that were committed, and flaws of the ledger."""
+
+    waiting: list[Recorded] = field(default_factory=list[Recorded])
+    done: list[Recorded] = field(default_factory=list[Recorded])
+    problems: list[TidegateError] = field(default_factory=list[TidegateError])
+
+
+def recorded(job: JobPlace, place: QueryPlace, *, driver_alive: bool) -> Records:
+    """The committables of a query by what its ledger says of them."""
+    query, storage = job.query(place, frozenset(), frozenset()), place.storage
+    found = Records()
+    finished = read(storage, read_finished())
+    for epoch in read(storage, _epochs(finished)):
+        candidates = read(storage, read_prepared(epoch))
+        try:
+            decided = read(storage, _decision(query, epoch, candidates, driver_alive=driver_alive))
+            if decided is not None and epoch > finished and not driver_alive:
+                _demand_its_record(query, decided, candidates)
+        except TidegateError as error:
+            found.problems.append(error)
+            by_digest = dict.fromkeys((digest_of(data) for data, _ in candidates), Named.UNREADABLE)
+        else:
+            by_digest = {digest_of(data): _named(decided, data) for data, _ in candidates}
+        for data, prepared in candidates:
+            named, written_at = by_digest[digest_of(data)], _written_at(storage, prepared)
+            listed = found.waiting if epoch > finished else found.done if named is Named.DECIDED else []
+            listed.extend(Recorded(each, named, prepared, written_at) for each in prepared.committables)
+    return found
+
+
+def _epochs(finished: int) -> fx.Steps[list[int]]:
+    """The epochs that have a prepared record, and those that should have one: decided or logged, and not finished."""
+    newest = yield from newest_committed()
+    logged = range(finished + 1, (finished if newest is None else newest) + 1)
+    decided = [number for number in (yield from numbers(DECIDED)) if number > finished]
+    return sorted({*logged, *decided, *(number for number, _ in (yield from prepared_entries()))})
+
+
+def _demand_its_record(query: Query, decided: Decided, candidates: list[tuple[bytes, Prepared]]) -> None:
+    if all(digest_of(data) != decided.prepared_digest for data, _ in candidates):
+        raise TidegateError(
+            Code.LEDGER_HOLE,
+            expected=f"the record {prepared_name(decided.epoch, decided.run)}, which is what was decided on",
+            found="no such record",
+            where=f"{query}, epoch {decided.epoch}",
+            next_step="put the whole checkpoint folder back from one copy",
+        )
+
+
+def _decision(
+    query: Query, epoch: int, candidates: list[tuple[bytes, Prepared]], *, driver_alive: bool
+) -> fx.Steps[Decided | None]:
+    """*decided/N*, or what it will be: an epoch at or below the newest commits entry is decided, written or not.
+
+    Beside a driver that is alive nothing is concluded from Spark's log, which moves.
+    """
+    standing = yield from read_decided(epoch)
+    newest = yield from newest_committed()
+    if standing is not None or driver_alive or newest is None or epoch > newest:
+        return standing
+    if (yield from read_finished()) >= epoch:
+        return None  # finished long ago, and its decision cleaned up
+    offsets, commits = (yield from fx.get(entry(OFFSETS, epoch))), (yield from fx.get(entry(COMMITS, epoch)))
+    return choose(query, epoch, offsets, commits, candidates)
+
+
+def _named(decided: Decided | None, data: bytes) -> Named:
+    if decided is None:
+        return Named.PREPARED
+    return Named.DECIDED if digest_of(data) == decided.prepared_digest else Named.NOT_CHOSEN
+
+
+def _written_at(storage: LocalStorage, prepared: Prepared) -> float | None:
+    try:
+        return storage.path(prepared_name(prepared.epoch, prepared.run)).stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+# --- what the sinks say ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A transaction that is open in the target, since when (Unix time), and whether it is this job's."""
+
+    name: str
+    since: float | None
+    mine: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one sink said: what is open, and how each committable stands, by name."""
+
+    target: str
+    open: list[Open]
+    standing: Mapping[str, Seen]
+    problems: list[TidegateError]
+
+
+def _ask(
+    described: DescribedSink | None, identity: SinkIdentity, committables: list[Committable], options: Mapping[str, str]
+) -> _Asked:
+    if described is None:
+        return _Asked("not described", [], {}, [not_described(identity.query, identity.sink)])
+    target = str(described.target)
+    try:
+        sink = open_sink(described, options)
+        open_ = open_in(sink, identity)
+        names = {each.name for each in open_}
+        standing = {name_of(each): _standing(sink, each, names) for each in committables}
+    except TidegateError as error:
+        return _Asked(target, [], {}, [error])
+    return _Asked(target, open_, standing, [])
+
+
+def open_in(sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
+    """What is open under the names of this sink; in Kafka also in its topic under those of an older life of its job."""
+    if not isinstance(sink, KafkaSink):
+        return [Open(name, None) for name in sink.pending(identity)]
+    found: list[Open] = []
+    for each in sink.open_transactions(identity, of_any_job=True):
+        whose = TransactionalId.parse(each.producer.transactional_id)
+        mine = whose is not None and whose.job_id == identity.job_id
+        if not mine and sink.topic not in {None, *(topic for topic, _ in each.partitions)}:
+            continue
+        found.append(Open(each.producer.name, None if each.begun_ms is None else each.begun_ms / 1000, mine))
+    return found
+
+
+def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> Seen:
+    if name_of(committable) in open_:
+        return Seen.OPEN
+    match sink.evidence(committable):
+        case Evidence.PRESENT:
+            return Seen.COMMITTED
+        case Evidence.ABSENT:
+            return Seen.STAGED if sink.journal is JournalKeeper.STAGE else Seen.GONE
+        case Evidence.OTHER:
+            return Seen.ANOTHER_TIMELINE
+        case Evidence.UNKNOWN:
+            return Seen.NOT_KNOWN
+
+
+# --- both together -----------------------------------------------------------------------------------------
+
+
+def _joined(
+    job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _Asked, alive: bool
+) -> list[Waiting]:
+    """What is recorded, then what is open and nowhere recorded."""
+    now = time.time()
+    found: list[Waiting] = []
+
+    def add(name: str, named: Named, seen: Seen, since: float | None, record: Recorded | None) -> None:
+        attempt = None if record is None else record.committable.attempt
+        found.append(
+            Waiting(
+                job=job.name,
+                query=place.uid,
+                sink=uid,
+                target=asked.target,
+                name=name,
+                epoch=None if attempt is None else attempt.epoch,
+                run=None if attempt is None else attempt.run,
+                task=None if attempt is None else attempt.task,
+                rows=None if record is None else record.committable.rows,
+                age_seconds=None if since is None else round(max(0.0, now - since), 1),
+                named=named,
+                seen=seen,
+                verdict=verdict_of(named, seen, driver_alive=alive),
+            )
+        )
+
+    since = {each.name: each.since for each in asked.open}
+    for record in records:
+        name = name_of(record.committable)
+        began = since.pop(name, None) or record.written_at
+        add(name, record.named, asked.standing.get(name, Seen.NOT_KNOWN), began, record)
+    for each in asked.open:
+        if each.name in since:
+            add(each.name, Named.NOWHERE if each.mine else Named.ANOTHER_JOB, Seen.OPEN, each.since, None)
+    return found

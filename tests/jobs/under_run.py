@@ -18,7 +18,7 @@ from tidegate.checkpoints.locks import read_holder
 from tidegate.jobs.failures import Failure, read_failures
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")
-_ROOT = Path(__file__).parents[2]
+_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 _BOUND_SECONDS = 120.0
 
 
@@ -33,7 +33,7 @@ class UnderRun:
                 [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), str(folder), *arguments],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": str(_ROOT)},
+                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": _PATH},
                 cwd=folder,
                 start_new_session=True,
             )

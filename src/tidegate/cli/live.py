@@ -55,7 +55,11 @@ class View:
         """The `whole` driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
 
     def stopping(self) -> None:
-        """The job was asked to stop."""
+        """The job was asked to stop; where somebody sits at a terminal, with Ctrl-C. Elsewhere the log says it."""
+        if sys.stderr.isatty():
+            self._answer()
+
+    def _answer(self) -> None:
         beat = None
         with suppress(OSError):  # the storage is away: the answer then says nothing of epochs
             beat = self._read()
@@ -117,7 +121,7 @@ class LiveView(View):
         self._watched = Watched(stage=Stage.RESTARTING, since=since, restarts=restarts, restart_at=restart_at, why=why)
 
     def stopping(self) -> None:
-        super().stopping()
+        self._answer()
         self._watched = replace(self._watched, stage=Stage.STOPPING)
 
     def _work(self) -> None:

@@ -31,7 +31,17 @@ from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
-from tidegate.spark.sources import FileSource, Monitor, PositionedSource, Source, SourceRegistry, vouch_for
+from tidegate.spark.socket_source import SocketSource
+from tidegate.spark.sources import (
+    FileSource,
+    Ground,
+    Monitor,
+    OpenedSource,
+    PositionedSource,
+    Source,
+    SourceRegistry,
+    vouch_for,
+)
 from tidegate.spark.state_backend import check_state
 
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -65,6 +75,7 @@ class Job:
         self._uids: set[str] = set()
         self._left_out: dict[str, frozenset[str]] = {}
         self._positioned: dict[str, PositionedSource] = {}
+        self._opened: dict[str, OpenedSource] = {}
         self._queries: list[Declared] = []
 
     @property
@@ -86,8 +97,9 @@ class Job:
         self._uids.add(uid)
         if isinstance(source, FileSource):
             self._left_out[uid] = source.left_out
-        if isinstance(source, PositionedSource):
-            self._positioned[uid] = source
+        own = source.ingested if isinstance(source, SocketSource) else source
+        if isinstance(own, PositionedSource):
+            self._positioned[uid] = own
         return rows
 
     def query(
@@ -148,12 +160,15 @@ class Job:
             storage = LocalStorage(folder)
             record = self._record(storage)
             asked: dict[str, str] = {}
+            self._open_sources(folder, until == "caught-up", stack)
+            companions = [source.companion() for source in self._opened.values()]
             handle = JobHandle(
                 name=self.name,
                 session=self.spark,
                 plans=[self._plan(each, record, folder, asked) for each in self._queries],
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
+                companions=[companion for companion in companions if companion is not None],
             )
             plans = self._check(handle)
             storage.put_if_absent(_JOB_RECORD, encode(record))
@@ -210,26 +225,45 @@ class Job:
             monitors=partial(self._monitors, declared),
         )
 
+    def _open_sources(self, folder: Path, bounded: bool, stack: ExitStack) -> None:
+        """Open tidegate's own sources for this start, until `stack` ends."""
+        self._opened = {}
+        for uid, source in self._positioned.items():
+            readers = frozenset(self._reader(each, uid) for each in self._queries if uid in each.sources)
+            if readers:
+                ground = Ground(
+                    folder=folder / "ingest" / uid,
+                    where=f"job {self.name}, source {uid}",
+                    readers=readers,
+                    retained=self.settings.checkpointing_retained,
+                    bounded=bounded,
+                )
+                self._opened[uid] = source.opened(ground)
+                stack.callback(self._opened[uid].close)
+
+    def _reader(self, declared: Declared, source: str) -> str:
+        return f"{self.name}.{declared.uid}.{source}"
+
     def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:
-        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
-        found = {uid: source.monitor(f"{self.name}.{declared.uid}.{uid}") for uid, source in own.items()}
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
+        found = {uid: source.monitor(self._reader(declared, uid)) for uid, source in own.items()}
         return {uid: monitor for uid, monitor in found.items() if monitor is not None}
 
     def _positions(self, declared: Declared, folder: Path, asked: dict[str, str]) -> Mapping[str, str]:
         """Where tidegate's own sources begin, for a query without *start*. All queries of one start get one answer."""
-        own = [uid for uid in declared.sources if uid in self._positioned]
+        own = [uid for uid in declared.sources if uid in self._opened]
         if not own or LocalStorage(folder).read(START) is not None:
             return {}
         for uid in own:
             if uid not in asked:
-                asked[uid] = self._positioned[uid].begin(
+                asked[uid] = self._opened[uid].begin(
                     f"job {self.name}, source {uid}", self.settings.checkpointing_mode
                 )
         return {uid: asked[uid] for uid in own}
 
     def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query, its positioned sources beginning where *start* says."""
-        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(self.settings.checkpointing_interval, log)
         streams = {
             uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)

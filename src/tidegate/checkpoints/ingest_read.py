@@ -1,4 +1,4 @@
-"""Reading an ingest log beside the process that appends to it: only what is synced, by position, any number of times."""
+"""Reading an ingest log beside the process that appends to it: what is synced, by position, any number of times."""
 
 from __future__ import annotations
 

@@ -256,9 +256,7 @@ class Job:
             return {}
         for uid in own:
             if uid not in asked:
-                asked[uid] = self._opened[uid].begin(
-                    f"job {self.name}, source {uid}", self.settings.checkpointing_mode
-                )
+                asked[uid] = self._opened[uid].begin(f"job {self.name}, source {uid}", self.settings.checkpointing_mode)
         return {uid: asked[uid] for uid in own}
 
     def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:

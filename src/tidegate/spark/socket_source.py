@@ -225,7 +225,7 @@ class IngestStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted: Slice = partition.value
         for frame in read_slice(wanted):
             values = [line.removesuffix(b"\r").decode("utf-8", "replace") for line in frame.lines()]
-            yield pa.record_batch([pa.array(values, pa.string())], _ARROW)
+            yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], schema=_ARROW)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark says it before the epoch is decided."""
@@ -269,4 +269,4 @@ _labels = itertools.count(1)
 _ARROW = pa.schema([("value", pa.string())])
 _LINE_BYTES_AT_MOST = 1 << 28
 _EPOCHS_TO_SPARE = 2
-"""Done epochs that are kept beyond the retained ones: the manifest of the newest may not be written yet, and one more."""
+"""Done epochs that are kept beyond the retained ones: the newest may not be among those yet, and one more."""

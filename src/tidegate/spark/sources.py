@@ -259,8 +259,9 @@ def not_replayable(found: str, where: str, level: Level) -> TidegateError:
         expected=f"one of {', '.join(sorted(REPLAYABLE_FORMATS))}, or SparkSource(format, replayable=True)",
         found=f"{found}, in a job that is {level.value}",
         where=where,
-        next_step="read it through a log that keeps rows (a socket: SocketSource(host, port, durable=True)); pass replayable=True if it gives the same rows again for the"
-        " same offsets; or set checkpointing.mode to at-most-once",
+        next_step="read it through a log that keeps rows (a socket: SocketSource(host, port, durable=True)); pass"
+        " replayable=True if it gives the same rows again for the same offsets; or set checkpointing.mode to"
+        " at-most-once",
     )
 
 

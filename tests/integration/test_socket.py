@@ -153,7 +153,14 @@ def test_a_full_disk_ends_the_job_and_nothing_that_counted_is_lost(place: Place,
     assert sorted(shown(place)) == ["sea", "wind"]
 
 
-@pytest.mark.parametrize("level", ["exactly-once", "at-least-once", "at-most-once"])
+@pytest.mark.parametrize(
+    "level",
+    [
+        "exactly-once",
+        pytest.param("at-least-once", marks=pytest.mark.more),
+        pytest.param("at-most-once", marks=pytest.mark.more),
+    ],
+)
 def test_the_log_is_trimmed_behind_the_epochs_that_are_retained(
     place: Place, monkeypatch: pytest.MonkeyPatch, level: str
 ):

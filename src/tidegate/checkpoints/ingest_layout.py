@@ -19,6 +19,10 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 
 
+INGEST = "ingest"
+"""The folder of a job in which its sources have a log each. It goes with the checkpoints, and only with them."""
+
+
 class Position(msgspec.Struct, frozen=True):
     """A place between two lines: in which log, behind how many bytes of frames, and behind how many lines.
 

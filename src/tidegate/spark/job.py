@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -232,7 +233,7 @@ class Job:
             readers = frozenset(self._reader(each, uid) for each in self._queries if uid in each.sources)
             if readers:
                 ground = Ground(
-                    folder=folder / "ingest" / uid,
+                    folder=folder / INGEST / uid,
                     where=f"job {self.name}, source {uid}",
                     readers=readers,
                     retained=self.settings.checkpointing_retained,

@@ -128,6 +128,9 @@ class SocketIngest(OpenedSource, Companion):
         if not self._ground.bounded:
             self._receiver.start()
 
+    def ended(self, error: BaseException | None) -> None:
+        self.close()  # what a cancelled job leaves may be removed from here on
+
     def look(self) -> None:
         if self._receiver.error is not None:
             raise self._receiver.error

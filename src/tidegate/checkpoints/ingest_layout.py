@@ -18,7 +18,6 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 
-
 INGEST = "ingest"
 """The folder of a job in which its sources have a log each. It goes with the checkpoints, and only with them."""
 

@@ -34,7 +34,7 @@ PROGRAM = Path(__file__).parent / "socket_program.py"
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.more)])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_durable_word_count_is_killed_and_every_line_that_arrived_counts_once(tmp_path: Path, kills: int):
     with LineServer() as server:
         for _ in range(kills):
@@ -51,7 +51,7 @@ def test_a_durable_word_count_is_killed_and_every_line_that_arrived_counts_once(
 
 @pytest.mark.more
 @pytest.mark.parametrize("kind", ["plain", "durable"])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_socket_at_most_once_is_killed_five_times_and_repeats_nothing(tmp_path: Path, kind: str):
     with LineServer() as server:
         for _ in range(6):

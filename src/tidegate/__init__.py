@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
     from tidegate.spark.kafka_source import KafkaSource
-    from tidegate.spark.sources import FileSource, RateSource, SocketSource, SparkSource
+    from tidegate.spark.socket_source import SocketSource
+    from tidegate.spark.sources import FileSource, RateSource, SparkSource
 
 __version__ = version("tidegate")
 
@@ -49,7 +50,7 @@ _HOMES = {
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
     "SQLiteSink": "tidegate.sinks.sqlite",
-    "SocketSource": "tidegate.spark.sources",
+    "SocketSource": "tidegate.spark.socket_source",
     "SparkSource": "tidegate.spark.sources",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",

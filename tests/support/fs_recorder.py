@@ -6,8 +6,8 @@
 
 The model is the strictest disk that POSIX allows: content stays only when the file was synced after its last write,
 a name only when its folder was synced after the name was given, and that holds for every folder above it.
-It sees what goes through `os`: open, write, fsync, link, rename, replace, unlink, mkdir; not `open()`, and under
-Python 3.10 not the methods of `Path`.
+It sees what goes through `os`: open, write, pwrite, fsync, link, rename, replace, unlink, mkdir; not `open()`, and
+under Python 3.10 not the methods of `Path`.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class FsRecorder:
 
         wrap("open", _creation)
         wrap("write", lambda descriptor, data: Event("write", _path_of(descriptor)))
+        wrap("pwrite", lambda descriptor, *_: Event("write", _path_of(descriptor)))
         wrap("fsync", lambda descriptor: Event("sync", _path_of(descriptor)))
         wrap("link", lambda path, to, **_: Event("link", _absolute(path), _absolute(to)))
         wrap("rename", lambda path, to, **_: Event("rename", _absolute(path), _absolute(to)))

@@ -47,6 +47,8 @@ class Code(Enum):
         "at-most-once needs a source that can start at its newest input",
     )
     SOURCE_OPTION = ("TG-SOURCE-OPTION", Remedy.PROGRAM, "an option of a source has a value that does not fit")
+    SOURCE_LINE = ("TG-SOURCE-LINE", Remedy.PROGRAM, "a source sends a line that is longer than it may be")
+    SOURCE_LOCAL_ONLY = ("TG-SOURCE-LOCAL-ONLY", Remedy.PROGRAM, "a source on a local disk under a cluster master")
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
     SOURCES_CHANGED = (
@@ -146,6 +148,11 @@ class Code(Enum):
     )
     LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
     OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not go on where the last epoch ended")
+    INGEST_LOST = (
+        "TG-INGEST-LOST",
+        Remedy.DECIDE,
+        "the ingest log of a source does not have the lines that the checkpoint goes on with",
+    )
     KAFKA_TOPIC_RECREATED = (
         "TG-KAFKA-TOPIC-RECREATED",
         Remedy.DECIDE,

@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -43,9 +44,12 @@ from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_conf import STORES, partitions_of, query_conf
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
+from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
     FileSource,
+    Ground,
     Monitor,
+    OpenedSource,
     PositionedSource,
     Source,
     SourceRegistry,
@@ -90,6 +94,7 @@ class Job:
         self._left_out: dict[str, frozenset[str]] = {}
         self._positioned: dict[str, PositionedSource] = {}
         self._keep_nothing: list[str] = []
+        self._opened: dict[str, OpenedSource] = {}
         self._queries: list[Declared] = []
 
     @property
@@ -113,8 +118,9 @@ class Job:
             self._keep_nothing.append(uid)
         if isinstance(source, FileSource):
             self._left_out[uid] = source.left_out
-        if isinstance(source, PositionedSource):
-            self._positioned[uid] = source
+        own = source.ingested if isinstance(source, SocketSource) else source
+        if isinstance(own, PositionedSource):
+            self._positioned[uid] = own
         return rows
 
     def query(
@@ -183,6 +189,7 @@ class Job:
             stack.callback(jvm_lock.release)
             storage = LocalStorage(folder)
             record = self._record(storage)
+            self._open_sources(folder, bounded, stack)
             handle = self._handle(record, folder, self._companions(folder, record), bounded=bounded)
             plans = self._check(handle)
             self._say_what_does_nothing(handle)
@@ -200,7 +207,8 @@ class Job:
         """In the order in which they hear of the end: who answers a request has told before how the job is."""
         pulse = Pulse(folder, record.job_id, shown_settings(self.settings))
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
-        return [Historian(folder), pulse, clerk]
+        own = [source.companion() for source in self._opened.values()]
+        return [*(each for each in own if each is not None), Historian(folder), pulse, clerk]
 
     def _handle(
         self, record: JobRecord, folder: Path, companions: Sequence[Companion] = (), *, bounded: bool
@@ -228,7 +236,9 @@ class Job:
                 where=str(folder),
                 next_step="give this user the right to write there, or name another checkpointing.dir",
             )
-        self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded))
+        with ExitStack() as stack:
+            self._open_sources(folder, bounded, stack, only_look=True)
+            self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded))
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
@@ -288,26 +298,43 @@ class Job:
             again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
 
+    def _open_sources(self, folder: Path, bounded: bool, stack: ExitStack, *, only_look: bool = False) -> None:
+        """Open tidegate's own sources for this start, until `stack` ends; `only_look`: those that write nothing."""
+        self._opened = {}
+        for uid, source in self._positioned.items():
+            readers = frozenset(self._reader(each, uid) for each in self._queries if uid in each.sources)
+            if readers and not (only_look and source.writes):
+                ground = Ground(
+                    folder=folder / INGEST / uid,
+                    where=f"job {self.name}, source {uid}",
+                    readers=readers,
+                    retained=self.settings.checkpointing_retained,
+                    bounded=bounded,
+                )
+                self._opened[uid] = source.opened(ground)
+                stack.callback(self._opened[uid].close)
+
+    def _reader(self, declared: Declared, source: str) -> str:
+        return f"{self.name}.{declared.uid}.{source}"
+
     def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:
-        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
-        found = {uid: source.monitor(f"{self.name}.{declared.uid}.{uid}") for uid, source in own.items()}
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
+        found = {uid: source.monitor(self._reader(declared, uid)) for uid, source in own.items()}
         return {uid: monitor for uid, monitor in found.items() if monitor is not None}
 
     def _positions(self, declared: Declared, folder: Path, asked: dict[str, str]) -> Mapping[str, str]:
         """Where tidegate's own sources begin, for a query without *start*. All queries of one start get one answer."""
-        own = [uid for uid in declared.sources if uid in self._positioned]
+        own = [uid for uid in declared.sources if uid in self._opened]
         if not own or LocalStorage(folder).read(START) is not None:
             return {}
         for uid in own:
             if uid not in asked:
-                asked[uid] = self._positioned[uid].begin(
-                    f"job {self.name}, source {uid}", self.settings.checkpointing_mode
-                )
+                asked[uid] = self._opened[uid].begin(f"job {self.name}, source {uid}", self.settings.checkpointing_mode)
         return {uid: asked[uid] for uid in own}
 
     def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query, its positioned sources beginning where *start* says."""
-        own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(self.settings.checkpointing_interval, log)
         streams = {
             uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)

@@ -35,12 +35,12 @@ from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
 from tidegate.kafka.reading import mean_bytes, read
 from tidegate.kafka.source import EndFinder, Lost, Place, Reading, resolve
 from tidegate.kafka.topics import Selection, Topics
-from tidegate.spark.sources import Monitor, PositionedSource, not_newest
+from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
 
 _LOG = logging.getLogger("tidegate")
 
 
-class KafkaSource(PositionedSource):
+class KafkaSource(PositionedSource, OpenedSource):
     """Records of topics, with the columns of Spark's Kafka connector; only committed ones of transactional topics.
 
     `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
@@ -85,6 +85,9 @@ class KafkaSource(PositionedSource):
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         self._check(where, level)
         return _frame(session, self._reading(where), None)
+
+    def opened(self, ground: Ground) -> OpenedSource:
+        return self  # it keeps nothing of its own
 
     def begin(self, where: str, level: Level) -> str:
         reading = self._reading(where)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from pyspark.errors import PySparkException
@@ -15,6 +17,7 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.redaction import SECRETS, is_secret
+from tidegate.spark.companions import Companion
 from tidegate.spark.graft import graft
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
@@ -45,12 +48,23 @@ class Monitor(Protocol):
         ...
 
 
-class PositionedSource(ABC):
-    """A source of tidegate's own: *start* records the position where it begins, before Spark starts the query."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What one start of a job gives a source of tidegate's own.
 
-    @abstractmethod
-    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        """As `Source.load`: what the program builds its queries on. No query reads it as it is: see `bound`."""
+    `folder`: its own in the job's folder. `readers`: the names under which `monitor` will be asked, one by query.
+    `retained`: the done epochs of a query that can be gone back to. `bounded`: the job ends when it has caught up.
+    """
+
+    folder: Path
+    where: str
+    readers: frozenset[str]
+    retained: int
+    bounded: bool
+
+
+class OpenedSource(ABC):
+    """A source of tidegate's own during one start of its job, whose locks are held."""
 
     @abstractmethod
     def begin(self, where: str, level: Level) -> str:
@@ -63,6 +77,28 @@ class PositionedSource(ABC):
     @abstractmethod
     def monitor(self, name: str) -> Monitor | None:
         """What is told when an epoch is done; `name` is that of the job, the query and the source."""
+
+    def companion(self) -> Companion | None:
+        """What goes along with the job."""
+        return None
+
+    def close(self) -> None:
+        """The job has ended, or did not start; its locks are still held."""
+
+
+class PositionedSource(ABC):
+    """A source of tidegate's own: *start* records the position where it begins, before Spark starts the query."""
+
+    writes: ClassVar[bool] = False
+    """Whether opening it writes into the job's folder, which a mere check must not."""
+
+    @abstractmethod
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        """As `Source.load`: what the program builds its queries on. No query reads it as it is: see `bound`."""
+
+    @abstractmethod
+    def opened(self, ground: Ground) -> OpenedSource:
+        """What answers for this source during one start of a job."""
 
 
 class SparkSource:
@@ -159,14 +195,6 @@ class RateSource(SparkSource):
         self.options = {"rowsPerSecond": rows_per_second, **options}
 
 
-class SocketSource(SparkSource):
-    """Lines (value) from a TCP server. Nothing keeps them, so they cannot be read again: for at-most-once jobs only."""
-
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__("socket")
-        self.options = {"host": host, "port": port}
-
-
 class SourceRegistry:
     """Which uid stands behind each stream of a plan; Spark's offsets go by position, so the order counts."""
 
@@ -245,8 +273,9 @@ def not_replayable(found: str, where: str, level: Level) -> TidegateError:
         expected=f"one of {', '.join(sorted(REPLAYABLE_FORMATS))}, or SparkSource(format, replayable=True)",
         found=f"{found}, in a job that is {level.value}",
         where=where,
-        next_step="read it through a log that keeps rows; pass replayable=True if it gives the same rows again for the"
-        " same offsets; or set checkpointing.mode to at-most-once",
+        next_step="read it through a log that keeps rows (a socket: SocketSource(host, port, durable=True)); pass"
+        " replayable=True if it gives the same rows again for the same offsets; or set checkpointing.mode to"
+        " at-most-once",
     )
 
 

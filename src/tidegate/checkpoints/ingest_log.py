@@ -1,0 +1,190 @@
+"""The ingest log: what a source that cannot repeat itself has said, kept on disk before it counts.
+
+One process of a job appends, and a line counts once `append` has returned: then it survives a kill and a power loss.
+Others read what is synced (`ingest_read`). What no checkpoint needs any more is trimmed, whole segments at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.ingest_frames import encode_frame, frame_behind, whole_frames
+from tidegate.checkpoints.ingest_layout import (
+    MARK,
+    Position,
+    Segment,
+    segment_name,
+    segments,
+    unbroken,
+    write_mark,
+)
+from tidegate.core.errors import Code, TidegateError
+
+SEGMENT_BYTES = 8 << 20
+
+
+class IngestLog:
+    """A log open for appending, by one process at a time. Threads may share it."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        """Open the log in `folder` (absolute), or begin one. What a crash left half written at its end is cut off."""
+        self._folder = folder
+        self._segment_bytes = segment_bytes
+        self._trust = Trust()
+        self._lock = threading.Lock()
+        self._descriptors: list[int] = []
+        try:
+            with self._trust.over(folder, "open the ingest log"):
+                ensure_folder(folder)
+                self._take_lock()
+                self._segments = _kept(folder) or [_create(folder, Position(secrets.token_hex(4), 0, 0))]
+                self._open_newest()
+                self._end = self._cut_back()
+                self._mark = self._open(folder / MARK, os.O_CREAT)
+                write_mark(self._mark, self._end)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def begin(self) -> Position:
+        """Before the oldest line that is kept."""
+        return self._segments[0].begin
+
+    @property
+    def end(self) -> Position:
+        """Behind the newest line that counts."""
+        return self._end
+
+    def append(self, lines: Sequence[bytes]) -> Position:
+        """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them.
+
+        When it raises, none of them counts. It writes at the end that counts, so after a full disk it can go on.
+        """
+        if not lines:
+            return self._end
+        with self._lock, self._trust.over(self._folder, "append to the ingest log"):
+            if not self._descriptors:  # their numbers may be those of other files by now
+                raise OSError(errno.EBADF, "the log is closed")
+            if self._end.offset - self._segments[-1].begin.offset >= self._segment_bytes:
+                self._roll()
+            data, end = encode_frame(self._end, lines)
+            at = self._end.offset - self._segments[-1].begin.offset
+            try:
+                _write(self._newest, data, at)
+                sync_file(self._newest)
+            except OSError:
+                with suppress(OSError):  # the first error says what is wrong; the next open cuts it off
+                    os.ftruncate(self._newest, at)
+                raise
+            self._end = end
+            write_mark(self._mark, end)
+            return end
+
+    def trim(self, before: Position) -> None:
+        """Remove the segments that end at `before` or earlier, the oldest first; never the newest one."""
+        with self._lock, self._trust.over(self._folder, "trim the ingest log"):
+            removed = False
+            while len(self._segments) > 1 and self._segments[1].begin.offset <= before.offset:
+                self._segments[0].path.unlink(missing_ok=True)
+                del self._segments[0]
+                removed = True
+            if removed:
+                sync_folder(self._folder)
+
+    def close(self) -> None:
+        """Give the log up to the next opener; a second call does nothing."""
+        with self._lock:
+            while self._descriptors:
+                os.close(self._descriptors.pop())
+
+    def _take_lock(self) -> None:
+        """The driver's lock says it already; this one keeps two sources of one program apart, and every tool."""
+        path = self._folder / _LOCK
+        try:
+            fcntl.flock(self._open(path, os.O_CREAT), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TidegateError(
+                Code.DRIVER_ALIVE,
+                expected="an ingest log that nobody else appends to",
+                found="its lock is held",
+                where=str(path),
+                next_step="stop the other driver, or wait until it has ended",
+            ) from None
+
+    def _open(self, path: Path, flags: int = 0) -> int:
+        descriptor = os.open(path, os.O_RDWR | flags, 0o666)
+        self._descriptors.append(descriptor)
+        return descriptor
+
+    def _open_newest(self) -> None:
+        self._newest = self._open(self._segments[-1].path)
+
+    def _cut_back(self) -> Position:
+        """The end of the last whole frame; what stands behind it goes, and what a killed process wrote is synced."""
+        newest = self._segments[-1]
+        data = newest.path.read_bytes()
+        end = newest.begin
+        for frame in whole_frames(data, newest.begin):
+            end = frame.end
+        size = end.offset - newest.begin.offset
+        if len(data) > size:
+            further = frame_behind(data, newest.begin, end)
+            if further is not None:
+                raise altered(f"a whole frame behind {end}", f"the next whole one at {further}", newest.path)
+            os.ftruncate(self._newest, size)
+        sync_file(self._newest)
+        sync_folder(self._folder)
+        return end
+
+    def _roll(self) -> None:
+        """Go on in a new segment. Every frame of the old one is synced."""
+        self._segments.append(_create(self._folder, self._end))
+        self._descriptors.remove(self._newest)
+        os.close(self._newest)
+        self._open_newest()
+
+
+def altered(expected: str, found: str, where: Path) -> TidegateError:
+    """A segment is torn or altered where lines counted already."""
+    return TidegateError(
+        Code.RECORD_CORRUPT,
+        expected=expected,
+        found=found,
+        where=str(where),
+        next_step="put the file back from a copy, then start again; without it these lines cannot be read",
+    )
+
+
+def _kept(folder: Path) -> list[Segment]:
+    found = segments(folder)
+    logs = sorted({segment.begin.log for segment in found})
+    if len(logs) > 1:
+        raise altered("segments of one log", f"segments of {', '.join(logs)}", folder)
+    return unbroken(found)
+
+
+def _create(folder: Path, begin: Position) -> Segment:
+    """An empty segment, under a name that stays."""
+    path = folder / segment_name(begin)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    sync_folder(folder)
+    return Segment(path, begin)
+
+
+def _write(descriptor: int, data: bytes, at: int) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(descriptor, rest, at)
+        rest, at = rest[written:], at + written
+
+
+_LOCK = "lock"

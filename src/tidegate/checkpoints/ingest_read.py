@@ -1,0 +1,66 @@
+"""Reading an ingest log beside the process that appends to it: what is synced, by position, any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust
+from tidegate.checkpoints.ingest_frames import Frame, whole_frames
+from tidegate.checkpoints.ingest_layout import Position, Segment, lines_lost, missing_before, segments, unbroken
+from tidegate.checkpoints.ingest_log import altered
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Lines of one segment, for one task. It can be pickled."""
+
+    segment: Segment
+    begin: Position
+    end: int
+    where: str
+
+
+def require(folder: Path, wanted: Position, end: Position, where: str) -> None:
+    """Raise when the log, which ends at `end`, is not the one of `wanted`, or does not reach back or forth to it."""
+    expected = f"the ingest log with {wanted} in it"
+    if wanted.log != end.log:
+        raise lines_lost(expected, f"log {end.log}: the folder was removed or exchanged", f"{where}, {folder}")
+    if wanted.offset > end.offset:
+        raise lines_lost(expected, f"its end at {end}: it is an older copy", f"{where}, {folder}")
+    for found in missing_before(wanted, unbroken(segments(folder))):
+        raise lines_lost(expected, found, f"{where}, {folder}")
+
+
+def slices(folder: Path, begin: Position, end: Position, where: str) -> list[Slice]:
+    """What the tasks read for the lines between two positions, in order; every segment is one task's."""
+    found = unbroken(segments(folder))
+    for missing in missing_before(begin, found):
+        raise lines_lost(f"the lines from {begin} on", missing, f"{where}, {folder}")
+    ends = [*(segment.begin.offset for segment in found[1:]), end.offset]
+    wanted: list[Slice] = []
+    for segment, segment_end in zip(found, ends, strict=True):
+        first = begin if segment.begin.offset <= begin.offset else segment.begin
+        last = min(segment_end, end.offset)
+        if first.offset < last:
+            wanted.append(Slice(segment, first, last, where))
+    return wanted
+
+
+def read_slice(wanted: Slice) -> Iterator[Frame]:
+    """The frames of a slice. Raises RECORD_CORRUPT at the first that is not whole, INGEST_LOST without the file."""
+    path = wanted.segment.path
+    with Trust().over(path, "read the ingest log"):
+        try:
+            with path.open("rb") as file:
+                file.seek(wanted.begin.offset - wanted.segment.begin.offset)
+                data = file.read(wanted.end - wanted.begin.offset)
+        except FileNotFoundError:
+            raise lines_lost(f"the lines from {wanted.begin} on", "no file", f"{wanted.where}, {path}") from None
+    at = wanted.begin
+    for frame in whole_frames(data, wanted.begin):
+        yield frame
+        at = frame.end
+    if at.offset != wanted.end:
+        raise altered(f"whole frames up to byte {wanted.end} of the log", f"none behind {at}", path)

@@ -1,0 +1,42 @@
+"""Cuts the bytes of a connection into lines."""
+
+from __future__ import annotations
+
+
+class LineTooLong(Exception):
+    """A line is longer than the limit. `before`: the whole lines that came before it."""
+
+    def __init__(self, before: list[bytes], length: int) -> None:
+        super().__init__(f"{length} bytes")
+        self.before = before
+        self.length = length
+
+
+class LineCutter:
+    """The lines of one connection. A line ends with a newline, which is not part of it."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that end in `data`. Raises LineTooLong as soon as one is known to be."""
+        first, *further = data.split(b"\n")
+        self._parts.append(first)
+        self._held += len(first)
+        lines: list[bytes] = []
+        if further:
+            lines = [b"".join(self._parts), *further[:-1]]
+            self._parts = [further[-1]]
+            self._held = len(further[-1])
+        for number, line in enumerate(lines):
+            if len(line) > self._limit_bytes:
+                raise LineTooLong(lines[:number], len(line))
+        if self._held > self._limit_bytes:
+            raise LineTooLong(lines, self._held)
+        return lines
+
+    def rest(self) -> bytes:
+        """What has come of a line that has not ended."""
+        return b"".join(self._parts)

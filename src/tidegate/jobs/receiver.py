@@ -1,0 +1,193 @@
+"""Receives lines from a TCP server, in a thread of the driver, and hands them on together.
+
+What is not handed on is not read from the connection either: the peer is held up by TCP while the disk is slow. A
+connection that ends is opened again, with a pause that grows while nothing comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.lines import LineCutter, LineTooLong
+
+_LOG = logging.getLogger("tidegate")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The server that lines come from, how long one may be, and the source's name in messages."""
+
+    host: str
+    port: int
+    max_line_bytes: int
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.where}, {self.host}:{self.port}"
+
+
+class Receiver:
+    """Gives the lines of a peer to `take`, in order, until `close`. `error` holds what ended it before that.
+
+    `take` gets the lines of a few milliseconds and returns when they are safe; what it raises ends the receiver.
+    """
+
+    def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object]) -> None:
+        self._peer = peer
+        self._take = take
+        self._closing = threading.Event()
+        self._pause_seconds = _PAUSE_SECONDS
+        self._tries = 0
+        self._thread = threading.Thread(target=self._work, name="tidegate-receiver", daemon=True)
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to receive; a second call does nothing."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Hand on the whole lines that were read, then end. The rest of a line, and what was not read, is not kept."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while (connection := self._connect()) is not None:
+                with closing(connection):
+                    self._receive(connection)
+        except Exception as error:  # noqa: BLE001 (kept: it ends the job)
+            self.error = error
+
+    def _connect(self) -> socket.socket | None:
+        """An open connection, after any number of tries; None when there is to be no more."""
+        while not self._closing.is_set():
+            try:
+                connection = _open(self._peer)
+            except OSError as error:
+                self._hesitate(f"no connection ({error})")
+            else:
+                _LOG.info("%s: connected", self._peer)
+                return connection
+        return None
+
+    def _receive(self, connection: socket.socket) -> None:
+        """Read until the connection ends. A last line without a newline counts when the peer has closed in order."""
+        cutter = LineCutter(self._peer.max_line_bytes)
+        batch = _Batch(self._take)
+        try:
+            while not self._closing.is_set():
+                data = _read(connection, batch.seconds_left())
+                if data == b"":
+                    batch.add([cutter.rest()] if cutter.rest() else [])
+                    break
+                if data is not None:
+                    self._tries, self._pause_seconds = 0, _PAUSE_SECONDS
+                    batch.add(cutter.feed(data))
+                batch.hand_on_if_due()
+        except LineTooLong as found:
+            batch.add(found.before)
+            batch.hand_on()
+            raise self._too_long(found) from None
+        except OSError as error:
+            batch.hand_on()
+            self._hesitate(f"the connection broke ({error}); {len(cutter.rest())} bytes of a line are not kept")
+        else:
+            batch.hand_on()
+            if not self._closing.is_set():
+                self._hesitate("the peer closed the connection")
+
+    def _hesitate(self, why: str) -> None:
+        """Pause before the next try. The first of a row of failures is told, and then one in many."""
+        if self._tries % _TOLD_OF_TRIES == 0:
+            _LOG.warning("%s: %s; trying again", self._peer, why)
+        self._tries += 1
+        self._closing.wait(self._pause_seconds)
+        self._pause_seconds = min(self._pause_seconds * 2, _PAUSE_SECONDS_AT_MOST)
+
+    def _too_long(self, found: LineTooLong) -> TidegateError:
+        return TidegateError(
+            Code.SOURCE_LINE,
+            expected=f"lines of at most {self._peer.max_line_bytes} bytes",
+            found=f"one of {found.length} bytes or more",
+            where=str(self._peer),
+            next_step="raise max_line_bytes= of SocketSource, or see whether the peer sends lines at all; every line"
+            " before this one is kept, this one is not",
+        )
+
+
+class _Batch:
+    """Lines that were received and not handed on yet: of a few milliseconds, or so many that they are handed on now."""
+
+    def __init__(self, take: Callable[[Sequence[bytes]], object]) -> None:
+        self._take = take
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._due = 0.0
+
+    def add(self, lines: list[bytes]) -> None:
+        if lines and not self._lines:
+            self._due = time.monotonic() + _BATCH_SECONDS
+        self._lines += lines
+        self._bytes += sum(map(len, lines)) + len(lines)
+
+    def seconds_left(self) -> float:
+        """How long the next read may wait."""
+        return max(_SHORTEST_SECONDS, self._due - time.monotonic()) if self._lines else _LOOK_SECONDS
+
+    def hand_on_if_due(self) -> None:
+        if self._lines and (self._bytes >= _BATCH_BYTES or time.monotonic() >= self._due):
+            self.hand_on()
+
+    def hand_on(self) -> None:
+        lines, self._lines, self._bytes = self._lines, [], 0
+        if lines:
+            self._take(lines)
+
+
+def _open(peer: Peer) -> socket.socket:
+    connection = socket.create_connection((peer.host, peer.port), _CONNECT_SECONDS)
+    try:
+        if connection.getsockname() == connection.getpeername():  # TCP can meet itself on a port without a server
+            raise ConnectionRefusedError("no server")
+        _keep_alive(connection)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _read(connection: socket.socket, seconds: float) -> bytes | None:
+    """What has come, b"" at the end, None when nothing came for so long."""
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(_READ_BYTES)
+    except TimeoutError:
+        return None
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Notice within minutes that a peer is gone that could not say so."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+_BATCH_SECONDS = 0.003
+_BATCH_BYTES = 1 << 20
+_READ_BYTES = 1 << 18
+_SHORTEST_SECONDS = 0.0005
+_LOOK_SECONDS = 0.1
+_CONNECT_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS_AT_MOST = 5.0
+_TOLD_OF_TRIES = 12

@@ -454,7 +454,17 @@ SETTINGS: Mapping[str, Setting[Any]] = {
 }
 """The table: every setting there is, by its attribute."""
 
-NOT_SETTINGS = frozenset({"TIDEGATE_OVERRIDES", "TIDEGATE_CONFIG", "TIDEGATE_SUPERVISED", "TIDEGATE_PLACE", "TIDEGATE_TESTING", "TIDEGATE_FAILPOINTS", "TIDEGATE_STRIKES"})
+NOT_SETTINGS = frozenset(
+    {
+        "TIDEGATE_OVERRIDES",
+        "TIDEGATE_CONFIG",
+        "TIDEGATE_SUPERVISED",
+        "TIDEGATE_PLACE",
+        "TIDEGATE_TESTING",
+        "TIDEGATE_FAILPOINTS",
+        "TIDEGATE_STRIKES",
+    }
+)
 """The variables of the environment that begin like a setting and are none."""
 
 

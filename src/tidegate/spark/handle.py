@@ -12,7 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
-from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.core.errors import TidegateError
+from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
+from tidegate.core.tolerance import Tolerance
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 
@@ -60,6 +62,8 @@ class JobHandle:
         plans: Sequence[QueryPlan],
         interval_seconds: float,
         bounded: bool,
+        tolerable_failures: int = 0,
+        runs_due_epoch: bool = True,
         companions: Sequence[Companion] = (),
     ) -> None:
         self.name = name
@@ -67,10 +71,14 @@ class JobHandle:
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
+        self._leaves_due_epoch = bounded and not runs_due_epoch
         self._figures = {plan.query.uid: Figures() for plan in plans}
+        self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
+        self._cancel_asked = False
+        self._after_cancel: Callable[[], None] = _nothing
         self._stop_timeout_seconds = _STOP_TIMEOUT_SECONDS
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -82,13 +90,15 @@ class JobHandle:
             run.open()
         try:
             for run in self.runs:
-                run.start(self._trigger)
+                self._start(run)
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
 
-    def watch(self, at_end: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds."""
+    def watch(self, at_end: Callable[[], None], after_cancel: Callable[[], None]) -> None:
+        """Watch over the started queries; `at_end` releases what the job holds, after `after_cancel` where the job was
+        cancelled and has not failed."""
         self._at_end = at_end
+        self._after_cancel = after_cancel
         for companion in self._companions:
             companion.started(self)
         self._watcher.start()
@@ -113,6 +123,17 @@ class JobHandle:
             run.limit_waiting(timeout_seconds)
         self.wait()
 
+    def cancel(self) -> None:
+        """End at once, and block until then: no sink is waited for, and what is undecided is aborted.
+
+        With checkpointing.retention=delete the job's checkpoints go, unless it has failed; with retain the next start
+        goes on from them.
+        """
+        self._cancel_asked = True
+        for run in list(self.runs):
+            run.cancel()
+        self.stop(timeout_seconds=0)
+
     def status(self) -> JobStatus:
         """How the job is now."""
         queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
@@ -126,22 +147,25 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        try:
-            self._watch_runs()
-        except BaseException as error:  # noqa: BLE001 (kept, and raised by `wait`)
-            self._error = error
-        finally:
+        companions = [partial(self._tell_end, companion) for companion in self._companions]
+        for step in (self._watch_runs, *companions, self._clear, self._release):
             try:
-                for companion in self._companions:
-                    companion.ended(self._error)
-            finally:
-                self._release()
+                step()
+            except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
+                self._error = self._error or error
+        self._ended.set()
+
+    def _tell_end(self, companion: Companion) -> None:
+        companion.ended(self._error)
+
+    def _clear(self) -> None:
+        if self._cancel_asked and self._error is None:
+            self._after_cancel()
 
     def _release(self) -> None:
-        try:
+        """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
+        if not any(run.may_still_write() for run in self.runs):
             self._at_end()
-        finally:
-            self._ended.set()
 
     def _watch_runs(self) -> None:
         alive = list(self.runs)
@@ -150,20 +174,45 @@ class JobHandle:
             while alive and not self._stop_asked.wait(_LOOK_SECONDS):
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
-                    if run.close() and self._bounded:
-                        alive.append(self._another_run_of(run.plan))
+                    if self._goes_on_after(run):
+                        alive.append(self._another_run_of(run))
                         alive[-1].open()
-                        alive[-1].start(self._trigger)
+                        self._start(alive[-1])
                 for companion in self._companions:
                     companion.look()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
         self._end_all(alive, errors)
 
-    def _another_run_of(self, plan: QueryPlan) -> QueryRun:
-        """For the due no-data epoch, which a bounded job runs before it ends."""
-        run = self._run_of(plan)
-        self.runs.append(run)
+    def _goes_on_after(self, run: QueryRun) -> bool:
+        """Whether another run follows: for a failed epoch that is tolerated, which runs again with the same input, or
+        for the due no-data epoch, which a bounded job runs before it ends. Raises what ended the run for good."""
+        try:
+            return run.close() and self._bounded and not self._leaves_due_epoch
+        except TidegateError:
+            if not self._is_tolerated(run):
+                raise
+            return not self._stop_asked.is_set()
+
+    def _is_tolerated(self, run: QueryRun) -> bool:
+        if run.failed_epoch is None:
+            return False
+        uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
+        tolerance = self._tolerances[uid]
+        tolerated = tolerance.failed(self._figures[uid].epochs) and run.plan.again_here
+        run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated))
+        return tolerated
+
+    def _start(self, run: QueryRun) -> None:
+        run.start(self._trigger, leaves_due_epoch=self._leaves_due_epoch)
+
+    def _another_run_of(self, ended: QueryRun) -> QueryRun:
+        run = self._run_of(ended.plan)
+        self.runs[self.runs.index(ended)] = run
+        if self._stop_asked.is_set():  # by a thread that may have gone through the runs before this one
+            run.limit_waiting(self._stop_timeout_seconds)
+        if self._cancel_asked:
+            run.cancel()
         return run
 
     def _end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
@@ -198,7 +247,7 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
     )
 
 
-_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
+_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone, EpochFailed)
 """What a user should see who has set up no logging: Python shows warnings by itself."""
 
 

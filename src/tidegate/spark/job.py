@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -15,28 +16,32 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
+from tidegate.checkpoints.retention import JOB_RECORD, QUERIES, delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.config import Settings
+from tidegate.core.config import Backend, Retention, Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.spark.companions import Companion
 from tidegate.spark.function_sink import FunctionSink
-from tidegate.spark.generations import check_nothing_comes_again, generation_of
+from tidegate.spark.generations import check_nothing_comes_again, generation_of, generations
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.levels import check_levels, leaves_evidence, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.retaining import Retaining
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.sources import FileSource, Monitor, PositionedSource, Source, SourceRegistry, vouch_for
 from tidegate.spark.state_backend import check_state
 
+_LOG = logging.getLogger("tidegate")
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MODES = ("append", "update", "complete")
-_JOB_RECORD = "job.json"
 _OLD_JVM_SECONDS = 15.0
 
 
@@ -145,27 +150,58 @@ class Job:
             wait_for_jvm_lock(folder, _OLD_JVM_SECONDS)
             jvm_lock = JvmLock(self.spark, folder)
             stack.callback(jvm_lock.release)
+            go_on_deleting(folder, partial(self._forget, folder))
             storage = LocalStorage(folder)
             record = self._record(storage)
             asked: dict[str, str] = {}
+            plans = [self._plan(each, record, folder, asked) for each in self._queries]
             handle = JobHandle(
                 name=self.name,
                 session=self.spark,
-                plans=[self._plan(each, record, folder, asked) for each in self._queries],
+                plans=plans,
                 interval_seconds=self.settings.checkpointing_interval,
                 bounded=until == "caught-up",
+                tolerable_failures=self.settings.checkpointing_tolerable_failures,
+                runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
+                companions=self._companions(record, folder, plans),
             )
-            plans = self._check(handle)
-            storage.put_if_absent(_JOB_RECORD, encode(record))
-            for sink, plan in plans:
+            checked = self._check(handle)
+            storage.put_if_absent(JOB_RECORD, encode(record))
+            for sink, plan in checked:
                 sink.open(plan)
             handle.start()
-            handle.watch(at_end=stack.pop_all().close)
+            handle.watch(at_end=stack.pop_all().close, after_cancel=partial(self._after_cancel, folder, record.job_id))
             return handle
+
+    def _after_cancel(self, folder: Path, job_id: str) -> None:
+        if self.settings.checkpointing_retention is Retention.DELETE:
+            delete_checkpoints(folder, job_id, partial(self._forget, folder))
+
+    def _forget(self, folder: Path, job_id: str) -> None:
+        """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""
+        for declared in self._queries:
+            for sink in declared.sinks:
+                for generation in generations(folder / QUERIES / declared.uid) or [1]:
+                    identity = SinkIdentity(
+                        job=self.name, job_id=job_id, generation=generation, query=declared.uid, sink=sink.uid
+                    )
+                    if isinstance(sink, FunctionSink):
+                        continue  # all it has is in the checkpoint
+                    sink.abort(sink.pending(identity))
+                    sink.discard(identity, 0)
+                    sink.forget(identity)
+
+    def _companions(self, record: JobRecord, folder: Path, plans: Sequence[QueryPlan]) -> list[Companion]:
+        """An at-most-once job keeps no checkpoints: none of its starts goes on from anything."""
+        if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+            return []
+        queries = [QueryFolder(plan.query, plan.folder) for plan in plans]
+        retained = self.settings.checkpointing_retained
+        return [Retaining(RetainedCheckpoints(folder, self.name, record.job_id, queries, retained))]
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""
-        data, where = storage.read(_JOB_RECORD), str(storage.path(_JOB_RECORD))
+        data, where = storage.read(JOB_RECORD), str(storage.path(JOB_RECORD))
         if data is None:
             return JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
         record = decode(JobRecord, data, where)
@@ -180,7 +216,7 @@ class Job:
         return record
 
     def _plan(self, declared: Declared, record: JobRecord, folder: Path, asked: dict[str, str]) -> QueryPlan:
-        place = folder / "queries" / declared.uid
+        place = folder / QUERIES / declared.uid
         mode = self.settings.checkpointing_mode
         levels = levels_of(declared.sinks, mode)
         where = f"job {self.name}, query {declared.uid}"
@@ -197,6 +233,7 @@ class Job:
             sinks=tuple(sink.uid for sink in declared.sinks),
             forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
             expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
+            max_concurrent=self._max_concurrent(declared, where),
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
         )
@@ -208,7 +245,24 @@ class Job:
             sinks={sink.uid: sink for sink in declared.sinks},
             folder=place / f"g{generation}",
             monitors=partial(self._monitors, declared),
+            timeout_seconds=self.settings.checkpointing_timeout,
+            min_pause_seconds=self.settings.checkpointing_min_pause,
+            again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
+
+    def _max_concurrent(self, declared: Declared, where: str) -> int:
+        """How many decided epochs may still be uncommitted; one where something does not go with more, and said."""
+        wanted = self.settings.checkpointing_max_concurrent
+        placed = [sink.uid for sink in declared.sinks if sink.prepared_rows_have_their_place]
+        if wanted == 1 or not (placed or self.settings.checkpointing_min_pause):
+            return wanted
+        because = (
+            f"the rows that sink {placed[0]} prepares already have their place among those of later epochs"
+            if placed
+            else "checkpointing.min_pause begins when an epoch is committed"
+        )
+        _LOG.warning("%s: checkpointing.max_concurrent is 1 and not %d: %s", where, wanted, because)
+        return 1
 
     def _monitors(self, declared: Declared) -> Mapping[str, Monitor]:
         own = {uid: self._positioned[uid] for uid in declared.sources if uid in self._positioned}

@@ -6,6 +6,7 @@ The order of the protocol's steps is in the core; here are the threads, and how 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.checkpoints.checksums import drop_checksums
-from tidegate.checkpoints.durable import ensure_folder
+from tidegate.checkpoints.durable import SyncFailed, ensure_folder
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.checkpoints.unbegun import clear_unbegun
@@ -48,8 +49,11 @@ from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
+from tidegate.core.tolerance import EpochFault
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_id import mend_query_id
@@ -57,7 +61,7 @@ from tidegate.spark.runner import Runner
 from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.stream import RunningStream
-from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
+from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, failed_in_pre_commit, read_committables
 
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.001
@@ -73,7 +77,9 @@ class QueryPlan:
     """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
 
     `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `monitors`
-    opens, by source, what is told how far it is.
+    opens, by source, what is told how far it is. `again_here`: whether another run may follow in this process after
+    an epoch that failed. Not where state lives in the JVM's memory, which may have the failed epoch's in it, nor where
+    no epoch may ever run again.
     """
 
     query: Query
@@ -83,6 +89,9 @@ class QueryPlan:
     sinks: Mapping[str, TwoPhaseSink]
     folder: Path
     monitors: Callable[[], Mapping[str, Monitor]] = dict
+    timeout_seconds: float = math.inf
+    min_pause_seconds: float = 0.0
+    again_here: bool = True
 
 
 @dataclass(slots=True)
@@ -133,11 +142,13 @@ class QueryRun:
         self._epoch_rows: DataFrame | None = None
         self._prepared = self._finished = -1
         self._current: int | None = None
-        self._stopping = False
+        self._stopping = self._cancelled = False
         self._stream_ended = False
         self._give_up_at: float | None = None
         self._errors: list[BaseException] = []
         self._monitors: Mapping[str, Monitor] = {}
+        self._watch = EpochWatch(plan.timeout_seconds, plan.min_pause_seconds)
+        self._fault: tuple[int, EpochFault] | None = None
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -154,8 +165,8 @@ class QueryRun:
             clear_unbegun(LocalStorage(self.plan.folder / "spark"))
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
 
-    def start(self, trigger: Mapping[str, Any]) -> None:
-        """Start Spark's query and the finisher behind it."""
+    def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
+        """Start Spark's query and the finisher behind it. With `leaves_due_epoch` Spark runs no epoch without rows."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
         rows = self.plan.begun_at(self.runner.run(read_start()).positions)
@@ -170,7 +181,7 @@ class QueryRun:
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
         self._finisher.start()
         try:
-            with query_settings(self._session):
+            with query_settings(self._session), no_data_epochs(self._session, not leaves_due_epoch):
                 query = writer.start()
             self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
         except PySparkException as error:
@@ -182,18 +193,37 @@ class QueryRun:
                 self._stop_by_name(name)
 
     def has_ended(self) -> bool:
-        """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
-        if self._stream is None:
+        """Whether Spark's stream thread has ended. It is made to where the finisher has failed or an epoch takes too
+        long; raises when even that does not end it."""
+        if self._stream is None or self._stream.has_ended():
             return True
-        if self._errors and not self._stream.has_ended():
+        if self._cut_if_overdue():
+            self._cancel_epoch()
+        elif self._errors:
             self._stop_stream()
+        else:
+            return False
         return self._stream.has_ended()
+
+    def may_still_write(self) -> bool:
+        """Whether Spark's stream thread lives: only where it could not be ended."""
+        return self._stream is not None and not self._stream.has_ended()
+
+    @property
+    def failed_epoch(self) -> tuple[int, EpochFault] | None:
+        """The epoch whose failure, and nothing else, ended the run, and why; None for every other end."""
+        return self._fault if len(self._errors) == 1 else None
 
     def limit_waiting(self, timeout_seconds: float) -> None:
         """From now on wait no longer than this for a sink that is not ready."""
         with self._changed:
             self._give_up_at = self._give_up_at or time.monotonic() + timeout_seconds
             self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """From now on wait for no sink: what one does not take at once is left to the next start, and is no error."""
+        self._cancelled = True
+        self.limit_waiting(0)
 
     def stop(self, timeout_seconds: float) -> None:
         """End after the epoch that is under way; what is decided is finished, for at most `timeout_seconds`."""
@@ -203,7 +233,8 @@ class QueryRun:
             self._changed.notify_all()
             while self._is_under_way() and not self._has_waited_enough():
                 self._changed.wait(_LOOK_SECONDS)
-        if self._stream is not None:
+                self._cut_if_overdue()
+        if self._stream is not None and self._watch.phase is not Phase.CUT:
             self._stop_stream()
 
     def close(self) -> bool:
@@ -248,13 +279,39 @@ class QueryRun:
     def _await_stream(self) -> None:
         if self._stream is None:
             return
-        while not self._stream.await_end(timeout_seconds=60):
-            _LOG.warning("query %s: Spark's stream thread has not ended yet", self.plan.query.uid)
+        told_at = time.monotonic()
+        while not self._stream.await_end(timeout_seconds=0.2):
+            if self._watch.phase is Phase.CUT:
+                self._cancel_epoch()
+            if time.monotonic() - told_at >= 60:
+                _LOG.warning("query %s: Spark's stream thread has not ended yet", self.plan.query.uid)
+                told_at = time.monotonic()
+
+    def _cut_if_overdue(self) -> bool:
+        """Whether the epoch under way is cut off, now or before: its input comes again."""
+        with self._changed:
+            epoch = self._watch.cut_if_overdue()
+            if epoch is not None:
+                self._fault = epoch, EpochFault.TIMEOUT
+                self._leave(self._watch.timeout_error(epoch, str(self.plan.query)))
+            return self._watch.phase is Phase.CUT
+
+    def _cancel_epoch(self) -> None:
+        """Cancel the tasks of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's
+        `stop`, which waits for the stream thread without an end."""
+        if self._watch.is_stuck():
+            raise self._watch.stuck_error(str(self.plan.query))
+        if self._stream is not None:
+            self._session.sparkContext.cancelJobGroup(str(self._stream.query.runId))
 
     def _raise_failure(self) -> None:
-        error = next(iter(self._errors), None) or self._spark_failure()
+        errors = [error for error in self._errors if not (self._cancelled and _is_unavailable(error))]
+        error = next(iter(errors), None) or self._spark_failure()
         if error is None:
             return
+        vanished = self._vanished()
+        if vanished is not None:
+            raise vanished from error
         if isinstance(error, TidegateError):
             raise error
         quoted = quoted_in(str(error))
@@ -267,6 +324,25 @@ class QueryRun:
             where=str(self.plan.query),
             next_step=f"see the cause above, then start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
         ) from error
+
+    def _vanished(self) -> TidegateError | None:
+        """Where the storage is gone, every other error only follows from it: Spark makes its folders anew, and then
+        this or that is missing in them."""
+        if self._run is None or self._errors_of_the_storage():
+            return None
+        record = self._storage.path(entry(RUNS, self._run.run))
+        if record.exists():
+            return None
+        return TidegateError(
+            Code.STORAGE_UNUSABLE,
+            expected="the checkpoint folder to stay while the job runs",
+            found="what this run itself has written is no longer there",
+            where=str(record),
+            next_step="bring the storage back (a mount, a volume), then start again: nothing is lost",
+        )
+
+    def _errors_of_the_storage(self) -> bool:
+        return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
 
     def _spark_failure(self) -> BaseException | None:
         if self._stopping or self._stream is None:
@@ -286,13 +362,19 @@ class QueryRun:
             self._leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
+            if self._watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
+                self._leave(None)
+                raise EpochRefused(f"epoch {epoch} was cut off") from None
             if self._stopping and self._has_waited_enough() and not _is_unavailable(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
+            self._note_fault(epoch, error)
             self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
             raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
         finally:
             self._epoch_rows = None
+            with self._changed:
+                self._watch.left()
 
     def _enter(self, epoch: int) -> None:
         with self._changed:
@@ -306,6 +388,12 @@ class QueryRun:
                 self._errors.append(error)
             self._current = None
             self._changed.notify_all()
+
+    def _note_fault(self, epoch: int, error: BaseException) -> None:
+        if self._watch.phase is Phase.PREPARING and is_of_the_storage(error):
+            self._fault = epoch, EpochFault.PREPARED
+        elif self._watch.phase is Phase.COMPUTING and failed_in_pre_commit(str(error)):
+            self._fault = epoch, EpochFault.PRE_COMMIT
 
     def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
         quoted = quoted_in(str(error))
@@ -326,6 +414,7 @@ class QueryRun:
         stream, rows = self._stream, self._epoch_rows
         if stream is None or rows is None:
             raise EpochRefused("no epoch is under way")
+        self._let_in(effect.epoch)
         task = EpochTask(
             epoch=effect.epoch,
             run=effect.run,
@@ -339,7 +428,19 @@ class QueryRun:
         starts = stream.start_positions()
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
         committables = read_committables([bytes(result[0]) for result in results])
-        return Computed(committables, starts, stream.state_ids())
+        computed = Computed(committables, starts, stream.state_ids())
+        with self._changed:
+            self._watch.computed()
+        return computed
+
+    def _let_in(self, epoch: int) -> None:
+        """Rest for what is left of the pause since the last commits. A stop does not wait for an epoch that rests."""
+        with self._changed:
+            while (left := self._watch.rest_seconds()) > 0:
+                if self._stopping or self._errors:
+                    raise EpochRefused("the run is ending")
+                self._changed.wait(left)
+            self._watch.let_in(epoch)
 
     def await_finished(self, epoch: int) -> None:
         """Wait for the finisher of this run."""
@@ -379,6 +480,7 @@ class QueryRun:
         with self._changed:
             while (left := self._pause_left(end)) > 0:
                 self._changed.wait(left)
+                self._watch.refuse_if_cut(effect.epoch)
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             raise TidegateError(
                 Code.SINK_UNAVAILABLE,
@@ -399,6 +501,7 @@ class QueryRun:
         with self._changed:
             match happening:
                 case hp.EpochPrepared(epoch):
+                    self._watch.prepared()
                     self._prepared = epoch
                 case hp.EpochDone(epoch, rows):
                     self._note_done(epoch, rows)
@@ -428,6 +531,7 @@ class QueryRun:
         self._finished = self.figures.finished = epoch
         if self._current == epoch:
             self._current = None
+        self._watch.done()
         self.figures.epochs += 1
         self.figures.rows += rows
         if self._stream is not None:
@@ -438,10 +542,6 @@ class QueryRun:
         if self._run is None:
             raise EpochRefused("the run was not opened")
         return self._run
-
-
-class EpochRefused(Exception):
-    """Leaves `foreachBatch`, and is short: a long traceback would overflow the stack of Spark's stream thread."""
 
 
 def cause_of(error: BaseException) -> str:
@@ -467,6 +567,15 @@ _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
 
 _TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE)
 """What a task may find that a new start would only find again."""
+
+
+def is_of_the_storage(error: BaseException) -> bool:
+    """Whether a durable record could not be written. A sync that failed is not among them: what the disk lost then
+    may be of any record, and nothing here would say so a second time."""
+    if isinstance(error, TidegateError):
+        code = error.catalogue_entry
+        return code in (Code.STORAGE_FULL, Code.STORAGE_UNUSABLE) and not isinstance(error.__cause__, SyncFailed)
+    return isinstance(error, OSError)
 
 
 def _is_unavailable(error: BaseException) -> bool:

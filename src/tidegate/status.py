@@ -16,12 +16,11 @@ import msgspec
 
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
+from tidegate.checkpoints.retention import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
 from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, read_beat
-
-JOB_RECORD = "job.json"
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 

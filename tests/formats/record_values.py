@@ -7,9 +7,12 @@ from pathlib import Path
 from tidegate.core.records import (
     KINDS,
     Attempt,
+    CheckpointRecord,
+    Closing,
     Committable,
     Decided,
     Done,
+    DoneEpoch,
     FinishedThrough,
     JobRecord,
     JournalRef,
@@ -60,6 +63,26 @@ RECORDS = (
     Done(epoch=41, run=5, prepared_digest="7f" * 32),
     FinishedThrough(epoch=41, sinks={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)}),
     JobRecord(name="wordcount", job_id="0f1e2d3c", generation=2),
+    CheckpointRecord(
+        number=17,
+        job="wordcount",
+        job_id="0f1e2d3c",
+        at="2026-01-02T03:04:05.678+00:00",
+        queries=(
+            DoneEpoch(
+                query="counts",
+                generation=2,
+                epoch=41,
+                run=5,
+                sources=("lines",),
+                sinks=("counts-topic", "counts-table"),
+                offsets=b'v1\n{"batchWatermarkMs":0}\n{"lines":{"0":17,"1":4}}\n-',
+                commits=b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
+                progress={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)},
+            ),
+        ),
+    ),
+    Closing(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00"),
 )
 
 

@@ -64,6 +64,26 @@ FIELDS: dict[str, dict[str, Any]] = {
     "done": {"epoch": 41, "run": 5, "prepared_digest": "7f" * 32},
     "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
     "job": {"name": "wordcount", "job_id": "0f1e2d3c", "generation": 2},
+    "checkpoint": {
+        "number": 17,
+        "job": "wordcount",
+        "job_id": "0f1e2d3c",
+        "at": "2026-01-02T03:04:05.678+00:00",
+        "queries": (
+            {
+                "query": "counts",
+                "generation": 2,
+                "epoch": 41,
+                "run": 5,
+                "sources": ("lines",),
+                "sinks": ("counts-topic", "counts-table"),
+                "offsets": OFFSETS,
+                "commits": b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
+                "progress": {"counts-table": {"epoch": 40, "digest": "5d" * 32}},
+            },
+        ),
+    },
+    "closing": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00"},
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}
 

@@ -130,6 +130,21 @@ class TalkativeSink(ShelfSink):
         return super().commit(committables)
 
 
+class FitfulShelfSink(ShelfSink):
+    """Refuses an epoch once, while a file named after the epoch is there."""
+
+    def refusal_of(self, epoch: int) -> Path:
+        return self.folder / f"refusal-{epoch}"
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        refusal = self.refusal_of(attempt.epoch)
+        try:
+            refusal.unlink()
+        except FileNotFoundError:
+            return _ShelfTransaction(self, attempt)
+        return _RefusedTransaction(self, attempt)
+
+
 class _ShelfTransaction(Transaction):
     def __init__(self, sink: ShelfSink, attempt: Attempt) -> None:
         self._sink = sink
@@ -149,3 +164,9 @@ class _ShelfTransaction(Transaction):
 
     def abort(self) -> None:
         self._sink.staged(self._attempt).unlink(missing_ok=True)
+
+
+class _RefusedTransaction(_ShelfTransaction):
+    def pre_commit(self) -> Committable | None:
+        super().pre_commit()
+        raise ValueError("the shelf refuses")

@@ -262,11 +262,11 @@ def test_an_outage_of_more_than_a_thousand_tries_is_still_an_outage(place: Place
 def test_when_spark_does_not_start_the_second_query_the_first_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write("sea")
 
-    def start_but_not_the_second(self: QueryRun, trigger: Mapping[str, Any]) -> None:
+    def start_but_not_the_second(self: QueryRun, trigger: Mapping[str, Any], *, leaves_due_epoch: bool) -> None:
         if self.plan.query.uid == "fragile":
             raise TidegateError(Code.QUERY_FAILED, expected="a start", found="none", where="fragile", next_step="mend")
         started.append(self)
-        start(self, trigger)
+        start(self, trigger, leaves_due_epoch=leaves_due_epoch)
 
     started: list[QueryRun] = []
     start = QueryRun.start

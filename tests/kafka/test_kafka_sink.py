@@ -80,6 +80,26 @@ def test_an_identity_serves_one_attempt_and_a_late_commit_hits_nothing(sink: Kaf
     assert ids(sink) == [0, 1, 1000, 1001, 2000, 2001]
 
 
+def test_a_job_that_was_given_up_is_forgotten_and_another_one_is_not(sink: KafkaSink) -> None:
+    """A new life of the job has another id: the evidence of the old one would stand against its start."""
+    sink.commit([prepared(sink, attempt_of(epoch=3), rows_from(0, 2))])
+    anew = replace_id(IDENTITY, "another")
+    found = sink.position(anew)
+    assert found is not None
+    assert (found.job_id, found.epoch) == (IDENTITY.job_id, 3)
+    sink.forget(anew)
+    assert sink.position(anew) == found, "nothing of the old life belongs to the new one"
+    sink.forget(IDENTITY)
+    sink.forget(IDENTITY)
+    assert sink.position(anew) is None
+    assert sink.position(IDENTITY) is None
+    assert ids(sink) == [0, 1], "the rows stay"
+
+
+def replace_id(identity: SinkIdentity, job_id: str) -> SinkIdentity:
+    return msgspec.structs.replace(identity, job_id=job_id)
+
+
 def test_the_ids_of_a_task_take_turns_and_stay_two(sink: KafkaSink) -> None:
     names = set[str]()
     for epoch in range(6):

@@ -115,6 +115,16 @@ class Code(Enum):
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
+    EPOCH_TIMEOUT = (
+        "TG-EPOCH-TIMEOUT",
+        Remedy.RESTART,
+        "an epoch was not prepared within checkpointing.timeout and was cancelled; its input comes again",
+    )
+    EPOCH_STUCK = (
+        "TG-EPOCH-STUCK",
+        Remedy.RESTART,
+        "an epoch that was cancelled does not end: only the end of its process ends it",
+    )
     RECORD_REFUSED = ("TG-RECORD-REFUSED", Remedy.RESTART, "a target refused a row; its epoch is undecided")
     EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
     FUNCTION_FAILED = (

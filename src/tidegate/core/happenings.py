@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.core.effects import Happening
+from tidegate.core.tolerance import EpochFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ class EpochDone(Happening):
 
     def __str__(self) -> str:
         return f"every sink of epoch {self.epoch} has committed, {self.rows} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochFailed(Happening):
+    """An epoch failed before it was prepared, `in_a_row` with those before it; tolerated, it runs again at once."""
+
+    epoch: int
+    fault: EpochFault
+    in_a_row: int
+    tolerated: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,48 @@ class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     generation: int
 
 
+class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One query in a checkpoint: its newest done epoch, by whose run it was computed, and both of Spark's entries.
+
+    The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
+    are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
+    something, and the digest it left as evidence.
+    """
+
+    query: str
+    generation: int
+    epoch: int
+    run: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    offsets: bytes
+    commits: bytes
+    progress: dict[str, SinkProgress] = {}
+
+
+class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*checkpoints/n/_metadata.json*: a checkpoint of the whole job, whose files stay where they are.
+
+    `queries` are in the order of the program; one that has done no epoch yet is not among them.
+    """
+
+    number: int
+    job: str
+    job_id: str
+    at: str
+    queries: tuple[DoneEpoch, ...]
+
+
+class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*closing*: the job's checkpoints are given up, with everything that its sinks keep for them.
+
+    From this record on nothing of the job counts; whoever finds it, goes on with the clearing.
+    """
+
+    job_id: str
+    since: str
+
+
 KINDS: dict[type[Value], str] = {
     Start: "start",
     Run: "run",
@@ -201,12 +243,16 @@ KINDS: dict[type[Value], str] = {
     Done: "done",
     FinishedThrough: "finished-through",
     JobRecord: "job",
+    CheckpointRecord: "checkpoint",
+    Closing: "closing",
 }
 
-RecordT = TypeVar("RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord)
+RecordT = TypeVar("RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord, CheckpointRecord, Closing)
 
 
-def encode(record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord) -> bytes:
+def encode(
+    record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord | CheckpointRecord | Closing,
+) -> bytes:
     """A record as bytes: header line, then the body."""
     body = msgspec.json.encode(record, order="sorted") + b"\n"
     return f"tidegate {KINDS[type(record)]} {FORMAT} sha256:{_sha256(body)}\n".encode() + body

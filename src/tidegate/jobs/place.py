@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.checkpoints.retention import JOB_RECORD
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, Start, decode
 
-JOB_RECORD = "job.json"
 _GENERATION = re.compile(r"g([1-9][0-9]*)")
 
 

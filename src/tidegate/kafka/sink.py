@@ -247,6 +247,16 @@ class KafkaSink(TwoPhaseSink):
                 if found.state is TransactionState.OPEN and found.producer.name in transactions:
                     wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
 
+    def forget(self, identity: SinkIdentity) -> None:
+        """The groups that hold the marks of this job's transactions go: they are all the evidence there is."""
+        with self._reached() as wire:
+            mine = [
+                name
+                for name in wire.groups()
+                if (found := TransactionalId.parse(name)) is not None and found.belongs_to(self.prefix, identity)
+            ]
+            wire.delete_groups(mine)
+
     def _abort_what_stays_open(self) -> None:
         """At the start of an epoch nothing of this sink is open by right: every older epoch is finished.
 

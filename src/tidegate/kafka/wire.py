@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import kafka.errors as kafka_errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DeleteGroupsRequest, ListGroupsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
@@ -66,6 +66,7 @@ class Reply(IntEnum):
     CONCURRENT_TRANSACTIONS = 51
     TRANSACTION_COORDINATOR_FENCED = 52
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    GROUP_ID_NOT_FOUND = 69
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
     TRANSACTIONAL_ID_NOT_FOUND = 105
@@ -319,6 +320,18 @@ class Wire:
             return found
 
         return self._patiently(ask)
+
+    def delete_groups(self, names: Sequence[str]) -> None:
+        """Remove consumer groups with all their marks; one that is not there is no error."""
+
+        async def ask() -> None:
+            for node, groups in await self._by_coordinator(CoordinatorType.GROUP, names):
+                answer = await self._ask(DeleteGroupsRequest(groups_names=groups), node)
+                for each in answer.results:
+                    if each.error_code != Reply.GROUP_ID_NOT_FOUND:
+                        self._must("DeleteGroups", each.error_code, each.group_id)
+
+        self._patiently(ask)
 
     def _marks_in(self, group: Any) -> list[Mark]:
         found: list[Mark] = []

@@ -215,6 +215,14 @@ class TwoPhaseSink(ABC):
         """
         return 0
 
+    def forget(self, identity: SinkIdentity) -> None:
+        """The job with this id is given up, with its checkpoints: remove its evidence, of every generation. Idempotent.
+
+        Afterwards `position` knows nothing of it, so that a job of the same name can begin anew. Called when nothing
+        of the job runs and nothing of it is open or staged. By default nothing goes: a later start is then refused
+        where `position` reports the old job.
+        """
+
 
 def answer_all(committables: Sequence[Committable], outcome: Outcome, detail: str) -> list[Answer]:
     """The same answer for each committable."""

@@ -178,6 +178,9 @@ class FileSink(TwoPhaseSink):
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         return self._stage.discard(identity, from_epoch)
 
+    def forget(self, identity: SinkIdentity) -> None:
+        self._claims.forget(identity)
+
     # --- the renames ---------------------------------------------------------------------------------------
 
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:

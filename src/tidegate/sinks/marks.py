@@ -79,6 +79,16 @@ class Marks:
         marked = self._marked(folder)
         return _read(folder / self._name(*marked[-1])) if marked else None
 
+    def forget(self, identity: SinkIdentity) -> None:
+        """Remove the marks that the identity's job id has put, of all generations."""
+        folder = self._folder(identity)
+        marked = self._marked(folder)
+        for file in (folder / self._name(*each) for each in marked):
+            if _read(file).job_id == identity.job_id:
+                file.unlink(missing_ok=True)
+        if marked:
+            sync_folder(folder)
+
     def _folder(self, identity: SinkIdentity) -> Path:
         parts = (identity.job, identity.query, identity.sink)
         return self.root / f"{self.kind}s" / ".".join(file_name(part) for part in parts)

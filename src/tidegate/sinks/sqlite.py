@@ -24,7 +24,7 @@ from tidegate.core.records import (
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.sqlite_check import violations_of
-from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record
+from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
 from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions, uri
 from tidegate.sinks.sqlite_values import affinity_of
 from tidegate.sinks.staging import Seal, Stage, make_folder, sync_file, sync_folder
@@ -144,6 +144,15 @@ class SQLiteSink(TwoPhaseSink):
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         return self._stage.discard(identity, from_epoch)
+
+    def forget(self, identity: SinkIdentity) -> None:
+        if not self.path.exists():
+            return
+        try:
+            with self._target() as target, _transaction(target):
+                remove(target, identity)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
 
     # --- the one transaction -------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> 
 
 def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | None:
     """The newest row of any generation and job id. None also where there is no ledger yet."""
-    if not target.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (LEDGER,)).fetchone():
+    if not _is_there(target):
         return None
     row = target.execute(
         f"SELECT job_id, generation, epoch, digest FROM main.{LEDGER} WHERE {_OF_SINK} {_NEWEST_FIRST}",
@@ -69,6 +69,18 @@ def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | 
         return None
     job_id, generation, epoch, digest = row
     return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest)
+
+
+def remove(target: sqlite3.Connection, identity: SinkIdentity) -> None:
+    """Remove the rows of a sink that the identity's job id has written, of all generations."""
+    if _is_there(target):
+        mine = (*_sink(identity), identity.job_id)
+        target.execute(f"DELETE FROM main.{LEDGER} WHERE {_OF_SINK} AND job_id = ?", mine)
+
+
+def _is_there(target: sqlite3.Connection) -> bool:
+    found = target.execute("SELECT 1 FROM main.sqlite_master WHERE name = ?", (LEDGER,)).fetchone()
+    return found is not None
 
 
 def _sink(identity: SinkIdentity) -> tuple[str, str, str]:

@@ -32,7 +32,7 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
 
     Raises LEVEL_CHANGED when the checkpoint was written at-most-once and the job is not, or the other way round.
     """
-    found = _generations(folder)
+    found = generations(folder)
     once = level is Level.AT_MOST_ONCE
     for number in found:
         start = _start_of(folder / f"g{number}")
@@ -53,7 +53,7 @@ def check_nothing_comes_again(folder: Path, left_out: Set[str], where: str) -> N
     The files to leave out are listed where the program declares its source. Since then an older run may have gone on:
     of the same Job object, or of another process until its locks were free.
     """
-    for number in _generations(folder):
+    for number in generations(folder):
         for file in sorted(_files_read(folder / f"g{number}" / "spark")):
             if file not in left_out:
                 raise TidegateError(
@@ -78,7 +78,7 @@ def _files_read(checkpoint: Path) -> set[str]:
 
 def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
     """What older generations staged, and their folders, once the new one has its *start*. Can be cut off anywhere."""
-    for number in _generations(folder):
+    for number in generations(folder):
         if number < query.generation:
             for uid, sink in sinks.items():
                 older = query.sink(uid, number)
@@ -92,7 +92,8 @@ def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, Two
         shutil.rmtree(trash)
 
 
-def _generations(folder: Path) -> list[int]:
+def generations(folder: Path) -> list[int]:
+    """The generations that a query has a folder of, ascending."""
     names = [path.name for path in folder.iterdir()] if folder.exists() else []
     return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
 

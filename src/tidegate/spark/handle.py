@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.happenings import RowsGivenUp, TransactionRedone
+from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
+from tidegate.core.tolerance import Tolerance
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.jobs.logs import log_happening
@@ -87,6 +88,8 @@ class JobHandle:
         interval_seconds: float,
         bounded: bool,
         stop_timeout_seconds: float,
+        tolerable_failures: int = 0,
+        runs_due_epoch: bool = True,
         companions: Sequence[Companion] = (),
         pause_after: PauseAfter | None = None,
     ) -> None:
@@ -99,10 +102,13 @@ class JobHandle:
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
         self._bounded = bounded
+        self._leaves_due_epoch = bounded and not runs_due_epoch
         self._figures = {plan.query.uid: Figures() for plan in plans}
         self._folders = {plan.query.uid: plan.folder for plan in plans}
+        self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
+        self._after_cancel: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
         self._ending = Ending.NONE
         self._stop_timeout_seconds = stop_timeout_seconds
@@ -126,13 +132,15 @@ class JobHandle:
             run.open()
         try:
             for run in self.runs:
-                run.start(self._trigger)
+                self._start_run(run)
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
 
-    def watch(self, at_end: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds."""
+    def watch(self, at_end: Callable[[], None], after_cancel: Callable[[], None]) -> None:
+        """Watch over the started queries; `at_end` releases what the job holds, after `after_cancel` where the job was
+        cancelled and has not failed."""
         self._at_end = at_end
+        self._after_cancel = after_cancel
         for companion in self._companions:
             companion.started(self)
         self._watcher.start()
@@ -157,7 +165,8 @@ class JobHandle:
     def cancel(self) -> None:
         """End at once, and block until then. What is undecided is aborted, and its input comes again.
 
-        What is decided and no sink takes right now is left to the next start: that is no error of a cancel.
+        What is decided and no sink takes right now is left to the next start: that is no error of a cancel. With
+        checkpointing.retention=delete the job's checkpoints go, unless it has failed or has left something so.
         """
         self.ask_to_cancel()
         self.wait()
@@ -205,7 +214,7 @@ class JobHandle:
     @property
     def left_behind(self) -> TidegateError | None:
         """Which decided epoch a cancel has left to the next start, if it has."""
-        return self._left_behind
+        return self._left_behind or next((run.left_behind for run in self.runs if run.left_behind is not None), None)
 
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
@@ -232,7 +241,7 @@ class JobHandle:
         )
         self._stop_asked.set()
         for run in list(self.runs):
-            run.limit_waiting(timeout_seconds)
+            self._hurry(run, timeout_seconds)
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
         return QueryRun(plan, self._session, self._figures[plan.query.uid], self._tell)
@@ -242,28 +251,35 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        try:
-            self._watch_runs()
-        except BaseException as error:  # noqa: BLE001 (kept, and raised by `wait`)
-            if self._ending is Ending.CANCEL and _is_of_a_sink(error):
-                self._left_behind = error
-            else:
-                self._error = error
-        finally:
+        tell_ends = [partial(self._tell_end, companion) for companion in self._companions]
+        for step in (self._watch_runs, *tell_ends, self._clear, self._release):
             try:
-                self._tell_the_end(self._error)
-            finally:
-                self._release()
+                step()
+            except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
+                self._note(error)
+        self._ended.set()
+
+    def _note(self, error: BaseException) -> None:
+        if self._ending is Ending.CANCEL and _is_of_a_sink(error):
+            self._left_behind = self._left_behind or error
+        else:
+            self._error = self._error or error
+
+    def _tell_end(self, companion: Companion) -> None:
+        companion.ended(self._error)
+
+    def _clear(self) -> None:
+        if self._ending is Ending.CANCEL and self._error is None and self.left_behind is None:
+            self._after_cancel()
 
     def _tell_the_end(self, error: BaseException | None) -> None:
         for companion in self._companions:
             companion.ended(error)
 
     def _release(self) -> None:
-        try:
+        """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
+        if not any(run.may_still_write() for run in self.runs):
             self._at_end()
-        finally:
-            self._ended.set()
 
     def _watch_runs(self) -> None:
         alive = list(self.runs)
@@ -272,10 +288,10 @@ class JobHandle:
             while (alive or self._waiting) and not self._stop_asked.wait(_LOOK_SECONDS):
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
-                    if self._close(run) and self._bounded:
+                    if self._goes_on_after(run):
                         alive.append(self._another_run_of(run))
                         alive[-1].open()
-                        alive[-1].start(self._trigger)
+                        self._start_run(alive[-1])
                 alive.extend(self._started_again())
                 for companion in self._companions:
                     companion.look()
@@ -283,32 +299,52 @@ class JobHandle:
             errors.append(error)
         self._end_all([*alive, *self._recovered(errors)], errors)
 
-    def _another_run_of(self, ended: QueryRun) -> QueryRun:
-        """For the due no-data epoch, which a bounded job runs before it ends, or after a failure."""
-        run = self._run_of(ended.plan)
-        self.runs[self.runs.index(ended)] = run
-        if self._stop_asked.is_set():  # by a thread that may have gone through the runs before this one
-            run.limit_waiting(self._stop_timeout_seconds)
-        return run
-
-    # --- a query that failed, in a session that lives --------------------------------------------------------
-
-    def _close(self, run: QueryRun) -> bool:
-        """Close a run that has ended by itself; True when a no-data epoch is due. Raises what ends the job."""
+    def _goes_on_after(self, run: QueryRun) -> bool:
+        """Whether another run follows: for a failed epoch that is tolerated, which runs again with the same input, or
+        for the due no-data epoch, which a bounded job runs before it ends. Raises what ended the run for good."""
         try:
-            return run.close()
+            return run.close() and self._bounded and not self._leaves_due_epoch
         except TidegateError as error:
+            if self._is_tolerated(run):
+                return not self._stop_asked.is_set()
             self._put_off(run, error)
             return False
         except BaseException:
             self.failed = run
             raise
 
+    def _is_tolerated(self, run: QueryRun) -> bool:
+        if run.failed_epoch is None:
+            return False
+        uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
+        tolerance = self._tolerances[uid]
+        tolerated = tolerance.failed(self._figures[uid].epochs) and run.plan.again_here
+        run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated))
+        return tolerated
+
+    def _start_run(self, run: QueryRun) -> None:
+        run.start(self._trigger, leaves_due_epoch=self._leaves_due_epoch)
+
+    def _another_run_of(self, ended: QueryRun) -> QueryRun:
+        run = self._run_of(ended.plan)
+        self.runs[self.runs.index(ended)] = run
+        if self._stop_asked.is_set():  # by a thread that may have gone through the runs before this one
+            self._hurry(run, self._stop_timeout_seconds)
+        return run
+
+    def _hurry(self, run: QueryRun, timeout_seconds: float) -> None:
+        if self._ending is Ending.CANCEL:
+            run.cancel()
+        else:
+            run.limit_waiting(timeout_seconds)
+
+    # --- a query that failed, in a session that lives --------------------------------------------------------
+
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
         self.failed = run
-        ends_the_driver = not run.plan.again_here or error.catalogue_entry in ENDS_THE_DRIVER
-        if self._pause_after is None or ends_the_driver or self._stop_asked.is_set() or not lives(self._session):
+        again_here = run.plan.again_here and not run.may_still_write() and error.catalogue_entry not in ENDS_THE_DRIVER
+        if self._pause_after is None or not again_here or self._stop_asked.is_set() or not lives(self._session):
             raise error
         pause = self._pause_after(run, error)
         if pause is None:
@@ -323,7 +359,7 @@ class JobHandle:
             run = self._another_run_of(each.ended)
             try:
                 run.open()
-                run.start(self._trigger)
+                self._start_run(run)
             except TidegateError as error:
                 self._end_failed_start(run, error)
             else:
@@ -394,7 +430,7 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
     )
 
 
-_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone)
+_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone, EpochFailed)
 """What a user should see who has set up no logging: Python shows warnings by itself."""
 
 

@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
+from tidegate.checkpoints.retention import JOB_RECORD, QUERIES, delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.kinds import Backend
+from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name
@@ -34,7 +36,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.function_sink import FunctionSink
-from tidegate.spark.generations import check_nothing_comes_again, generation_of
+from tidegate.spark.generations import check_nothing_comes_again, generation_of, generations
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
@@ -43,6 +45,7 @@ from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_conf import STORES, partitions_of, query_conf
 from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.retaining import Retaining
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
@@ -60,7 +63,6 @@ from tidegate.spark.state_backend import check_state, partitions_kept
 from tidegate.spark.supervised import current
 
 _MODES = ("append", "update", "complete")
-_JOB_RECORD = "job.json"
 _LOG = logging.getLogger("tidegate")
 
 
@@ -187,41 +189,57 @@ class Job:
             wait_for_jvm_lock(folder, self.settings.lease_timeout)
             jvm_lock = JvmLock(self.spark, folder)
             stack.callback(jvm_lock.release)
+            go_on_deleting(folder, partial(self._forget, folder))
             storage = LocalStorage(folder)
             record = self._record(storage)
             self._open_sources(folder, bounded, stack)
-            handle = self._handle(record, folder, self._companions(folder, record), bounded=bounded)
+            handle = self._handle(record, folder, bounded=bounded)
             plans = self._check(handle)
             self._say_what_does_nothing(handle)
-            storage.put_if_absent(_JOB_RECORD, encode(record))
+            storage.put_if_absent(JOB_RECORD, encode(record))
             self._describe_sinks(storage)
             for sink, plan in plans:
                 sink.open(plan)
             handle.start()
-            handle.watch(at_end=stack.pop_all().close)
+            handle.watch(at_end=stack.pop_all().close, after_cancel=partial(self._after_cancel, folder, record.job_id))
         if supervised is not None:
             supervised.started(handle)
         return handle
 
-    def _companions(self, folder: Path, record: JobRecord) -> list[Companion]:
+    def _companions(self, folder: Path, record: JobRecord, plans: Sequence[QueryPlan]) -> list[Companion]:
         """In the order in which they hear of the end: who answers a request has told before how the job is."""
+        own = [source.companion() for source in self._opened.values()]
         pulse = Pulse(folder, record.job_id, shown_settings(self.settings))
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
-        own = [source.companion() for source in self._opened.values()]
-        return [*(each for each in own if each is not None), Historian(folder), pulse, clerk]
+        return [
+            *(each for each in own if each is not None),
+            *self._retaining(folder, record, plans),
+            Historian(folder),
+            pulse,
+            clerk,
+        ]
 
-    def _handle(
-        self, record: JobRecord, folder: Path, companions: Sequence[Companion] = (), *, bounded: bool
-    ) -> JobHandle:
+    def _retaining(self, folder: Path, record: JobRecord, plans: Sequence[QueryPlan]) -> list[Companion]:
+        """An at-most-once job keeps no checkpoints: none of its starts goes on from anything."""
+        if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+            return []
+        queries = [QueryFolder(plan.query, plan.folder) for plan in plans]
+        retained = self.settings.checkpointing_retained
+        return [Retaining(RetainedCheckpoints(folder, self.name, record.job_id, queries, retained))]
+
+    def _handle(self, record: JobRecord, folder: Path, *, bounded: bool, only_look: bool = False) -> JobHandle:
         supervised, asked = current(), dict[str, str]()
+        plans = [self._plan(each, record, folder, asked) for each in self._queries]
         return JobHandle(
             name=self.name,
             session=self.spark,
-            plans=[self._plan(each, record, folder, asked) for each in self._queries],
+            plans=plans,
             interval_seconds=self.settings.checkpointing_interval,
             bounded=bounded,
             stop_timeout_seconds=self.settings.stop_timeout,
-            companions=companions,
+            tolerable_failures=self.settings.checkpointing_tolerable_failures,
+            runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
+            companions=() if only_look else self._companions(folder, record, plans),
             pause_after=None if supervised is None else supervised.pause_after,
         )
 
@@ -238,7 +256,7 @@ class Job:
             )
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
-            self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded))
+            self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded, only_look=True))
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
@@ -248,9 +266,27 @@ class Job:
         described = [describe(each.uid, sink, level_of(sink, mode)) for each in self._queries for sink in each.sinks]
         write_sinks(storage, described, self.settings.checkpointing_interval)
 
+    def _after_cancel(self, folder: Path, job_id: str) -> None:
+        if self.settings.checkpointing_retention is Retention.DELETE:
+            delete_checkpoints(folder, job_id, partial(self._forget, folder))
+
+    def _forget(self, folder: Path, job_id: str) -> None:
+        """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""
+        for declared in self._queries:
+            for sink in declared.sinks:
+                for generation in generations(folder / QUERIES / declared.uid) or [1]:
+                    identity = SinkIdentity(
+                        job=self.name, job_id=job_id, generation=generation, query=declared.uid, sink=sink.uid
+                    )
+                    if isinstance(sink, FunctionSink):
+                        continue  # all it has is in the checkpoint
+                    sink.abort(sink.pending(identity))
+                    sink.discard(identity, 0)
+                    sink.forget(identity)
+
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""
-        data, where = storage.read(_JOB_RECORD), str(storage.path(_JOB_RECORD))
+        data, where = storage.read(JOB_RECORD), str(storage.path(JOB_RECORD))
         if data is None:
             return JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
         record = decode(JobRecord, data, where)
@@ -265,7 +301,7 @@ class Job:
         return record
 
     def _plan(self, declared: Declared, record: JobRecord, folder: Path, asked: dict[str, str]) -> QueryPlan:
-        place = folder / "queries" / declared.uid
+        place = folder / QUERIES / declared.uid
         mode = self.settings.checkpointing_mode
         levels = levels_of(declared.sinks, mode)
         where = f"job {self.name}, query {declared.uid}"
@@ -282,6 +318,7 @@ class Job:
             sinks=tuple(sink.uid for sink in declared.sinks),
             forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
             expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
+            max_concurrent=self._max_concurrent(declared, where),
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
         )
@@ -295,8 +332,24 @@ class Job:
             store=STORES[self.settings.state_backend],
             conf=query_conf(self.settings, partitions_of(self.settings, self.spark, local=is_local(self.spark))),
             monitors=partial(self._monitors, declared),
+            timeout_seconds=self.settings.checkpointing_timeout,
+            min_pause_seconds=self.settings.checkpointing_min_pause,
             again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
+
+    def _max_concurrent(self, declared: Declared, where: str) -> int:
+        """How many decided epochs may still be uncommitted; one where something does not go with more, and said."""
+        wanted = self.settings.checkpointing_max_concurrent
+        placed = [sink.uid for sink in declared.sinks if sink.prepared_rows_have_their_place]
+        if wanted == 1 or not (placed or self.settings.checkpointing_min_pause):
+            return wanted
+        because = (
+            f"the rows that sink {placed[0]} prepares already have their place among those of later epochs"
+            if placed
+            else "checkpointing.min_pause begins when an epoch is committed"
+        )
+        _LOG.warning("%s: checkpointing.max_concurrent is 1 and not %d: %s", where, wanted, because)
+        return 1
 
     def _open_sources(self, folder: Path, bounded: bool, stack: ExitStack, *, only_look: bool = False) -> None:
         """Open tidegate's own sources for this start, until `stack` ends; `only_look`: those that write nothing."""

@@ -6,6 +6,7 @@ The order of the protocol's steps is in the core; here are the threads, and how 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.checkpoints.checksums import drop_checksums
-from tidegate.checkpoints.durable import ensure_folder
+from tidegate.checkpoints.durable import SyncFailed, ensure_folder
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
@@ -50,9 +51,12 @@ from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
+from tidegate.core.tolerance import EpochFault
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
@@ -61,7 +65,7 @@ from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.stream import RunningStream
-from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_committables
+from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, failed_in_pre_commit, read_committables
 from tidegate.testing.strikes import STRIKES
 
 _LOG = logging.getLogger("tidegate")
@@ -92,6 +96,8 @@ class QueryPlan:
     store: StateStore
     conf: Mapping[str, str]
     monitors: Callable[[], Mapping[str, Monitor]] = dict
+    timeout_seconds: float = math.inf
+    min_pause_seconds: float = 0.0
     again_here: bool = True
 
 
@@ -144,11 +150,15 @@ class QueryRun:
         self._epoch_rows: DataFrame | None = None
         self._begun = self._prepared = self._finished = -1
         self._current: int | None = None
-        self._stopping = False
+        self._stopping = self._cancelled = False
+        self.left_behind: TidegateError | None = None
+        """Which decided epoch a cancel has left to the next start, because a sink did not take it at once."""
         self._stream_ended = False
         self._give_up_at: float | None = None
         self._errors: list[BaseException] = []
         self._monitors: Mapping[str, Monitor] = {}
+        self._watch = EpochWatch(plan.timeout_seconds, plan.min_pause_seconds)
+        self._fault: tuple[int, EpochFault] | None = None
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -169,8 +179,8 @@ class QueryRun:
             clear_undecided_state(LocalStorage(self.plan.folder / "spark"))
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
 
-    def start(self, trigger: Mapping[str, Any]) -> None:
-        """Start Spark's query and the finisher behind it."""
+    def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
+        """Start Spark's query and the finisher behind it. With `leaves_due_epoch` Spark runs no epoch without rows."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
         positions = self.runner.run(read_start()).positions
@@ -186,7 +196,8 @@ class QueryRun:
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
         self._finisher.start()
         try:
-            with query_settings(self._session, self.plan.conf):
+            no_data = no_data_epochs(self._session, not leaves_due_epoch)
+            with query_settings(self._session, self.plan.conf), no_data:
                 query = writer.start()
             self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
         except PySparkException as error:
@@ -207,12 +218,26 @@ class QueryRun:
         }
 
     def has_ended(self) -> bool:
-        """Whether Spark's stream thread has ended, or the finisher has failed (the stream is then stopped)."""
-        if self._stream is None:
+        """Whether Spark's stream thread has ended. It is made to where the finisher has failed or an epoch takes too
+        long; raises when even that does not end it."""
+        if self._stream is None or self._stream.has_ended():
             return True
-        if self._errors and not self._stream.has_ended():
+        if self._cut_if_overdue():
+            self._cancel_epoch()
+        elif self._errors:
             self._stop_stream()
+        else:
+            return False
         return self._stream.has_ended()
+
+    def may_still_write(self) -> bool:
+        """Whether Spark's stream thread lives: only where it could not be ended."""
+        return self._stream is not None and not self._stream.has_ended()
+
+    @property
+    def failed_epoch(self) -> tuple[int, EpochFault] | None:
+        """The epoch whose failure, and nothing else, ended the run, and why; None for every other end."""
+        return self._fault if len(self._errors) == 1 else None
 
     def limit_waiting(self, timeout_seconds: float) -> None:
         """From now on wait no longer than this for a sink that is not ready; the shortest of several counts."""
@@ -220,6 +245,11 @@ class QueryRun:
         with self._changed:
             self._give_up_at = give_up_at if self._give_up_at is None else min(self._give_up_at, give_up_at)
             self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """From now on wait for no sink: what one does not take at once is left to the next start, and is no error."""
+        self._cancelled = True
+        self.limit_waiting(0)
 
     def stop(self, timeout_seconds: float) -> None:
         """End after the epoch that is under way; what is decided is finished, for at most `timeout_seconds`."""
@@ -229,7 +259,8 @@ class QueryRun:
             self._changed.notify_all()
             while self._is_under_way() and not self._has_waited_enough():
                 self._changed.wait(_LOOK_SECONDS)
-        if self._stream is not None:
+                self._cut_if_overdue()
+        if self._stream is not None and self._watch.phase is not Phase.CUT:
             self._stop_stream()
 
     def close(self) -> bool:
@@ -282,15 +313,41 @@ class QueryRun:
     def _await_stream(self) -> None:
         if self._stream is None:
             return
-        while not self._stream.await_end(timeout_seconds=60):
-            with self.runner.told():
-                text = "query %s: Spark's stream thread has not ended yet"
-                _LOG.warning(text, self.plan.query.uid, extra={"event": "StreamStillRuns"})
+        told_at = time.monotonic()
+        while not self._stream.await_end(timeout_seconds=0.2):
+            if self._watch.phase is Phase.CUT:
+                self._cancel_epoch()
+            if time.monotonic() - told_at >= 60:
+                with self.runner.told():
+                    text = "query %s: Spark's stream thread has not ended yet"
+                    _LOG.warning(text, self.plan.query.uid, extra={"event": "StreamStillRuns"})
+                told_at = time.monotonic()
+
+    def _cut_if_overdue(self) -> bool:
+        """Whether the epoch under way is cut off, now or before: its input comes again."""
+        with self._changed:
+            epoch = self._watch.cut_if_overdue()
+            if epoch is not None:
+                self._fault = epoch, EpochFault.TIMEOUT
+                self._leave(self._watch.timeout_error(epoch, str(self.plan.query)))
+            return self._watch.phase is Phase.CUT
+
+    def _cancel_epoch(self) -> None:
+        """Cancel the tasks of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's
+        `stop`, which waits for the stream thread without an end."""
+        if self._watch.is_stuck():
+            raise self._watch.stuck_error(str(self.plan.query))
+        if self._stream is not None:
+            self._session.sparkContext.cancelJobGroup(str(self._stream.query.runId))
 
     def _raise_failure(self) -> None:
-        error = next(iter(self._errors), None) or self._spark_failure()
+        errors = [error for error in self._errors if not self._is_left_behind(error)]
+        error = next(iter(errors), None) or self._spark_failure()
         if error is None:
             return
+        vanished = self._vanished()
+        if vanished is not None:
+            raise vanished from error
         if isinstance(error, TidegateError):
             raise error
         quoted = quoted_in(str(error))
@@ -303,6 +360,32 @@ class QueryRun:
             where=str(self.plan.query),
             next_step=f"see the cause above, then start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
         ) from error
+
+    def _vanished(self) -> TidegateError | None:
+        """Where the storage is gone, every other error only follows from it: Spark makes its folders anew, and then
+        this or that is missing in them."""
+        if self._run is None or self._errors_of_the_storage():
+            return None
+        record = self._storage.path(entry(RUNS, self._run.run))
+        if record.exists():
+            return None
+        return TidegateError(
+            Code.STORAGE_UNUSABLE,
+            expected="the checkpoint folder to stay while the job runs",
+            found="what this run itself has written is no longer there",
+            where=str(record),
+            next_step="bring the storage back (a mount, a volume), then start again: nothing is lost",
+        )
+
+    def _errors_of_the_storage(self) -> bool:
+        return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
+
+    def _is_left_behind(self, error: BaseException) -> bool:
+        """Whether it only says that a sink did not take at once what a cancel leaves to the next start."""
+        if self._cancelled and isinstance(error, TidegateError) and _is_unavailable(error):
+            self.left_behind = self.left_behind or error
+            return True
+        return False
 
     def _spark_failure(self) -> BaseException | None:
         if self._stopping or self._stream is None:
@@ -322,13 +405,19 @@ class QueryRun:
             self._leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
+            if self._watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
+                self._leave(None)
+                raise EpochRefused(f"epoch {epoch} was cut off") from None
             if self._stopping and self._has_waited_enough() and not _is_unavailable(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
+            self._note_fault(epoch, error)
             self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
             raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
         finally:
             self._epoch_rows = None
+            with self._changed:
+                self._watch.left()
 
     def _enter(self, epoch: int) -> None:
         with self._changed:
@@ -342,6 +431,12 @@ class QueryRun:
                 self._errors.append(error)
             self._current = None
             self._changed.notify_all()
+
+    def _note_fault(self, epoch: int, error: BaseException) -> None:
+        if self._watch.phase is Phase.PREPARING and is_of_the_storage(error):
+            self._fault = epoch, EpochFault.PREPARED
+        elif self._watch.phase is Phase.COMPUTING and failed_in_pre_commit(str(error)):
+            self._fault = epoch, EpochFault.PRE_COMMIT
 
     def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
         quoted = quoted_in(str(error))
@@ -362,6 +457,7 @@ class QueryRun:
         stream, rows = self._stream, self._epoch_rows
         if stream is None or rows is None:
             raise EpochRefused("no epoch is under way")
+        self._let_in(effect.epoch)
         task = EpochTask(
             epoch=effect.epoch,
             run=effect.run,
@@ -375,7 +471,19 @@ class QueryRun:
         starts = stream.start_positions()
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
         committables = read_committables([bytes(result[0]) for result in results])
-        return Computed(committables, starts, stream.state_ids() if self.plan.store.names_files else None)
+        computed = Computed(committables, starts, stream.state_ids() if self.plan.store.names_files else None)
+        with self._changed:
+            self._watch.computed()
+        return computed
+
+    def _let_in(self, epoch: int) -> None:
+        """Rest for what is left of the pause since the last commits. A stop does not wait for an epoch that rests."""
+        with self._changed:
+            while (left := self._watch.rest_seconds()) > 0:
+                if self._stopping or self._errors:
+                    raise EpochRefused("the run is ending")
+                self._changed.wait(left)
+            self._watch.let_in(epoch)
 
     def await_finished(self, epoch: int) -> None:
         """Wait for the finisher of this run."""
@@ -416,6 +524,7 @@ class QueryRun:
         with self._changed:
             while (left := self._pause_left(end)) > 0:
                 self._changed.wait(left)
+                self._watch.refuse_if_cut(effect.epoch)
         if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
             raise TidegateError(
                 Code.SINK_UNAVAILABLE,
@@ -436,6 +545,7 @@ class QueryRun:
         with self._changed:
             match happening:
                 case hp.EpochPrepared(epoch):
+                    self._watch.prepared()
                     self._prepared = epoch
                 case hp.EpochDone(epoch, rows):
                     self._note_done(epoch, rows)
@@ -465,6 +575,7 @@ class QueryRun:
         self._finished = self.figures.finished = epoch
         if self._current == epoch:
             self._current = None
+        self._watch.done()
         self.figures.epochs += 1
         self.figures.rows += rows
         if self._stream is not None:
@@ -475,10 +586,6 @@ class QueryRun:
         if self._run is None:
             raise EpochRefused("the run was not opened")
         return self._run
-
-
-class EpochRefused(Exception):
-    """Leaves `foreachBatch`, and is short: a long traceback would overflow the stack of Spark's stream thread."""
 
 
 def cause_of(error: BaseException) -> str:
@@ -504,6 +611,15 @@ _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
 
 _TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE)
 """What a task may find that a new start would only find again."""
+
+
+def is_of_the_storage(error: BaseException) -> bool:
+    """Whether a durable record could not be written. A sync that failed is not among them: what the disk lost then
+    may be of any record, and nothing here would say so a second time."""
+    if isinstance(error, TidegateError):
+        code = error.catalogue_entry
+        return code in (Code.STORAGE_FULL, Code.STORAGE_UNUSABLE) and not isinstance(error.__cause__, SyncFailed)
+    return isinstance(error, OSError)
 
 
 def _is_unavailable(error: BaseException) -> bool:

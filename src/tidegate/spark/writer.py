@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -63,14 +64,31 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
         for batch in batches:
             for writer in writers:
                 writer.write(batch)
-        STRIKES.reach("task.prepare", task.epoch)
-        committables = [committable for writer in writers if (committable := writer.pre_commit()) is not None]
+        committables = _pre_commit(task.epoch, writers)
     except BaseException:
         for writer in writers:
             writer.abort()
         raise
     STRIKES.reach("task.prepared", task.epoch)
     yield batch_of([binaries([msgspec.json.encode(committables)])], ["committables"])
+
+
+class PreCommitFailed(Exception):
+    """A sink or a journal could not make an attempt durable. Its name is what the driver tells it by, and its message
+    is the whole error behind it: only text comes back from a task, and without the cause of what was raised."""
+
+
+def _pre_commit(epoch: int, writers: Sequence[_SinkWriter]) -> list[Committable]:
+    try:
+        STRIKES.reach("task.prepare", epoch)
+        return [committable for writer in writers if (committable := writer.pre_commit()) is not None]
+    except Exception as error:
+        raise PreCommitFailed("\n" + "".join(traceback.format_exception_only(type(error), error))) from error
+
+
+def failed_in_pre_commit(text: str) -> bool:
+    """Whether the error of an epoch with this text came from a pre-commit."""
+    return f"{PreCommitFailed.__module__}.{PreCommitFailed.__qualname__}: " in text
 
 
 def read_committables(results: list[bytes]) -> tuple[Committable, ...]:

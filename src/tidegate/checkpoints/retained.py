@@ -1,0 +1,168 @@
+"""The checkpoints of a whole job that can be restored: `checkpoints/<n>/_metadata.json` for the newest few.
+
+A manifest names the newest done epoch of every query; everything it points at stays in place. `n` counts the job's
+checkpoints, one for each epoch that is done, also for those that no manifest was written for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
+from tidegate.core.records import (
+    CheckpointRecord,
+    Decided,
+    DoneEpoch,
+    FinishedThrough,
+    decode,
+    encode,
+)
+
+CHECKPOINTS = "checkpoints"
+MANIFEST = "_metadata.json"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFolder:
+    """A query and the folder of its generation."""
+
+    query: Query
+    folder: Path
+
+
+class RetainedCheckpoints:
+    """Keeps the newest `retained` manifests of a job.
+
+    `note` is cheap and called as soon as an epoch is done; `write` catches up, whenever there is time. Of what was
+    noted in between, those that `write` would have to remove at once never come to be.
+    """
+
+    def __init__(self, job_folder: Path, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int) -> None:
+        self._storage = LocalStorage(job_folder)
+        self._job = job
+        self._job_id = job_id
+        self._queries = {each.query.uid: each for each in queries}
+        self._ledgers = {each.query.uid: LocalStorage(each.folder) for each in queries}
+        self._retained = retained
+        self._done: dict[str, FinishedThrough] = {}
+        self._noted: deque[_Noted] = deque(maxlen=retained)
+        self._number = max(numbers_in(job_folder), default=0)
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Every query has been recovered. One that has nothing to do from now on is part of each checkpoint, too."""
+        with self._lock:
+            for uid in self._queries:
+                self._done.update(self._reached(uid))
+
+    def note(self, uid: str) -> None:
+        """An epoch of a query is done: that is a checkpoint of the job. From any thread."""
+        with self._lock:
+            for other in [uid, *(self._queries.keys() - self._done.keys())]:
+                self._done.update(self._reached(other))
+            self._number += 1
+            self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done)))
+
+    def write(self) -> None:
+        """Write the manifests of what was noted, oldest first, and remove those that are too many. Nobody who notes
+        waits for it."""
+        with self._lock:
+            waiting = list(self._noted)
+            self._noted.clear()
+        for noted in waiting:
+            record = self._record(noted)
+            if record is not None:
+                self._storage.put_if_absent(_manifest(noted.number), encode(record))
+        self._remove_older()
+
+    def _record(self, noted: _Noted) -> CheckpointRecord | None:
+        """None where Spark and the ledger have gone on so far that nothing could be restored from it."""
+        queries: list[DoneEpoch] = []
+        for uid, each in self._queries.items():
+            reached = noted.queries.get(uid)
+            if reached is None:
+                continue
+            name = entry(DECIDED, reached.epoch)
+            data = self._ledgers[uid].read(name)
+            if data is None:
+                return None
+            decided = decode(Decided, data, str(self._ledgers[uid].path(name)))
+            queries.append(
+                DoneEpoch(
+                    query=uid,
+                    generation=each.query.generation,
+                    epoch=reached.epoch,
+                    run=decided.run,
+                    sources=each.query.sources,
+                    sinks=each.query.sinks,
+                    offsets=decided.offsets,
+                    commits=decided.commits,
+                    progress=reached.sinks,
+                )
+            )
+        return CheckpointRecord(
+            number=noted.number,
+            job=self._job,
+            job_id=self._job_id,
+            at=noted.at.isoformat(timespec="milliseconds"),
+            queries=tuple(queries),
+        )
+
+    def _reached(self, uid: str) -> dict[str, FinishedThrough]:
+        """How far a query is: what this very process has written and synced, so it is read without more ado."""
+        path = self._ledgers[uid].path(FINISHED_THROUGH)
+        try:
+            return {uid: decode(FinishedThrough, path.read_bytes(), str(path))}
+        except FileNotFoundError:
+            return {}
+
+    def _remove_older(self) -> None:
+        folder = self._storage.path(CHECKPOINTS)
+        for number in numbers_in(folder.parent)[: -self._retained]:
+            self._storage.delete(_manifest(number))
+        for number in _folders(folder):
+            place = folder / str(number)
+            if not (place / MANIFEST).exists():
+                self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
+                with suppress(OSError):  # something of the user's is in it, or it is gone
+                    place.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    number: int
+    at: datetime
+    queries: Mapping[str, FinishedThrough]
+
+
+def numbers_in(job_folder: Path) -> list[int]:
+    """The numbers of a job's retained checkpoints, ascending."""
+    folder = job_folder / CHECKPOINTS
+    return [number for number in _folders(folder) if (folder / str(number) / MANIFEST).exists()]
+
+
+def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
+    """One retained checkpoint; None when it is not there, or no longer."""
+    storage = LocalStorage(job_folder)
+    data = storage.read(_manifest(number))
+    return None if data is None else decode(CheckpointRecord, data, str(storage.path(_manifest(number))))
+
+
+def _manifest(number: int) -> str:
+    return f"{CHECKPOINTS}/{number}/{MANIFEST}"
+
+
+def _folders(folder: Path) -> list[int]:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isdigit())

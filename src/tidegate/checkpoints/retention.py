@@ -1,0 +1,72 @@
+"""Giving up the checkpoints of a job that was cancelled (checkpointing.retention=delete), so that it can begin anew.
+
+The order makes it safe to be killed anywhere. Before the record *closing* is there nothing has been touched, and the
+next start goes on. From then on whoever starts the job goes on with the clearing first, and begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust, sync_folder
+from tidegate.checkpoints.retained import CHECKPOINTS
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.records import Closing, JobRecord, decode, encode
+
+JOB_RECORD = "job.json"
+QUERIES = "queries"
+_CLOSING = "closing"
+
+ClearSinks = Callable[[str], None]
+"""Makes the sinks forget a job, by its id. It may come again."""
+
+
+def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -> None:
+    """Remove what the job would go on from: in its sinks, then in its folder. Only with the job's locks held, and
+    when everything of it has ended. What is not its checkpoint stays: its history, its locks."""
+    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    LocalStorage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
+    go_on_deleting(job_folder, clear_sinks)
+
+
+def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
+    """Finish what a killed `delete_checkpoints` has begun, if anything. Only with the job's locks held."""
+    storage = LocalStorage(job_folder)
+    data = storage.read(_CLOSING)
+    if data is None:
+        return False
+    closing = decode(Closing, data, str(storage.path(_CLOSING)))
+    if _job_id(storage) in (None, closing.job_id):
+        clear_sinks(closing.job_id)
+        with Trust().over(job_folder, "remove checkpoints"):
+            for name in (QUERIES, CHECKPOINTS):
+                _remove_folder(job_folder / name)
+            storage.delete(JOB_RECORD)
+            sync_folder(job_folder)
+    # Otherwise a power loss has brought the record back, after another job had begun.
+    storage.delete(_CLOSING)
+    with Trust().over(job_folder, "remove checkpoints"):
+        sync_folder(job_folder)
+    return True
+
+
+def _job_id(storage: LocalStorage) -> str | None:
+    data = storage.read(JOB_RECORD)
+    return None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD))).job_id
+
+
+def _remove_folder(folder: Path) -> None:
+    """By a rename first: a folder of which a part is missing is never seen under its name."""
+    trash = folder.with_name(f".trash-{folder.name}")
+    if trash.exists():
+        shutil.rmtree(trash)
+    try:
+        os.rename(folder, trash)
+    except FileNotFoundError:
+        return
+    sync_folder(folder.parent)
+    shutil.rmtree(trash)

@@ -1,0 +1,102 @@
+"""How long an epoch may take, how long its query rests before it, and whether it was cut off."""
+
+from __future__ import annotations
+
+import time
+from enum import Enum
+
+from tidegate.core.errors import Code, TidegateError
+
+CUT_ENDS_WITHIN_SECONDS = 30.0
+"""Spark kills a worker that does not react to a cancelled task after two seconds, and then the stream ends."""
+
+
+class Phase(Enum):
+    """Where the epoch under way stands."""
+
+    OUTSIDE = "no epoch was let in"
+    COMPUTING = "its tasks run"
+    PREPARING = "its tasks have ended, its record is being written"
+    CUT = "it took too long: it must not return to Spark"
+
+
+class EpochRefused(Exception):
+    """Leaves `foreachBatch`, and is short: a long traceback would overflow the stack of Spark's stream thread."""
+
+
+class EpochWatch:
+    """The times of one run's epochs. Every call holds the run's lock, so an epoch is either prepared or cut off."""
+
+    def __init__(self, timeout_seconds: float, min_pause_seconds: float) -> None:
+        self.phase = Phase.OUTSIDE
+        self._timeout_seconds = timeout_seconds
+        self._min_pause_seconds = min_pause_seconds
+        self._epoch = -1
+        self._overdue_at = 0.0
+        self._may_begin_at = 0.0
+
+    def rest_seconds(self) -> float:
+        """What is left of the pause before the next epoch may be let in."""
+        return self._may_begin_at - time.monotonic()
+
+    def let_in(self, epoch: int) -> None:
+        """The epoch has waited for older ones, and begins."""
+        self.phase, self._epoch = Phase.COMPUTING, epoch
+        self._overdue_at = time.monotonic() + self._timeout_seconds
+
+    def computed(self) -> None:
+        """Its tasks have ended."""
+        self.refuse_if_cut(self._epoch)
+        self.phase = Phase.PREPARING
+
+    def prepared(self) -> None:
+        """Its record is durable. Raises when the epoch was cut off before: the record is then one that counts for
+        nothing, because Spark never writes the entry to `commits` that would choose it."""
+        self.refuse_if_cut(self._epoch)
+        self.phase = Phase.OUTSIDE
+
+    def left(self) -> None:
+        """The epoch has returned to Spark, in whatever way."""
+        if self.phase is not Phase.CUT:
+            self.phase = Phase.OUTSIDE
+
+    def done(self) -> None:
+        """The commits of an epoch have ended."""
+        self._may_begin_at = time.monotonic() + self._min_pause_seconds
+
+    def cut_if_overdue(self) -> int | None:
+        """Cut the epoch under way off when its time is over; its number, once."""
+        if self.phase not in (Phase.COMPUTING, Phase.PREPARING) or time.monotonic() < self._overdue_at:
+            return None
+        self.phase = Phase.CUT
+        return self._epoch
+
+    def is_stuck(self) -> bool:
+        """Whether an epoch that was cut off should have ended long ago."""
+        return self.phase is Phase.CUT and time.monotonic() >= self._overdue_at + CUT_ENDS_WITHIN_SECONDS
+
+    def refuse_if_cut(self, epoch: int) -> None:
+        """Raise in the thread of an epoch that was cut off."""
+        if self.phase is Phase.CUT and epoch == self._epoch:
+            raise EpochRefused(f"epoch {epoch} was cut off")
+
+    def timeout_error(self, epoch: int, where: str) -> TidegateError:
+        """Why the epoch was cut off."""
+        return TidegateError(
+            Code.EPOCH_TIMEOUT,
+            expected=f"epoch {epoch} to be prepared within {self._timeout_seconds:g} s (checkpointing.timeout)",
+            found="its tasks or sinks had not ended",
+            where=where,
+            next_step="see what holds it up (a sink, a slow function, too many rows for one epoch), or allow more"
+            " time; its input comes again at the next start",
+        )
+
+    def stuck_error(self, where: str) -> TidegateError:
+        """Why the process has to end."""
+        return TidegateError(
+            Code.EPOCH_STUCK,
+            expected=f"epoch {self._epoch}, which was cancelled, to end within {CUT_ENDS_WITHIN_SECONDS:g} s",
+            found="Spark's stream thread is still in it, and could yet write into the checkpoint",
+            where=where,
+            next_step="end this process, then start again: until then it keeps the job's locks",
+        )

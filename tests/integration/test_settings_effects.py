@@ -1,0 +1,515 @@
+"""What each checkpoint setting does, seen from outside: times between files, files that are left, errors, rows."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.integration.shelf import FitfulShelfSink, ShelfSink
+from tests.support.driver import Driver
+from tests.support.logged import told
+from tidegate import FileSink, FileSource, Job, SQLiteSink
+from tidegate.checkpoints import retention
+from tidegate.checkpoints.locks import acquire, jvm_lock_is_free
+from tidegate.checkpoints.retention import delete_checkpoints
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import CheckpointRecord, JobRecord, decode
+
+STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
+
+
+def mined_counts(place: Place, **settings: str | float) -> Job:
+    """Running counts into a table and files. A task that meets "boom" while the file `mined` is there removes it and
+    then sleeps far longer than any test."""
+    mined = str(place.folder / "mined")
+
+    def step(word: str) -> str:
+        import time
+        from pathlib import Path
+
+        if word == "boom" and Path(mined).exists():
+            Path(mined).unlink()
+            time.sleep(3600)
+        return word
+
+    job = place.job("job", **settings)
+    words = place.words(job).select(F.udf(step, "string")("word").alias("word"))
+    table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+    files = FileSink("files", place.folder / "out", format="json")
+    job.query("query", words.groupBy("word").count(), mode="update", sinks=[table, files])
+    return job
+
+
+def counts_out(place: Place) -> dict[int, list[tuple[str, int]]]:
+    return {epoch: sorted((row["word"], row["count"]) for row in rows) for epoch, rows in place.files().items()}
+
+
+# --- timeout, tolerable_failures ---------------------------------------------------------------------------
+
+
+def test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same_input(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    """On a slow machine other epochs may take too long, too: it makes no difference."""
+    place.write("sea")
+    run(mined_counts(place))
+    (place.folder / "mined").touch()
+    place.write("boom", "sea")
+    place.write("sea")
+    job = mined_counts(place, checkpointing_timeout="4s", checkpointing_tolerable_failures=9)
+    with caplog.at_level(logging.INFO, "tidegate"):
+        handle = job.start()
+        wait_until(lambda: 1 in place.log("spark/offsets"), "the epoch that hangs")
+        planned = (place.query() / "spark" / "offsets" / "1").read_bytes()
+        wait_until_finished(handle, 2)
+        handle.stop()
+
+    assert (place.query() / "spark" / "offsets" / "1").read_bytes() == planned
+    failed = [text for text in told(caplog) if text.startswith("EpochFailed")]
+    assert failed[0] == (
+        "EpochFailed(epoch=1, fault=<EpochFault.TIMEOUT: 'not prepared within checkpointing.timeout'>,"
+        " in_a_row=1, tolerated=True)"
+    )
+    assert place.log("ledger/runs") == [*range(1, 3 + len(failed))]
+    assert counts_out(place) == {0: [("sea", 1)], 1: [("boom", 1), ("sea", 2)], 2: [("sea", 3)]}
+    assert place.table() == [("boom", 1), ("sea", 3)]
+
+
+def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Place):
+    (place.folder / "mined").touch()
+    place.write("boom", "sea")
+    error = error_of(lambda: run(mined_counts(place, checkpointing_timeout="2s")))
+    assert error.code == "TG-EPOCH-TIMEOUT"
+    assert "epoch 0 to be prepared within 2 s" in error.expected
+    assert (place.log("spark/offsets"), place.log("spark/commits"), place.log("ledger/prepared")) == ([0], [], [])
+    run(mined_counts(place))  # at once, in the same process: the locks are free
+    assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
+
+
+def shelf_job(place: Place, sink: ShelfSink, **settings: str | float) -> Job:
+    job = place.job("job", **settings)
+    table = SQLiteSink("table", place.folder / "out.db", table="words")
+    job.query("query", place.words(job), sinks=[sink, table])
+    return job
+
+
+def test_one_failed_epoch_in_a_row_more_than_is_tolerated_fails_the_job(place: Place):
+    refusal = place.folder / "refusal"
+    refusal.touch()
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder, refuses=refusal)
+    error = error_of(lambda: run(shelf_job(place, sink, checkpointing_tolerable_failures=2)))
+    assert (error.code, error.found) == ("TG-EPOCH-FAILED", "ValueError: the shelf refuses")
+    assert place.log("ledger/runs") == [1, 2, 3]
+    assert (sink.rows(), place.table()) == ([], [])
+
+    refusal.unlink()
+    run(shelf_job(place, sink))
+    assert (sink.rows(), place.table()) == (["sea"], [("sea",)])
+
+
+def test_an_epoch_that_is_done_makes_the_count_of_failed_ones_begin_anew(place: Place):
+    """Each of three epochs fails once, and one failure is tolerated."""
+    sink = FitfulShelfSink("shelf", place.folder)
+    for epoch, word in enumerate(("sea", "sand", "wind")):
+        place.write(word)
+        sink.refusal_of(epoch).touch()
+    run(shelf_job(place, sink, checkpointing_tolerable_failures=1))
+    assert place.log("ledger/runs") == [1, 2, 3, 4]
+    assert sink.moods.visible_after == [0, 1, 2]
+    assert sink.rows() == ["sand", "sea", "wind"]
+    assert place.table() == [("sand",), ("sea",), ("wind",)]
+
+
+def test_a_record_that_cannot_be_written_is_a_failed_epoch(place: Place, monkeypatch: pytest.MonkeyPatch):
+    full = [True, True]
+    put = LocalStorage.put_if_absent
+
+    def put_unless_full(self: LocalStorage, name: str, data: bytes) -> bool:
+        if name.startswith("ledger/prepared/") and full and full.pop():
+            raise TidegateError(Code.STORAGE_FULL, expected="space", found="none", where=name, next_step="make some")
+        return put(self, name, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", put_unless_full)
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    run(shelf_job(place, sink, checkpointing_tolerable_failures=2))
+    assert place.log("ledger/runs") == [1, 2, 3]
+    assert (sink.rows(), place.table()) == (["sea"], [("sea",)])
+
+
+def test_an_error_of_the_query_itself_is_never_tolerated(place: Place):
+    def fail(word: str) -> str:
+        raise ValueError(word)
+
+    place.write("sea")
+    job = place.job(checkpointing_tolerable_failures=10)
+    words = place.words(job).select(F.udf(fail, "string")("word").alias("word"))
+    job.query("query", words, sinks=[FileSink("files", place.folder / "out", format="json")])
+    assert error_of(lambda: run(job)).code == "TG-EPOCH-FAILED"
+    assert place.log("ledger/runs") == [1]
+
+
+def test_an_epoch_that_nothing_ends_ends_with_its_process(place: Place, tmp_path: Path):
+    """The sink's own code hangs on the driver: no cancelling of tasks reaches it."""
+    place.write("sea")
+    with Driver(STUCK_PROGRAM, str(place.folder), log=tmp_path / "log") as driver:
+        assert driver.wait(60) == 1
+        assert "TG-EPOCH-STUCK" in driver.tail(100_000)
+        wait_until(lambda: _is_free(place), "the JVM's end")
+    job = place.job()
+    job.query("query", place.words(job), sinks=[ShelfSink("shelf", place.folder)])
+    run(job)
+    assert ShelfSink("shelf", place.folder).rows() == ["sea"]
+
+
+def _is_free(place: Place) -> bool:
+    folder = place.checkpoints / "job"
+    with acquire(folder, "job"):
+        return jvm_lock_is_free(folder)
+
+
+# --- min_pause ---------------------------------------------------------------------------------------------
+
+
+def written_at(place: Place, folder: str, epoch: int) -> float:
+    [file] = [file for file in (place.query() / folder).iterdir() if file.name.partition(".")[0] == str(epoch)]
+    return file.stat().st_mtime
+
+
+def test_an_epoch_begins_no_sooner_than_the_pause_after_the_last_commits(place: Place):
+    """The commits take their time: the pause is counted from their end."""
+    for word in ("sea", "sand", "wind"):
+        place.write(word)
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = 3
+    started: list[float] = []
+
+    class Noting(ShelfSink):
+        def in_epoch(self, finished_through: int) -> ShelfSink:
+            started.append(time.time())
+            return sink
+
+    noting = Noting("shelf", place.folder)
+    noting.moods = sink.moods
+    run(shelf_job(place, noting, checkpointing_min_pause="1500ms"))
+    done = [written_at(place, "ledger/done", epoch) for epoch in range(3)]
+    assert [started[epoch] - done[epoch - 1] >= 1.49 for epoch in (1, 2)] == [True, True], (started, done)
+    assert sink.rows() == ["sand", "sea", "wind"]
+
+
+def test_a_stop_does_not_wait_for_the_pause(place: Place):
+    place.write("sea")
+    place.write("sand")
+    sink = ShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink, checkpointing_min_pause="1h").start()
+    wait_until(lambda: 1 in place.log("spark/offsets"), "the epoch that rests")
+    begun = time.monotonic()
+    handle.stop()
+    assert time.monotonic() - begun < 20
+    assert (place.log("ledger/done"), place.log("ledger/prepared")) == ([0], [0])
+    run(shelf_job(place, sink))
+    assert sink.rows() == ["sand", "sea"]
+
+
+# --- max_concurrent ----------------------------------------------------------------------------------------
+
+
+class PlacedShelfSink(ShelfSink):
+    """As a sink whose prepared rows already stand in the target."""
+
+    prepared_rows_have_their_place: ClassVar[bool] = True
+
+
+@pytest.mark.parametrize(("allowed", "ahead"), [(1, 0), (2, 1), (3, 2)])
+def test_so_many_epochs_may_wait_for_their_commits(place: Place, allowed: int, ahead: int):
+    for word in ("sea", "sand", "wind", "salt"):
+        place.write(word)
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.gate = threading.Event()
+    handle = shelf_job(place, sink, checkpointing_max_concurrent=allowed).start()
+    wait_until(lambda: ahead in place.log("ledger/prepared"), "the epochs that may be prepared")
+    wait_until(lambda: ahead + 1 in place.log("spark/offsets"), "the epoch that may not")
+    time.sleep(1)
+    assert place.log("ledger/prepared") == [*range(ahead + 1)]
+    assert (place.log("ledger/done"), sink.rows()) == ([], [])
+    sink.moods.gate.set()
+    wait_until_finished(handle, 3)
+    handle.stop()
+    assert sink.moods.visible_after == [0, 1, 2, 3]
+    assert sink.rows() == ["salt", "sand", "sea", "wind"]
+    assert place.table() == [("salt",), ("sand",), ("sea",), ("wind",)]
+
+
+@pytest.mark.parametrize("forced_by", ["sink", "pause"])
+def test_where_epochs_cannot_overlap_a_start_says_so(place: Place, forced_by: str, caplog: pytest.LogCaptureFixture):
+    place.write("sea")
+    place.write("sand")
+    sink = (PlacedShelfSink if forced_by == "sink" else ShelfSink)("shelf", place.folder)
+    sink.moods.gate = threading.Event()
+    pause = "0" if forced_by == "sink" else "1ms"
+    handle = shelf_job(place, sink, checkpointing_max_concurrent=4, checkpointing_min_pause=pause).start()
+    wait_until(lambda: 1 in place.log("spark/offsets"), "the next epoch")
+    time.sleep(1)
+    assert place.log("ledger/prepared") == [0]
+    sink.moods.gate.set()
+    handle.stop()
+    assert "checkpointing.max_concurrent is 1 and not 4" in caplog.text
+
+
+# --- retained ----------------------------------------------------------------------------------------------
+
+
+def manifests(place: Place) -> dict[int, CheckpointRecord]:
+    """What stands under `checkpoints/`, by number; every folder there has a whole manifest."""
+    folder = place.checkpoints / "job" / "checkpoints"
+    found: dict[int, CheckpointRecord] = {}
+    for each in folder.iterdir():
+        file = each / "_metadata.json"
+        found[int(each.name)] = decode(CheckpointRecord, file.read_bytes(), str(file))
+    return dict(sorted(found.items()))
+
+
+@pytest.mark.parametrize("retained", [1, 3])
+def test_so_many_of_the_newest_checkpoints_have_a_manifest(place: Place, retained: int):
+    sink = ShelfSink("shelf", place.folder)
+    for word in ("sea", "sand", "wind", "salt", "rain"):
+        place.write(word)
+    run(shelf_job(place, sink, checkpointing_retained=retained))
+    first = manifests(place)
+    assert list(first) == [*range(1, 6)][-retained:]
+    place.write("snow")
+    run(shelf_job(place, sink, checkpointing_retained=retained))
+    found = manifests(place)
+    assert list(found) == [*range(1, 7)][-retained:]
+    for number, record in found.items():
+        [query] = record.queries
+        assert (record.number, record.job, query.query, query.generation) == (number, "job", "query", 1)
+        assert query.epoch == number - 1
+        assert query.run == (2 if query.epoch == 5 else 1)
+        assert query.offsets == (place.query() / "spark" / "offsets" / str(query.epoch)).read_bytes()
+        assert query.commits == (place.query() / "spark" / "commits" / str(query.epoch)).read_bytes()
+        assert {sink: progress.epoch for sink, progress in query.progress.items()} == {
+            "shelf": query.epoch,
+            "table": query.epoch,
+        }
+
+
+def test_a_checkpoint_of_two_queries_names_both_although_one_has_nothing_more_to_do(place: Place):
+    def job(words: Path) -> Job:
+        job = place.job()
+        job.query("query", place.words(job), sinks=[FileSink("files", place.folder / "out", format="json")])
+        source = FileSource(str(words), format="json", schema="word string")
+        job.query("other", job.source("others", source), sinks=[FileSink("more", place.folder / "o", format="json")])
+        return job
+
+    idle = place.folder / "idle"
+    idle.mkdir()
+    (idle / "0.json").write_text('{"word": "ice"}\n')
+    place.write("sea")
+    run(job(idle))
+    place.write("sand")
+    run(job(idle))
+    [record] = manifests(place).values()
+    assert [(query.query, query.epoch) for query in record.queries] == [("query", 1), ("other", 0)]
+
+
+def test_what_a_kill_leaves_of_a_manifest_goes_with_the_next_one(place: Place):
+    torn = place.checkpoints / "job" / "checkpoints" / "7"
+    torn.mkdir(parents=True)
+    (torn / "._metadata.json.0badc0de.tidegate.tmp").write_bytes(b"tidegate check")
+    place.write("sea")
+    run(shelf_job(place, ShelfSink("shelf", place.folder)))
+    assert list(manifests(place)) == [1]
+
+
+# --- retention ---------------------------------------------------------------------------------------------
+
+
+def durable(place: Place) -> list[str]:
+    return sorted(path.name for path in (place.checkpoints / "job").iterdir() if path.name != "locks")
+
+
+def test_a_cancelled_job_keeps_its_checkpoints_and_goes_on(place: Place):
+    place.write("sea")
+    handle = mined_counts(place).start()
+    wait_until_finished(handle, 0)
+    handle.cancel()
+    assert durable(place) == ["checkpoints", "job.json", "queries"]
+    place.write("sea")
+    run(mined_counts(place))
+    assert counts_out(place) == {0: [("sea", 1)], 1: [("sea", 2)]}
+
+
+def test_a_cancel_ends_at_once_and_what_is_undecided_is_aborted(place: Place):
+    """An epoch is under way that would take an hour."""
+    (place.folder / "mined").touch()
+    place.write("boom")
+    handle = mined_counts(place).start()
+    wait_until(lambda: not (place.folder / "mined").exists(), "the epoch under way")
+    begun = time.monotonic()
+    handle.cancel()
+    assert time.monotonic() - begun < 20
+    assert (place.log("ledger/prepared"), place.log("spark/commits")) == ([], [])
+    assert list(place.folder.glob("out.db.tidegate/**/*.stage")) == []
+
+
+def test_a_cancel_waits_for_no_sink(place: Place):
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    handle = shelf_job(place, sink).start()
+    wait_until(lambda: sink.moods.commits > 1, "commits that were put off")
+    handle.cancel()
+    assert (place.log("ledger/decided"), place.log("ledger/done")) == ([0], [])
+    sink.moods.busy = 0
+    run(shelf_job(place, sink))
+    assert (sink.rows(), place.table()) == (["sea"], [("sea",)])
+
+
+def test_a_cancelled_job_that_deletes_its_checkpoints_begins_anew(place: Place):
+    """Also in its sinks: with what proves the commits of the old job in them, a start would be refused."""
+    place.write("sea", "sand")
+    handle = mined_counts(place, checkpointing_retention="delete").start()
+    wait_until_finished(handle, 0)
+    handle.cancel()
+    assert durable(place) == []
+    run(mined_counts(place))
+    epochs = [sorted((row["word"], row["count"]) for row in rows) for rows in place.files().values()]
+    assert epochs == [[("sand", 1), ("sand", 1), ("sea", 1), ("sea", 1)]], "both jobs have counted from nothing"
+    assert place.table() == [("sand", 1), ("sea", 1)]
+
+
+def test_a_failed_job_and_a_stopped_one_keep_their_checkpoints(place: Place):
+    refusal = place.folder / "refusal"
+    refusal.touch()
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder, refuses=refusal)
+    handle = shelf_job(place, sink, checkpointing_retention="delete").start()
+    error_of(handle.wait)
+    error_of(handle.cancel)
+    assert "queries" in durable(place)
+    refusal.unlink()
+    handle = shelf_job(place, sink, checkpointing_retention="delete").start()
+    wait_until_finished(handle, 0)
+    handle.stop()
+    assert "queries" in durable(place)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize(
+    "killed_at", [0, 1, 4, 8, *(pytest.param(step, marks=pytest.mark.more) for step in (2, 3, 5, 6, 7))]
+)
+def test_a_deletion_that_was_killed_leaves_a_job_that_goes_on_or_begins_anew(
+    place: Place, killed_at: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Killed before one step of the deletion after the other: a record, a sink, a folder."""
+    folder = place.checkpoints / "job"
+    steps = 0
+
+    def die_there(step: Callable[..., None]) -> Callable[..., None]:
+        def stepped(*given: Any, **named: Any) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == killed_at + 1:
+                raise Killed
+            return step(*given, **named)
+
+        return stepped
+
+    place.write("sea")
+    job = place.job()
+    table = SQLiteSink("table", place.folder / "out.db", table="words")
+    files = FileSink("files", place.folder / "out", format="json")
+    job.query("query", place.words(job), sinks=[table, files])
+    run(job)
+    with monkeypatch.context() as patched:
+        for owner, name in (
+            (LocalStorage, "put_if_absent"),
+            (LocalStorage, "delete"),
+            (SQLiteSink, "forget"),
+            (FileSink, "forget"),
+            (retention.os, "rename"),
+            (retention.shutil, "rmtree"),
+        ):
+            patched.setattr(owner, name, die_there(getattr(owner, name)))
+        job_id = decode(JobRecord, (folder / "job.json").read_bytes(), "job.json").job_id
+        with pytest.raises(Killed):
+            delete_checkpoints(folder, job_id, lambda id: job._forget(folder, id))
+    run(job)
+    counted = len(place.table())
+    assert counted == (1 if killed_at == 0 else 2), "one life of the job, or two"
+    assert sum(len(words) for words in place.words_out().values()) == counted
+    assert durable(place) == ["checkpoints", "job.json", "queries"]
+
+
+# --- the storage goes and comes back -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def lent(place: Place) -> Iterator[Callable[..., None]]:
+    """The checkpoints are on a mounted folder, which can be taken away and given back."""
+    disk = place.folder / "disk"
+
+    def lend(*, there: bool) -> None:
+        how = ["mount", "--bind", str(disk)] if there else ["umount", "--lazy"]
+        if subprocess.run([*how, str(place.checkpoints)], check=False).returncode:
+            pytest.skip("no right to mount a folder")
+
+    disk.mkdir()
+    place.checkpoints.mkdir()
+    lend(there=True)
+    yield lend
+    while not subprocess.run(["umount", "--lazy", str(place.checkpoints)], check=False, capture_output=True).returncode:
+        pass  # a bind mount does not look like one to os.path.ismount
+
+
+@pytest.mark.skipif(shutil.which("mount") is None, reason="needs mount")
+def test_a_storage_that_goes_away_ends_the_job_and_when_it_is_back_nothing_is_lost(
+    place: Place, lent: Callable[..., None]
+):
+    place.write("sea")
+    handle = mined_counts(place, checkpointing_tolerable_failures=3).start()
+    wait_until_finished(handle, 0)
+    time.sleep(0.5)  # until nothing of the epoch is cleaned up any more: that would be told by the disk itself
+    lent(there=False)
+    place.write("sea", "sand")
+    error = error_of(lambda: handle.wait(60))
+    assert error.code == "TG-STORAGE-UNUSABLE"
+    assert str(place.checkpoints) in error.where
+    lent(there=True)
+    run(mined_counts(place))
+    assert counts_out(place) == {0: [("sea", 1)], 1: [("sand", 1), ("sea", 2)]}
+    assert place.table() == [("sand", 1), ("sea", 2)]
+
+
+# --- after_tasks_finish ------------------------------------------------------------------------------------
+
+
+def test_a_bounded_job_leaves_the_due_epoch_to_the_next_start_where_it_is_told_to(place: Place):
+    def windows(**settings: str | float) -> Job:
+        job = place.job("job", **settings)
+        events = place.source(job, "events", "at timestamp").withWatermark("at", "5 seconds")
+        closed = events.groupBy(F.window("at", "10 seconds")).count().select("count")
+        job.query("query", closed, sinks=[FileSink("files", place.folder / "out", format="json")])
+        return job
+
+    place.write(*({"at": f"2024-01-01T00:00:{second}Z"} for second in ("01", "02", "16")))
+    run(windows(checkpointing_after_tasks_finish="false"))
+    assert (place.log("spark/commits"), place.files()) == ([0], {})
+    run(windows())
+    assert (place.log("ledger/done"), place.files()) == ([0, 1], {1: [{"count": 2}]})

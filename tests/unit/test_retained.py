@@ -1,0 +1,92 @@
+"""The manifests of retained checkpoints: of a burst only the newest, and none that points at nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, numbers_in, read_retained
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
+from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
+
+QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "queries" / "query" / "g1")
+
+
+def checkpoints(tmp_path: Path, retained: int) -> RetainedCheckpoints:
+    queries = [QueryFolder(QUERY, tmp_path / "queries" / "query" / "g1")]
+    return RetainedCheckpoints(tmp_path, "job", "0f1e2d3c", queries, retained)
+
+
+def finish(ledger: LocalStorage, epoch: int) -> None:
+    decided = Decided(epoch=epoch, run=4, prepared_digest="7f" * 32, offsets=b"offsets", commits=b"commits")
+    ledger.put_if_absent(entry(DECIDED, epoch), encode(decided))
+    reached = FinishedThrough(epoch=epoch, sinks={"out": SinkProgress(epoch=epoch, digest="5d" * 32)})
+    ledger.replace(FINISHED_THROUGH, encode(reached))
+
+
+def epochs(tmp_path: Path) -> dict[int, int]:
+    records = {number: read_retained(tmp_path, number) for number in numbers_in(tmp_path)}
+    return {number: record.queries[0].epoch for number, record in records.items() if record is not None}
+
+
+def test_of_a_burst_only_those_are_written_that_would_stay(
+    tmp_path: Path, ledger: LocalStorage, monkeypatch: pytest.MonkeyPatch
+):
+    kept = checkpoints(tmp_path, retained=3)
+    for epoch in range(50):
+        finish(ledger, epoch)
+        kept.note("query")
+    written: list[str] = []
+    put = LocalStorage.put_if_absent
+
+    def noted(self: LocalStorage, name: str, data: bytes) -> bool:
+        written.append(name)
+        return put(self, name, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", noted)
+    kept.write()
+    assert written == [f"checkpoints/{number}/_metadata.json" for number in (48, 49, 50)]
+    assert epochs(tmp_path) == {48: 47, 49: 48, 50: 49}
+    kept.write()
+    assert len(written) == 3, "nothing new, nothing written"
+
+
+def test_the_count_goes_on_after_a_restart_and_fewer_may_be_retained(tmp_path: Path, ledger: LocalStorage):
+    for life, retained in enumerate((3, 2)):
+        kept = checkpoints(tmp_path, retained)
+        for epoch in range(life * 3, life * 3 + 3):
+            finish(ledger, epoch)
+            kept.note("query")
+        kept.write()
+    assert epochs(tmp_path) == {5: 4, 6: 5}
+
+
+def test_a_checkpoint_whose_decision_has_gone_gets_no_manifest(tmp_path: Path, ledger: LocalStorage):
+    kept = checkpoints(tmp_path, retained=2)
+    for epoch in range(2):
+        finish(ledger, epoch)
+        kept.note("query")
+    ledger.delete(entry(DECIDED, 0))
+    kept.write()
+    assert epochs(tmp_path) == {2: 1}
+
+
+def test_a_manifest_says_where_everything_stands(tmp_path: Path, ledger: LocalStorage):
+    finish(ledger, 0)
+    kept = checkpoints(tmp_path, retained=1)
+    kept.begin()
+    finish(ledger, 1)
+    kept.note("query")
+    kept.write()
+    record = read_retained(tmp_path, 1)
+    assert isinstance(record, CheckpointRecord)
+    [query] = record.queries
+    assert (query.run, query.offsets, query.commits) == (4, b"offsets", b"commits")
+    assert query.progress == {"out": SinkProgress(epoch=1, digest="5d" * 32)}

@@ -32,9 +32,7 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "checkpointing.mode": (
         "integration/test_levels.py::test_each_start_of_an_at_most_once_job_begins_with_the_newest_input_and_empty_state",
     ),
-    "checkpointing.interval": (
-        "integration/test_state_backend.py::test_epochs_begin_no_closer_than_the_interval",
-    ),
+    "checkpointing.interval": ("integration/test_state_backend.py::test_epochs_begin_no_closer_than_the_interval",),
     "checkpointing.unaligned": (
         "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
     ),

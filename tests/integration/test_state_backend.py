@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -253,4 +254,4 @@ def test_epochs_begin_no_closer_than_the_interval(place: Place):
     wait_until_finished(handle, 3)
     handle.stop()
     begun = [(place.query() / "spark/offsets" / str(epoch)).stat().st_mtime for epoch in (1, 2, 3)]
-    assert all(later - earlier > 0.7 for earlier, later in zip(begun, begun[1:], strict=False))
+    assert all(later - earlier > 0.7 for earlier, later in pairwise(begun))

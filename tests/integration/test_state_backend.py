@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -254,4 +255,4 @@ def test_epochs_begin_no_closer_than_the_interval(place: Place):
     wait_until_finished(handle, 3)
     handle.stop()
     begun = [(place.query() / "spark/offsets" / str(epoch)).stat().st_mtime for epoch in (1, 2, 3)]
-    assert all(later - earlier > 0.7 for earlier, later in itertools.pairwise(begun))
+    assert all(later - earlier > 0.7 for earlier, later in pairwise(begun))

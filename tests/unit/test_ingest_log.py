@@ -270,9 +270,12 @@ def test_of_two_openers_the_second_is_refused_until_the_first_has_closed(tmp_pat
 def test_nothing_is_written_through_a_closed_log(tmp_path: Path):
     log = IngestLog(tmp_path)
     log.close()
-    with (tmp_path / "stranger").open("w"):  # may get the number of the log's file
-        assert refused(lambda: log.append([b"sea"])) is Code.STORAGE_UNUSABLE
-    assert (tmp_path / "stranger").read_text() == ""
+    names = [tmp_path / f"stranger-{number}" for number in range(5)]
+    strangers = [name.open("w") for name in names]  # they get the numbers of the log's files
+    assert refused(lambda: log.append([b"sea"])) is Code.STORAGE_UNUSABLE
+    for stranger in strangers:
+        stranger.close()
+    assert [name.read_text() for name in names] == [""] * 5
 
 
 # --- a disk that fails -------------------------------------------------------------------------------------

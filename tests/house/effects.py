@@ -5,9 +5,12 @@ A test is named by its file below `tests/` and its function.
 
 from __future__ import annotations
 
+_PAUSES = ("jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy",)
+
 EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "checkpointing.dir": ("integration/test_words.py::test_a_second_run_goes_on_where_the_first_one_stopped",),
     "checkpointing.retained": (
+        "integration/test_settings_effects.py::test_so_many_of_the_newest_checkpoints_have_a_manifest",
         "integration/test_state_backend.py::test_spark_keeps_as_many_epochs_as_are_retained_and_ten_at_least",
     ),
     "state.backend": (
@@ -39,6 +42,42 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "checkpointing.aligned_timeout": (
         "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
     ),
+    "checkpointing.timeout": (
+        "integration/test_settings_effects.py::test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same_input",
+    ),
+    "checkpointing.min_pause": (
+        "integration/test_settings_effects.py::test_an_epoch_begins_no_sooner_than_the_pause_after_the_last_commits",
+    ),
+    "checkpointing.max_concurrent": (
+        "integration/test_settings_effects.py::test_so_many_epochs_may_wait_for_their_commits",
+        "integration/test_settings_effects.py::test_where_epochs_cannot_overlap_a_start_says_so",
+    ),
+    "checkpointing.tolerable_failures": (
+        "integration/test_settings_effects.py::test_one_failed_epoch_in_a_row_more_than_is_tolerated_fails_the_job",
+    ),
+    "checkpointing.retention": (
+        "integration/test_settings_effects.py::test_a_cancelled_job_keeps_its_checkpoints_and_goes_on",
+        "integration/test_settings_effects.py::test_a_cancelled_job_that_deletes_its_checkpoints_begins_anew",
+    ),
+    "checkpointing.after_tasks_finish": (
+        "integration/test_settings_effects.py::test_a_bounded_job_leaves_the_due_epoch_to_the_next_start_where_it_is_told_to",
+    ),
+    "progress_timeout": ("jobs/test_supervisor.py::test_a_driver_that_stands_still_is_ended_and_started_again",),
+    "restart.strategy": (
+        "jobs/test_supervisor.py::test_a_driver_that_dies_is_started_as_often_as_the_strategy_says",
+        "jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy",
+    ),
+    "restart.fixed_delay.attempts": _PAUSES,
+    "restart.fixed_delay.delay": _PAUSES,
+    "restart.failure_rate.max_failures": _PAUSES,
+    "restart.failure_rate.interval": ("unit/test_restart.py::test_the_failure_rate_counts_within_any_interval",),
+    "restart.failure_rate.delay": _PAUSES,
+    "restart.exponential.initial": _PAUSES,
+    "restart.exponential.max": _PAUSES,
+    "restart.exponential.multiplier": _PAUSES,
+    "restart.exponential.reset": ("unit/test_restart.py::test_a_quiet_time_begins_the_pauses_anew",),
+    "restart.exponential.jitter": ("unit/test_restart.py::test_jitter_is_a_part_of_the_pause_to_either_side",),
+    "restart.exponential.attempts": _PAUSES,
 }
 
 

@@ -27,11 +27,11 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 DECLARING = """
 folder = here / "checkpoints" / "numbers"
 def declare():
-    from tidegate.core.config import Settings, overrides_of
+    from tidegate.jobs.settings import load_settings
     from tidegate.spark.supervised import current
     supervised = current()
     supervised.define("numbers")
-    supervised.declare(folder, Settings.load({}, {}, overrides_of(os.environ)))
+    supervised.declare(folder, load_settings({}))
     return supervised
 """
 """What a job says before it starts, without Spark."""
@@ -68,6 +68,42 @@ def test_a_driver_that_dies_is_started_as_often_as_the_strategy_says(tmp_path: P
         assert len(starts(tmp_path)) == expected
         assert "TG-DRIVER-DIED" in killed.tail()
         assert "SIGKILL" in killed.tail()
+
+
+@pytest.mark.parametrize(
+    ("options", "pauses"),
+    [
+        (["fixed-delay", "fixed_delay.attempts=2", "fixed_delay.delay=1s"], [1.0, 1.0]),
+        (
+            ["failure-rate", "failure_rate.max_failures=2", "failure_rate.interval=1h", "failure_rate.delay=1s"],
+            [1.0, 1.0],
+        ),
+        (
+            ["exponential-delay", "exponential.initial=500ms", "exponential.max=1s", "exponential.multiplier=4"]
+            + ["exponential.jitter=0", "exponential.attempts=3", "exponential.reset=1h"],
+            [0.5, 1.0, 1.0],
+        ),
+        (
+            ["exponential-delay", "exponential.initial=100ms", "exponential.max=1h", "exponential.multiplier=10"]
+            + ["exponential.jitter=1", "exponential.attempts=1"],
+            [0.0],
+        ),
+    ],
+)
+def test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy(
+    tmp_path: Path, options: list[str], pauses: list[float]
+):
+    noted = 'print(time.time(), file=open(here / "times", "a"), flush=True)'
+    given = [
+        word
+        for option in options
+        for word in ("-D", f"restart.{option}" if "=" in option else f"restart.strategy={option}")
+    ]
+    with run(tmp_path, f"{noted}\n{KILLED}", *given) as killed:
+        assert killed.wait() == 1
+        times = [float(line) for line in (tmp_path / "times").read_text().split()]
+    assert len(times) == len(pauses) + 1
+    assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
 
 
 def test_what_a_dead_driver_has_left_behind_is_ended_before_the_next_one_starts(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.redaction import SECRETS
 from tidegate.jobs.line import Report
 
 
@@ -14,8 +15,8 @@ def report_of(error: TidegateError) -> Report:
     return Report(
         code=error.code,
         codes=tuple(each.code for each in single),
-        what=str(error),
-        where=error.where,
+        what=SECRETS.hide(str(error)),
+        where=SECRETS.hide(error.where),
         remedy=error.catalogue_entry.remedy.value,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.spark.ticking import Ticking
@@ -99,7 +100,7 @@ class Clerk(Ticking):
                 id=request.id,
                 kind=request.kind,
                 outcome=outcome,
-                detail=detail,
+                detail=SECRETS.hide(detail),
                 at=time.time(),
                 epochs=dict(epochs or {}),
             )

@@ -16,7 +16,7 @@ from types import CodeType, ModuleType, TracebackType
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.line import line_to_supervisor
-from tidegate.jobs.logs import set_up_below_run
+from tidegate.jobs.logs import log_failure, set_up_below_run
 from tidegate.spark.supervised import Supervised, supervise
 
 FAILED = 1
@@ -86,9 +86,9 @@ def _code_of(ended: SystemExit) -> int:
 
 
 def _program_failed(app: str, error: BaseException) -> TidegateError:
-    """An error of the program's own, whose traceback is shown as Python would show it."""
+    """An error of the program's own, whose traceback goes to the log."""
     trace = _of_program(error.__traceback__)
-    traceback.print_exception(type(error), error, trace)
+    log_failure(error.with_traceback(trace))
     last = traceback.extract_tb(trace)[-1:]
     line = f", line {last[0].lineno} of {last[0].filename}" if last else ""
     failed = TidegateError(

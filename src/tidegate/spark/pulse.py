@@ -18,6 +18,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import EpochDone
 from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
+from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
 from tidegate.spark.ticking import Ticking
 
@@ -131,5 +132,5 @@ def _open_transactions(folder: Path, query: QueryStatus) -> int:
 
 def _in_a_line(error: BaseException) -> str:
     if isinstance(error, TidegateError):
-        return f"{error.code}: {error.where}: {error.found}"
-    return f"{type(error).__name__}: {error}"
+        return SECRETS.hide(f"{error.code}: {error.where}: {error.found}")
+    return SECRETS.hide(f"{type(error).__name__}: {error}")

@@ -16,7 +16,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.cli.demo_view import show_progress, show_report
 from tidegate.core.config import Place, Settings
 from tidegate.core.errors import TidegateError
 from tidegate.testing.demo.places import Places
@@ -77,6 +76,8 @@ def demo(
 
     - `tidegate demo --input my-texts/ --dir kept/`
     """
+    from tidegate.cli.demo_view import show_progress, show_report  # here: no other command waits for what it draws
+
     signal.signal(signal.SIGTERM, _leave)
     with _folder(dir) as folder:
         options = Options(

@@ -92,8 +92,6 @@ class Desk:
 
         Raises REQUEST_REFUSED when the id is no name, or stands for something else.
         """
-        if not is_name(request.id):
-            raise _refused(f"an id of {NAME_RULE}", shown(request.id), "the request's id", "choose another id")
         answered = self.answer_to(request.id)
         if answered is not None:
             self._must_be(request, answered.kind)
@@ -107,6 +105,7 @@ class Desk:
 
     def answer_to(self, request_id: str) -> Answer | None:
         """The answer to a request, None while there is none."""
+        _must_be_an_id(request_id)
         data = self._storage.read(_answer(request_id))
         if data is None:
             return None
@@ -123,6 +122,7 @@ class Desk:
 
     def standing(self, request_id: str) -> Request | None:
         """The request that stands unanswered under an id; None also where it cannot be read."""
+        _must_be_an_id(request_id)
         data = self._storage.read(_request(request_id))
         try:
             return None if data is None else msgspec.json.decode(data, type=Request)
@@ -204,6 +204,11 @@ def _request(request_id: str) -> str:
 
 def _answer(request_id: str) -> str:
     return f"{ANSWERS}/{request_id}{_SUFFIX}"
+
+
+def _must_be_an_id(request_id: str) -> None:
+    if not is_name(request_id):
+        raise _refused(f"an id of {NAME_RULE}", shown(request_id), "the request's id", "choose another id")
 
 
 def _refusal(request_id: str, detail: str, now: float) -> Answer:

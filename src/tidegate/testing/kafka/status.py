@@ -7,8 +7,6 @@ from enum import Enum
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from tidegate.testing.kafka.record import OWN_USER, NodeRecord, Record, load
 
@@ -80,6 +78,9 @@ def status(folder: str | Path) -> Status:
 
 def answers(record: Record, node: NodeRecord) -> bool:
     """Whether this node, and not a stranger at its port, answers and is a member of its cluster."""
+    from confluent_kafka import KafkaException  # here: a command that asks no broker does not wait for the client
+    from confluent_kafka.admin import AdminClient
+
     try:
         socket.create_connection(("127.0.0.1", node.port), _ANSWER_SECONDS).close()
         options = record.client_options(OWN_USER)

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.durable import Trust, sync_folder
+from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.retained import CHECKPOINTS
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.records import Closing, JobRecord, decode, encode
@@ -43,7 +44,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
         with Trust().over(job_folder, "remove checkpoints"):
-            for name in (QUERIES, CHECKPOINTS):
+            for name in (QUERIES, CHECKPOINTS, INGEST):
                 _remove_folder(job_folder / name)
             storage.delete(JOB_RECORD)
             sync_folder(job_folder)

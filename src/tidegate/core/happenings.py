@@ -53,6 +53,10 @@ class EpochFailed(Happening):
     in_a_row: int
     tolerated: bool
 
+    def __str__(self) -> str:
+        what = "it runs again with the same input" if self.tolerated else "the job does not tolerate it"
+        return f"epoch {self.epoch} has failed ({self.fault.value}), {self.in_a_row} in a row: {what}"
+
 
 @dataclass(frozen=True, slots=True)
 class RowsShown(Happening):

@@ -66,11 +66,11 @@ def is_secret(name: str) -> bool:
     return _SAYS_SECRET.search(name) is not None and _SAYS_WHERE.search(name) is None
 
 
-_SAYS_SECRET = re.compile(
-    r"passw(or)?d|passphrase|pwd$|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
-    r"|(api|access|private|account|shared|signing)[._-]?key",
-    re.IGNORECASE,
+_SECRET_WORDS = (
+    r"(?:passw(?:or)?d|passphrase|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
+    r"|(?:api|access|private|account|shared|signing)[._-]?key)"
 )
+_SAYS_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
 _SAYS_WHERE = re.compile(
     r"(location|path|file|url|uri|endpoint|provider|mechanism|timeout|[._-]ms|[._-]id|name|application_credentials)$",
     re.IGNORECASE,
@@ -93,17 +93,19 @@ def _hidden_if_secret(found: re.Match[str]) -> str:
 
 # A quoted value may have been cut off with the text that quotes it: then it ends with the text. No part is unbounded
 # in front of something that must follow, so a long text costs no more than its length.
+# Only a name that may be of a secret is looked at: another one must not take what is named in its value along, as
+# `ValueError: password=...` would.
 _NAMED = re.compile(
-    r"""(?<![\w.-])(?P<name>[\w.-]{3,100})
-        (?P<glue>\\*["']?\s{0,8}[=:]\s{0,8})
+    rf"""(?<![\w.-])(?P<name>(?=[\w.-]{{0,100}}{_SECRET_WORDS})[\w.-]{{3,100}})
+        (?P<glue>\\*["']?\s{{0,8}}[=:]\s{{0,8}})
         (?P<value>
             [bB]?"(?:[^"\\]|\\.)*(?:"|\\?\Z)
           | [bB]?'(?:[^'\\]|\\.)*(?:'|\\?\Z)
           | \\+"(?:[^"\\]|\\[^"])*(?:\\+"|\\?\Z)
           | \\+'(?:[^'\\]|\\[^'])*(?:\\+'|\\?\Z)
-          | [^\s,;&"'(){}\[\]]+
+          | [^\s,;&"'(){{}}\[\]]+
         )""",
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 _PASSWORD_OF_URL = re.compile(
     r"(?P<before>(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s:/@\"'<>]{0,200}:)[^\s\"'<>]{1,500}@"

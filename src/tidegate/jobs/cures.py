@@ -59,7 +59,7 @@ SURROUNDINGS: Mapping[Code, Cure] = {
 }
 """Surroundings change by themselves, or somebody has to do something: each code says which."""
 
-ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE})
+ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EPOCH_STUCK, Code.PROCESS_SPENT})
 """Failures of one query after which no other run may follow in the same process: somebody else may hold the job by
 now, and only a new process asks for its locks; or a sync has failed, and only what stands on the disk is to be trusted.
 """

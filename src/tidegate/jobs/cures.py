@@ -53,6 +53,7 @@ SURROUNDINGS: Mapping[Code, Cure] = {
     Code.JAVA_MISSING: Cure.NONE,
     Code.KAFKA_TOPIC_MISSING: Cure.NONE,
     Code.SUPERVISOR_ALIVE: Cure.NONE,
+    Code.SINK_OUT_OF_REACH: Cure.NONE,
     Code.BROKER_REFUSED: Cure.NONE,
     Code.BROKER_FAILED: Cure.NONE,
     Code.JARS_UNAVAILABLE: Cure.NONE,

@@ -18,6 +18,7 @@ import typer
 
 from tidegate.core.config import Place, Settings
 from tidegate.core.errors import TidegateError
+from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.places import Places
 from tidegate.testing.demo.run import Options, run_demo
 
@@ -90,8 +91,12 @@ def demo(
             text_folder=input,
             settings=_settings(folder, settings or []),
         )
-        with show_progress(options) as tell:
-            report = run_demo(options, tell)
+        try:
+            with show_progress(options) as tell:
+                report = run_demo(options, tell)
+        except DemoFailed as error:
+            typer.echo(error, err=True)
+            raise typer.Exit(NOT_EXACT) from None
     if json:
         typer.echo(msgspec.json.encode(report).decode())
     else:

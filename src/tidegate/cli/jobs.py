@@ -13,6 +13,7 @@ from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.tables import Column, ago, moment, number, print_table
 from tidegate.jobs.beat import Beat, QueryBeat
 from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
+from tidegate.jobs.failures import Failure, read_failures
 from tidegate.status import JobView, QueryView, State, checkpoint_numbers, find_job, find_jobs, view_queries
 
 _STALE_SECONDS = 10.0
@@ -76,9 +77,10 @@ def history(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Show the checkpoints of a job, newest first: every epoch that is done in all its sinks.
+    """Show the checkpoints of a job and what it failed with, newest first.
 
-    The newest thousand are kept, also over restarts.
+    A checkpoint is an epoch that is done in all its sinks; the newest thousand are kept, and the newest hundred
+    failures under `tidegate run`, also over restarts.
 
     Examples:
 
@@ -88,12 +90,17 @@ def history(
     """
     view = find_job(jobs_folder(dir), job)
     found = read_checkpoints(view.folder, at_most=last)
+    failures = read_failures(view.folder)[:last]
     if json:
-        print_json({"job": view.name, "checkpoints": [msgspec.to_builtins(each) for each in found]})
-    elif found:
+        shown = {"checkpoints": msgspec.to_builtins(found), "failures": msgspec.to_builtins(failures)}
+        print_json({"job": view.name, **shown})
+        return
+    if found:
         print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found])
     else:
         typer.echo(f"no checkpoint of job {view.name} is done yet")
+    if failures:
+        print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in failures])
 
 
 _ENDED_WELL = frozenset({State.FINISHED, State.STOPPED, State.CANCELED})
@@ -120,6 +127,14 @@ _QUERY_COLUMNS = (
     Column("lag"),
 )
 _SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
+_FAILURE_COLUMNS = (
+    Column("failed at"),
+    Column("code"),
+    Column("query"),
+    Column("epoch", number=True),
+    Column("run", number=True),
+    Column("restart after"),
+)
 _HISTORY_COLUMNS = (
     Column("done at"),
     Column("query"),
@@ -193,6 +208,12 @@ def _history_row(each: DoneCheckpoint) -> tuple[str, ...]:
     run = "-" if each.run == 0 else str(each.run)
     figures = (number(each.duration_ms), str(each.rows), str(each.aborted), str(each.redone))
     return (moment(each.at), each.query, str(each.epoch), run, *figures)
+
+
+def _failure_row(each: Failure) -> tuple[str, ...]:
+    epoch, run = ("-" if value is None else str(value) for value in (each.epoch, each.run))
+    restart = "none" if each.restart_in_seconds is None else f"{each.restart_in_seconds:.1f} s"
+    return (moment(each.at), each.code, each.query or "-", epoch, run, restart)
 
 
 def _job_json(job: JobView) -> dict[str, object]:

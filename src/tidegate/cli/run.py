@@ -120,6 +120,12 @@ def exit_of(ending: Ending) -> int:
             return Exit.INTERRUPTED
 
 
+RUN: dict[str, Any] = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
+RUN_APPLICATION: dict[str, Any] = {
+    "hidden": True,
+    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+}
+
 _OWN = frozenset({"-D", "-d", "-h"})
 _WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level"})
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from pathlib import Path
 
 import msgspec
 
 from tidegate.checkpoints.durable import Trust, ensure_folder
+from tidegate.checkpoints.probe import SUPERVISOR_LOCK
 from tidegate.core.errors import Code, TidegateError
 
 
@@ -39,11 +41,11 @@ class SupervisorLock:
 
 def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
     """Take the lock of `job`, whose folder is made if missing. Raises SUPERVISOR_ALIVE, naming the holder."""
-    path = Path(job_folder).absolute() / _SUPERVISOR_LOCK
+    path = Path(job_folder).absolute() / SUPERVISOR_LOCK
     with Trust().over(path, "lock a file"):
         ensure_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        if not _try_lock(descriptor):
+        if not _lock(descriptor):
             os.close(descriptor)
             raise _supervisor_alive(job, path)
         os.ftruncate(descriptor, 0)
@@ -51,7 +53,17 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
         return SupervisorLock(descriptor)
 
 
-_SUPERVISOR_LOCK = "locks/supervisor.lock"
+def _lock(descriptor: int) -> bool:
+    """Whoever only looks holds a shared lock for a moment (`probe.supervisor_lives`): so more than once."""
+    for _ in range(_TRIES):
+        if _try_lock(descriptor):
+            return True
+        time.sleep(_PAUSE_SECONDS)
+    return False
+
+
+_TRIES = 20
+_PAUSE_SECONDS = 0.01
 
 
 def _try_lock(descriptor: int) -> bool:

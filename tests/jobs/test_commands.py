@@ -14,6 +14,7 @@ import pytest
 from tests.jobs.folders import another_driver, make_job, say, tidegate
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.jobs.failures import Failure, add_failure
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0
@@ -139,6 +140,16 @@ def test_the_history_is_shown_newest_first(tmp_path: Path):
     output = tidegate("history", "job", "-n", "3", "--dir", str(tmp_path), "--json")[1]
     assert [each["epoch"] for each in json.loads(output)["checkpoints"]] == [29, 28, 27]
     assert "12.5" in tidegate("history", "job", "--dir", str(tmp_path))[1]
+
+
+def test_the_history_tells_what_a_job_failed_with(tmp_path: Path):
+    told = {"what": "its process ended", "where": "job job", "remedy": "start again"}
+    add_failure(make_job(tmp_path), Failure(at=1.7e9, code="TG-DRIVER-DIED", restart_in_seconds=1.5, **told))
+    output = tidegate("history", "job", "--dir", str(tmp_path), "--json")[1]
+    assert [each["code"] for each in json.loads(output)["failures"]] == ["TG-DRIVER-DIED"]
+    shown = tidegate("history", "job", "--dir", str(tmp_path))[1]
+    assert "TG-DRIVER-DIED" in shown
+    assert "1.5 s" in shown
 
 
 @pytest.mark.parametrize("command", ["list", *COMMANDS])

@@ -65,7 +65,8 @@ def with_commands(names: Iterable[str]) -> typer.Typer:
         if isinstance(found, typer.Typer):
             commands.add_typer(found, name=name)
         else:
-            commands.command(name=name, **(_loaded(SPECIAL[name]) if name in SPECIAL else {}))(found)
+            options: dict[str, Any] = _loaded(SPECIAL[name]) if name in SPECIAL else {}
+            commands.command(name=name, **options)(found)
     return commands
 
 

@@ -338,16 +338,12 @@ class Job:
         )
 
     def _max_concurrent(self, declared: Declared, where: str) -> int:
-        """How many decided epochs may still be uncommitted; one where something does not go with more, and said."""
+        """How many decided epochs may still be uncommitted; one where a sink does not go with more, and said."""
         wanted = self.settings.checkpointing_max_concurrent
         placed = [sink.uid for sink in declared.sinks if sink.prepared_rows_have_their_place]
-        if wanted == 1 or not (placed or self.settings.checkpointing_min_pause):
+        if wanted == 1 or not placed:
             return wanted
-        because = (
-            f"the rows that sink {placed[0]} prepares already have their place among those of later epochs"
-            if placed
-            else "checkpointing.min_pause begins when an epoch is committed"
-        )
+        because = f"the rows that sink {placed[0]} prepares already have their place among those of later epochs"
         _LOG.warning("%s: checkpointing.max_concurrent is 1 and not %d: %s", where, wanted, because)
         return 1
 

@@ -101,11 +101,19 @@ def test_a_start_describes_its_sinks_anew_and_what_only_the_program_can_open(pla
     assert described["sinks"][0]["target"]["key"] == ["word"]
 
 
-@pytest.mark.parametrize("name", ["nobody", "../job", "job\0", "x" * 10_000, ""])
-def test_a_job_that_is_not_there_has_its_own_exit_code_and_no_path_leaves_the_folder(tmp_path: Path, name: str):
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("nobody", Exit.UNKNOWN_JOB, "TG-JOB-UNKNOWN"),
+        *((name, Exit.USAGE, "TG-UID-INVALID") for name in ("../job", "job\0", "x" * 10_000, "")),
+    ],
+)
+def test_a_job_that_is_not_there_has_its_own_exit_code_and_no_path_leaves_the_folder(
+    tmp_path: Path, name: str, code: Exit, told: str
+):
     (tmp_path / "job.json").write_text("{}")
     for arguments in (["txn", "commit", name, "x"], ["txn", "abort", name, "x"]):
         done = CliRunner().invoke(commands, [*arguments, "--dir", str(tmp_path / "checkpoints")])
-        assert done.exit_code == Exit.UNKNOWN_JOB, done.output
-        assert "TG-JOB-UNKNOWN" in done.output
+        assert done.exit_code == code, done.output
+        assert told in done.output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json"]

@@ -19,7 +19,7 @@ EXECUTED = (
 )
 ELSEWHERE = {
     *("raise_all", "quoted_in", "all_quoted_in", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
-    *("markdown_table", "markdown", "_row"),
+    *("markdown_table", "markdown", "_row", "__str__"),
 }
 """Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`, and
 what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What an operator asks for beside

@@ -99,9 +99,9 @@ def finish_decided(query: Query, through: int) -> Steps[list[int]]:
     is, and Spark's log too: both are the next start's.
     """
     run = yield from _claim_run()
-    newest, unfinished = yield from _settle_decisions(query)
+    last, unfinished = yield from _settle_decisions(query)
     yield from catch_up(query, run)
-    yield from _check_sinks(query, run, newest)
+    yield from _check_sinks(query, run, last)
     due = [epoch for epoch in unfinished if epoch <= through]
     for epoch in due:
         yield from finish_epoch(query, run, epoch)

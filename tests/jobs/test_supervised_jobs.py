@@ -41,7 +41,7 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
         assert run.wait() == 0
         assert in_session(second) == []
         of_query, of_driver = run.failures()[0], run.failures()[-1]
-    assert (of_driver.code, of_driver.query) == ("TG-DRIVER-DIED", None)
+    assert (of_driver.code, of_driver.query) == ("TG-DRIVER-DIED", "copies")
     assert (of_query.code, of_query.query, of_query.epoch) == ("TG-EPOCH-FAILED", "copies", 6)
     assert all(failure.restart_in_seconds is not None for failure in run.failures())
     assert table(tmp_path) == list(range(8))

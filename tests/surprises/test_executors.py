@@ -22,6 +22,7 @@ from tidegate import FileSink, FileSource, Job, JobHandle, TidegateError
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code
 from tidegate.core.happenings import EpochPrepared
+from tidegate.spark.handle import Log
 
 FIRST, SECOND = ["sea", "wind"], ["salt", "sand"]
 """Words whose state stands in the first and in the second of two partitions."""
@@ -170,7 +171,7 @@ def test_an_executor_may_die_in_every_phase_of_an_epoch(
         executors.kill(executor)
         killed.append(phase)
 
-    def told(happening: Happening) -> None:
+    def told(_log: Log, _query: str, _run: int, happening: Happening) -> None:
         if happening == EpochPrepared(epoch=2, rows=12):
             kill(executors.processes()[0], "between prepared and commits")
 
@@ -178,7 +179,7 @@ def test_an_executor_may_die_in_every_phase_of_an_epoch(
         executors.wait_until_there()
         cluster_place.write(*FIRST, *SECOND)
 
-    monkeypatch.setattr("tidegate.spark.handle._log", told)
+    monkeypatch.setattr(Log, "happened", told)
     with started(draws.make(shelf=shelf), draws.computing(SECOND[0]), draws.prepared) as handle:
         draws.computing(SECOND[0]).post("hold")
         begin()

@@ -93,7 +93,7 @@ class TransactionRedone(Happening):
 
     def __str__(self) -> str:
         return (
-            f"sink {self.sink} had lost what task {self.task} prepared for epoch {self.epoch}:"
+            f"epoch {self.epoch}, sink {self.sink}: redone, because what task {self.task} prepared was lost:"
             " written again from its journal"
         )
 

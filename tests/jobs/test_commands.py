@@ -143,8 +143,10 @@ def test_the_history_is_shown_newest_first(tmp_path: Path):
 
 
 def test_the_history_tells_what_a_job_failed_with(tmp_path: Path):
-    told = {"what": "its process ended", "where": "job job", "remedy": "start again"}
-    add_failure(make_job(tmp_path), Failure(at=1.7e9, code="TG-DRIVER-DIED", restart_in_seconds=1.5, **told))
+    failure = Failure(
+        at=1.7e9, code="TG-DRIVER-DIED", what="it ended", where="job job", remedy="start again", restart_in_seconds=1.5
+    )
+    add_failure(make_job(tmp_path), failure)
     output = tidegate("history", "job", "--dir", str(tmp_path), "--json")[1]
     assert [each["code"] for each in json.loads(output)["failures"]] == ["TG-DRIVER-DIED"]
     shown = tidegate("history", "job", "--dir", str(tmp_path))[1]

@@ -123,17 +123,13 @@ def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
     if lives:
         said = beat is not None and is_of_holder(beat, read_holder(job_folder))
         return State[beat.state.name] if beat is not None and said else State.STARTING
-    if beat is not None and beat.state in _ENDED_FOR_GOOD:
+    if beat is not None and beat.state.is_an_end:
         return State[beat.state.name]
     if supervisor_lives(job_folder):
         return State.RESTARTING
     if beat is None:
         return State.UNKNOWN
     return State.FAILED if beat.state is JobState.FAILED else State.DIED
-
-
-_ENDED_FOR_GOOD = frozenset({JobState.FINISHED, JobState.STOPPED, JobState.CANCELED})
-"""What no supervisor starts again."""
 
 
 def _job_id(job_folder: Path) -> tuple[str, str]:

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -135,7 +137,8 @@ def test_a_query_that_fails_too_often_ends_the_job_with_its_error(tmp_path: Path
 
 
 @pytest.mark.more
-def test_a_stop_while_a_sink_is_down_says_that_an_epoch_waits(tmp_path: Path):
+@pytest.mark.parametrize("by", ["a signal", "the command"])
+def test_a_stop_while_a_sink_is_down_says_that_an_epoch_waits(tmp_path: Path, by: str):
     write(tmp_path, 0, 2)
     with UnderRun(tmp_path, "for-ever", options=["-D", "stop_timeout=2s"]) as run:
         wait_until(lambda: table(tmp_path) == [0, 1], "the first rows", run)
@@ -144,7 +147,19 @@ def test_a_stop_while_a_sink_is_down_says_that_an_epoch_waits(tmp_path: Path):
             write(tmp_path, 2, 1)
             decided = tmp_path / "checkpoints/numbers/queries/copies/g1/ledger/decided/2"
             wait_until(decided.exists, "a decided epoch", run)
-            run.process.send_signal(signal.SIGTERM)
+            if by == "a signal":
+                run.process.send_signal(signal.SIGTERM)
+            else:
+                stop = [
+                    sys.executable,
+                    "-m",
+                    "tidegate.cli.main",
+                    "stop",
+                    "numbers",
+                    "--dir",
+                    str(tmp_path / "checkpoints"),
+                ]
+                assert subprocess.run(stop, check=False).returncode == 6
             assert run.wait() == 6, run.tail()
             assert "TG-SINK-UNAVAILABLE" in run.tail()
             other.execute("ROLLBACK")

@@ -95,6 +95,43 @@ def test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy(
     assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
 
 
+ENDED = f"""{DECLARING}
+from tidegate.jobs.beat import Beat, JobState, write_beat
+supervised = declare()
+told = dict(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), started_at=1.0, at=1.0, progress_at=1.0)
+write_beat(folder, Beat(state=JobState.STOPPED, **told))
+from tidegate.jobs.line import Finished, Running
+supervised._say(Running())
+"""
+"""As a job that somebody has stopped, from another terminal."""
+
+
+def test_a_job_that_was_stopped_is_not_started_again_although_its_driver_dies(tmp_path: Path):
+    with run(tmp_path, ENDED + KILLED, *AT_ONCE, "-D", "restart.fixed_delay.attempts=3") as stopped:
+        assert stopped.wait() == 1
+        assert len(starts(tmp_path)) == 1
+
+
+def test_a_program_may_go_on_after_its_job_for_as_long_as_it_likes(tmp_path: Path):
+    program = f"{ENDED}time.sleep(4)\nsupervised._say(Finished(report=None, job_ended=True))\nos._exit(0)\n"
+    with run(tmp_path, program, *AT_ONCE, "-D", "progress_timeout=1s") as working:
+        assert working.wait() == 0
+        assert len(starts(tmp_path)) == 1
+
+
+def test_a_stop_from_elsewhere_while_a_sink_is_down_is_no_reason_to_start_again(tmp_path: Path):
+    report = """
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.reports import report_of
+error = TidegateError(Code.SINK_UNAVAILABLE, expected="a sink", found="none", where="sink", next_step="mend it")
+supervised._say(Finished(report=report_of(error), job_ended=True))
+os._exit(1)
+"""
+    with run(tmp_path, ENDED + report, *AT_ONCE, "-D", "restart.fixed_delay.attempts=3") as stopped:
+        assert stopped.wait() == 6
+        assert len(starts(tmp_path)) == 1
+
+
 def test_with_json_every_line_is_an_object_whoever_writes_it(tmp_path: Path):
     program = """
 if not first:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -85,7 +86,8 @@ class Told(News):
         if self._told is None:
             return
         known = Detached(job=self._job, process=os.getpid(), log=str(self._log), exit=code, text=text)
-        os.write(self._told, msgspec.json.encode(known))
+        with suppress(OSError):  # whoever waited for the news is gone: the job goes on
+            os.write(self._told, msgspec.json.encode(known))
         os.close(self._told)
         self._told = None
 

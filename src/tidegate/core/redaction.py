@@ -67,7 +67,7 @@ def is_secret(name: str) -> bool:
 
 
 _SECRET_WORDS = (
-    r"(?:passw(?:or)?d|passphrase|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
+    r"(?:passw(?:or)?d|passphrase|passcode|(?<![a-z])pass(?![a-z])|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
     r"|(?:api|access|private|account|shared|signing)[._-]?key)"
 )
 _SAYS_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)

@@ -29,6 +29,11 @@ class JobState(Enum):
     CANCELED = "CANCELED"
     FAILED = "FAILED"
 
+    @property
+    def is_an_end(self) -> bool:
+        """Whether no supervisor starts the job again after it."""
+        return self in (JobState.FINISHED, JobState.STOPPED, JobState.CANCELED)
+
 
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
     """One start of a job by one driver process."""

@@ -58,7 +58,8 @@ class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
 
-    `job_ended`: its job had ended well before, so that what the program then met is no reason to run the job again.
+    `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
+    no reason to run the job again.
     """
 
     report: Report | None

@@ -32,6 +32,8 @@ class ProgressWatch:
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
             self._idle_seconds = 0.0
             self._progress_at = None if beat is None else beat.progress_at
+        if beat is not None and beat.state.is_an_end:  # what the program does after its job is its own business
+            return False
         least = 0.0 if self._runs else _START_SECONDS
         return self.timeout_seconds > 0 and max(self.timeout_seconds, least) <= self._idle_seconds
 

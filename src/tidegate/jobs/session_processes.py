@@ -51,7 +51,7 @@ def _from_proc(session: int) -> list[int]:
             continue
         try:
             fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended meanwhile, or is another user's
             continue
         if int(fields[_SESSION]) == session and fields[_STATE] not in (b"Z", b"X"):
             found.append(int(entry.name))

@@ -152,7 +152,7 @@ class Supervisor:
         error = (
             driver_stalled(self._where(), watch.timeout_seconds) if stalled else driver_died(self._where(), returned)
         )
-        return Finished(report=_placed(report_of(error), beat))
+        return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 
     def _listen(self, child: Child, watch: ProgressWatch) -> Finished | None:
         last = None
@@ -230,7 +230,7 @@ class Supervisor:
             failure = self._failed(last.report, self._news.failed, final=last.job_ended)
         if failure.restart_in_seconds is not None:
             return None
-        return self._ending(self._outcome_of(last.report), failure=failure)
+        return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
 
     def _query_failed(self, report: Report) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed)
@@ -264,13 +264,13 @@ class Supervisor:
                 self._news.history_failed(error)
         return failure
 
-    def _outcome_of(self, report: Report) -> Outcome:
+    def _outcome_of(self, report: Report, *, job_ended: bool) -> Outcome:
         codes = _codes_of(report)
         if any(code in _UNUSABLE for code in codes):
             return Outcome.UNUSABLE
         if any(code in _TAKEN or code.remedy is Remedy.DECIDE for code in codes):
             return Outcome.REFUSED
-        if self._stop_by is not None and Code.SINK_UNAVAILABLE in codes:
+        if (job_ended or self._stop_by is not None) and Code.SINK_UNAVAILABLE in codes:
             return Outcome.PENDING
         return Outcome.FAILED
 

@@ -25,6 +25,7 @@ from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.session import lives
 
+_LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
 
 
@@ -124,7 +125,8 @@ class JobHandle:
                 companion.opening(self)
             self._start()
         except BaseException as error:
-            self._tell_the_end(error)
+            self._error = error
+            self._tell_the_end(_log_beside)
             raise
 
     def _start(self) -> None:
@@ -133,6 +135,8 @@ class JobHandle:
         try:
             for run in self.runs:
                 self._start_run(run)
+            for companion in self._companions:
+                companion.started(self)
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
 
@@ -141,8 +145,6 @@ class JobHandle:
         cancelled and has not failed."""
         self._at_end = at_end
         self._after_cancel = after_cancel
-        for companion in self._companions:
-            companion.started(self)
         self._watcher.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
@@ -216,6 +218,11 @@ class JobHandle:
         """Which decided epoch a cancel has left to the next start, if it has."""
         return self._left_behind or next((run.left_behind for run in self.runs if run.left_behind is not None), None)
 
+    @property
+    def was_asked_to_end(self) -> bool:
+        """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
+        return self._ending is not Ending.NONE
+
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
         if error is not None:
@@ -251,8 +258,7 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        tell_ends = [partial(self._tell_end, companion) for companion in self._companions]
-        for step in (self._watch_runs, *tell_ends, self._clear, self._release):
+        for step in (self._watch_runs, partial(self._tell_the_end, self._note), self._clear, self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
@@ -265,21 +271,26 @@ class JobHandle:
         else:
             self._error = self._error or error
 
-    def _tell_end(self, companion: Companion) -> None:
-        companion.ended(self._error)
-
     def _clear(self) -> None:
         if self._ending is Ending.CANCEL and self._error is None and self.left_behind is None:
             self._after_cancel()
 
-    def _tell_the_end(self, error: BaseException | None) -> None:
+    def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
+        """Tell every companion, whatever the others raise."""
         for companion in self._companions:
-            companion.ended(error)
+            try:
+                companion.ended(self._error)
+            except BaseException as error:  # noqa: BLE001 (noted)
+                note(error)
 
     def _release(self) -> None:
         """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
-        if not any(run.may_still_write() for run in self.runs):
+        if not self.may_still_write():
             self._at_end()
+
+    def may_still_write(self) -> bool:
+        """Whether a stream thread lives that nothing has ended: what the job holds stays with this process."""
+        return any(run.may_still_write() for run in self.runs)
 
     def _watch_runs(self) -> None:
         alive = list(self.runs)
@@ -387,14 +398,15 @@ class JobHandle:
         return recovered
 
     def _end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
-        """Stop all, then close all; the first error, of `errors` or from here, is raised when every run has ended."""
+        """Stop all, then close all. When every run has ended the first error is raised, of `errors` or from here; that
+        of a sink which is not ready yields to any other."""
         for end in [*(partial(run.stop, self._stop_timeout_seconds) for run in runs), *(run.close for run in runs)]:
             try:
                 end()
             except BaseException as error:  # noqa: BLE001 (the first is raised below)
                 errors.append(error)
         if errors:
-            raise errors[0]
+            raise next((error for error in errors if not _is_of_a_sink(error)), errors[0])
 
 
 _ENDED_WELL = {
@@ -402,6 +414,11 @@ _ENDED_WELL = {
     Ending.STOP: JobState.STOPPED,
     Ending.CANCEL: JobState.CANCELED,
 }
+
+
+def _log_beside(error: BaseException) -> None:
+    """What went wrong beside the error that is raised."""
+    _LOG.error("beside what ended the start: %s", error, exc_info=error)
 
 
 def _is_of_a_sink(error: BaseException) -> TypeGuard[TidegateError]:

@@ -200,7 +200,12 @@ class Job:
             self._describe_sinks(storage)
             for sink, plan in plans:
                 sink.open(plan)
-            handle.start()
+            try:
+                handle.start()
+            except BaseException:
+                if handle.may_still_write():  # until this process has ended
+                    stack.pop_all()
+                raise
             handle.watch(at_end=stack.pop_all().close, after_cancel=partial(self._after_cancel, folder, record.job_id))
         if supervised is not None:
             supervised.started(handle)

@@ -268,10 +268,12 @@ class QueryRun:
 
         Returns whether a no-data epoch is due.
         """
-        self._await_stream()
-        with self._changed:
-            self._stream_ended = True
-            self._changed.notify_all()
+        try:
+            self._await_stream()
+        finally:
+            with self._changed:
+                self._stream_ended = True
+                self._changed.notify_all()
         if self._finisher is not None:
             self._finisher.join()
         for monitor in self._monitors.values():
@@ -408,7 +410,7 @@ class QueryRun:
             if self._watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
                 self._leave(None)
                 raise EpochRefused(f"epoch {epoch} was cut off") from None
-            if self._stopping and self._has_waited_enough() and not _is_unavailable(error):
+            if self._stopping and self._has_waited_enough() and not _is_told_in_any_case(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
             self._note_fault(epoch, error)
@@ -620,6 +622,13 @@ def is_of_the_storage(error: BaseException) -> bool:
         code = error.catalogue_entry
         return code in (Code.STORAGE_FULL, Code.STORAGE_UNUSABLE) and not isinstance(error.__cause__, SyncFailed)
     return isinstance(error, OSError)
+
+
+def _is_told_in_any_case(error: BaseException) -> bool:
+    """Whether somebody has to hear of it although the job was to end: a sink that was not ready, or what a new start
+    would only find again."""
+    to_be_decided = isinstance(error, TidegateError) and error.catalogue_entry in _TO_BE_DECIDED
+    return to_be_decided or _is_unavailable(error)
 
 
 def _is_unavailable(error: BaseException) -> bool:

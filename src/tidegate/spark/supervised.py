@@ -105,6 +105,7 @@ class Supervised:
     def ended(self, error: TidegateError | None, code: int) -> None:
         """The program's last word: the job's own error comes before what the program made of it."""
         handle = self._handle
+        asked = handle is not None and handle.was_asked_to_end  # before this asks for it, too
         if handle is not None:
             with suppress(BaseException):  # the job's error is asked for below
                 handle.stop(self._stop_timeout_seconds)
@@ -112,7 +113,8 @@ class Supervised:
         report = None if error is None else report_of(error)
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
-        self._say(Finished(report=report, code=code, job_ended=handle is not None and of_job is None))
+        ended_for_good = handle is not None and (of_job is None or asked)
+        self._say(Finished(report=report, code=code, job_ended=ended_for_good))
 
     def _report(self, error: BaseException, handle: JobHandle) -> Report:
         if self._reported is not None and self._reported[0] is error:

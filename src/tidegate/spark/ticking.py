@@ -56,7 +56,7 @@ class Ticking(Companion):
         while not self._over.wait(self._every_seconds):
             try:
                 self.tick()
-            except (OSError, TidegateError) as error:
+            except Exception as error:  # noqa: BLE001 (told; a thread that died would leave every request unanswered)
                 self._complain(error)
             else:
                 self._complained = False

@@ -1,7 +1,6 @@
 """Exactly-once sinks, checkpoints and savepoints for PySpark Structured Streaming."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tidegate.spark.socket_source import SocketSource
     from tidegate.spark.sources import FileSource, RateSource, SparkSource
 
-__version__ = version("tidegate")
+__version__: str
 
 __all__ = [
     "FileSink",
@@ -59,6 +58,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":  # reading it costs as much as a whole command without it
+        from importlib.metadata import version
+
+        return version("tidegate")
     if name not in _HOMES:
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

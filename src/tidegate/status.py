@@ -14,10 +14,19 @@ from typing import TypeVar
 
 import msgspec
 
+from tidegate.checkpoints.job_layout import (
+    JOB_RECORD,
+    QUERIES,
+    generation_folder,
+    generations,
+    job_names,
+    newest_begun,
+    query_names,
+)
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
-from tidegate.checkpoints.retention import JOB_RECORD
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
 from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, read_beat
@@ -73,12 +82,6 @@ def find_jobs(folder: Path) -> list[JobView]:
     return [view_job(folder / name) for name in job_names(folder)]
 
 
-def job_names(folder: Path) -> list[str]:
-    """The names of the jobs in `folder`, sorted; [] when there is no such folder."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    return sorted(name for name in names if is_name(name) and (folder / name / JOB_RECORD).is_file())
-
-
 def find_job(folder: Path, name: str) -> JobView:
     """The job `name` in `folder`. Raises UID_INVALID for what is no name, JOB_UNKNOWN where there is none."""
     if not is_name(name):
@@ -106,17 +109,9 @@ def view_job(job_folder: Path) -> JobView:
 
 def view_queries(job: JobView) -> list[QueryView]:
     """The queries of a job, by uid."""
-    folder = Path(job.folder) / "queries"
+    folder = Path(job.folder)
     said = {} if job.beat is None else {query.uid: query for query in job.beat.queries}
-    uids = sorted(os.listdir(folder)) if folder.is_dir() else []
-    return [_view_query(folder / uid, said.get(uid)) for uid in uids if is_name(uid)]
-
-
-def checkpoint_numbers(job_folder: Path) -> list[int]:
-    """The numbers of the retained checkpoints, rising."""
-    folder = job_folder / "checkpoints"
-    names = os.listdir(folder) if folder.is_dir() else []
-    return sorted(int(name) for name in names if name.isdigit() and (folder / name / "_metadata.json").is_file())
+    return [_view_query(folder / QUERIES / uid, said.get(uid)) for uid in query_names(folder)]
 
 
 def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
@@ -144,26 +139,25 @@ def _job_id(job_folder: Path) -> tuple[str, str]:
 
 
 def _view_query(folder: Path, beat: QueryBeat | None) -> QueryView:
-    numbers = [int(name[1:]) for name in os.listdir(folder) if name[:1] == "g" and name[1:].isdigit()]
-    generation = max(numbers, default=0)
-    ledger = folder / f"g{generation}" / "ledger"
-    start = _record(Start, ledger / "start")
+    generation = newest_begun(folder) or max(generations(folder), default=0)
+    place = generation_folder(folder, generation)
+    start = _record(Start, place / START)
     return QueryView(
         uid=folder.name,
         generation=generation,
         sources=() if start is None else start.sources,
         sinks=() if start is None else start.sinks,
-        finished=_finished(ledger),
+        finished=_finished(place),
         beat=beat,
     )
 
 
-def _finished(ledger: Path) -> int:
+def _finished(place: Path) -> int:
     try:
-        names = os.listdir(ledger / "done")
+        names = os.listdir(place / DONE)
     except FileNotFoundError:
         names = []
-    through = _record(FinishedThrough, ledger / "finished_through")
+    through = _record(FinishedThrough, place / FINISHED_THROUGH)
     done = [int(name) for name in names if name.isdigit()]
     return max([-1 if through is None else through.epoch, *done])
 

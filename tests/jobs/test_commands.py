@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.folders import another_driver, make_job, say, tidegate
+from tidegate.core.records import Start, encode
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.jobs.failures import Failure, add_failure
@@ -112,6 +113,41 @@ def test_the_list_shows_what_runs_and_what_broke_and_with_a_everything(tmp_path:
     assert shown[("-a",)] == {**shown[()], "over": "FINISHED"}
     assert "3 of 4 jobs" in text
     assert "FAILED" in text
+
+
+@pytest.mark.parametrize("flags", [(), ("-r",), ("-a",)])
+def test_a_job_that_cannot_be_read_is_listed_with_its_error_beside_the_others(tmp_path: Path, flags: tuple[str, ...]):
+    say(make_job(tmp_path, "broken"), JobState.FAILED)
+    (make_job(tmp_path, "torn") / "job.json").write_bytes(b"tidegate job 1")
+    code, output = tidegate("list", *flags, "--dir", str(tmp_path))
+    assert (code, "torn: TG-RECORD-CORRUPT" in output, "broken" in output) == (1, True, flags != ("-r",))
+    code, output = tidegate("list", *flags, "--dir", str(tmp_path), "--json")
+    assert (code, [each["job"] for each in json.loads(output)["jobs"]][-1]) == (1, "torn")
+
+
+def test_a_job_that_cannot_be_read_keeps_no_other_job_s_transactions_back(tmp_path: Path):
+    (make_job(tmp_path, "a-torn") / "job.json").write_bytes(b"tidegate job 1")
+    start = Start(generation=1, first_epoch=0, sources=("in",), sinks=("table",), positions={"in": "logged by Spark"})
+    ledger = make_job(tmp_path, "words") / "queries" / "query" / "g1" / "ledger"
+    ledger.mkdir(parents=True)
+    (ledger / "start").write_bytes(encode(start))
+    code, output = tidegate("txn", "ls", "--dir", str(tmp_path), "--json")
+    problems = {each["code"]: each["where"] for each in json.loads(output)["problems"]}
+    assert code == 1
+    assert "a-torn" in problems["TG-RECORD-CORRUPT"]
+    assert "query query, sink table" in problems["TG-SINK-OUT-OF-REACH"]  # the other job was looked at
+
+
+def test_a_generation_that_has_not_begun_hides_none_that_has(tmp_path: Path):
+    query = make_job(tmp_path) / "queries" / "query"
+    (query / "g1" / "ledger" / "done").mkdir(parents=True)
+    start = Start(generation=1, first_epoch=0, sources=("in",), sinks=("table",), positions={"in": "logged by Spark"})
+    (query / "g1" / "ledger" / "start").write_bytes(encode(start))
+    (query / "g1" / "ledger" / "done" / "4").touch()
+    (query / "g2").mkdir()
+    (query / "g-no-generation").mkdir()
+    (found,) = json.loads(tidegate("info", "job", "--dir", str(tmp_path), "--json")[1])["queries"]
+    assert (found["generation"], found["sinks"], found["finished"]) == (1, ["table"], 4)
 
 
 def test_a_folder_without_jobs_is_said_to_have_none(tmp_path: Path):

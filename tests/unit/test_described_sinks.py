@@ -65,6 +65,13 @@ def test_no_secret_is_written_and_what_is_left_out_is_asked_for(tmp_path: Path) 
     assert "sasl.password" not in caught.value.next_step
 
 
+def test_an_option_that_is_hidden_in_the_log_is_not_written_into_the_folder(tmp_path: Path) -> None:
+    sink = KafkaSink("topic", "host:9092", options={"proxy.pwd": SECRET, "linger.ms": "7"})
+    written(tmp_path, sink)
+    assert SECRET not in (tmp_path / SINKS).read_text()
+    assert '"linger.ms":"7"' in (tmp_path / SINKS).read_text()
+
+
 def test_a_kafka_sink_is_opened_as_the_program_had_it(tmp_path: Path) -> None:
     sink = kafka()
     again = open_sink(written(tmp_path, sink), OPTIONS)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tidegate.core.redaction import HIDDEN, Secrets, is_secret
+from tidegate.core.redaction import HIDDEN, Secrets, is_secret, may_be_secret
 from tidegate.kafka.clients import Clients
 
 SECRET = "Tr0ub4dor&3"
@@ -132,6 +132,13 @@ def test_variables_that_are_called_secret_are_secrets():
 )
 def test_names_of_secrets(name: str, secret: bool):
     assert is_secret(name) is secret
+
+
+@pytest.mark.parametrize("name", ["proxy.pwd", "my.api_key_2", "ssl.key.pem", "a.private.thing", "a.bearer", "my.key"])
+def test_what_sounds_like_a_secret_in_any_way_may_be_one(name: str):
+    """Whatever is hidden in texts is not kept in files either; there, a doubt is enough."""
+    assert may_be_secret(name)
+    assert not may_be_secret("linger.ms")
 
 
 def test_a_long_text_costs_no_more_than_its_length():

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, numbers_in, read_retained
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, read_retained
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
@@ -32,7 +33,7 @@ def finish(ledger: LocalStorage, epoch: int) -> None:
 
 
 def epochs(tmp_path: Path) -> dict[int, int]:
-    records = {number: read_retained(tmp_path, number) for number in numbers_in(tmp_path)}
+    records = {number: read_retained(tmp_path, number) for number in retained_numbers(tmp_path)}
     return {number: record.queries[0].epoch for number, record in records.items() if record is not None}
 
 

@@ -6,7 +6,6 @@ checkpoints, one for each epoch that is done, also for those that no manifest wa
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import (
@@ -25,9 +25,6 @@ from tidegate.core.records import (
     decode,
     encode,
 )
-
-CHECKPOINTS = "checkpoints"
-MANIFEST = "_metadata.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class RetainedCheckpoints:
         self._retained = retained
         self._done: dict[str, FinishedThrough] = {}
         self._noted: deque[_Noted] = deque(maxlen=retained)
-        self._number = max(numbers_in(job_folder), default=0)
+        self._number = max(retained_numbers(job_folder), default=0)
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -126,9 +123,9 @@ class RetainedCheckpoints:
 
     def _remove_older(self) -> None:
         folder = self._storage.path(CHECKPOINTS)
-        for number in numbers_in(folder.parent)[: -self._retained]:
+        for number in retained_numbers(folder.parent)[: -self._retained]:
             self._storage.delete(_manifest(number))
-        for number in _folders(folder):
+        for number in checkpoint_folders(folder.parent):
             place = folder / str(number)
             if not (place / MANIFEST).exists():
                 self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
@@ -143,12 +140,6 @@ class _Noted:
     queries: Mapping[str, FinishedThrough]
 
 
-def numbers_in(job_folder: Path) -> list[int]:
-    """The numbers of a job's retained checkpoints, ascending."""
-    folder = job_folder / CHECKPOINTS
-    return [number for number in _folders(folder) if (folder / str(number) / MANIFEST).exists()]
-
-
 def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
     """One retained checkpoint; None when it is not there, or no longer."""
     storage = LocalStorage(job_folder)
@@ -158,11 +149,3 @@ def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
 
 def _manifest(number: int) -> str:
     return f"{CHECKPOINTS}/{number}/{MANIFEST}"
-
-
-def _folders(folder: Path) -> list[int]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    return sorted(int(name) for name in names if name.isdigit())

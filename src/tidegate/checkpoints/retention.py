@@ -14,12 +14,10 @@ from pathlib import Path
 
 from tidegate.checkpoints.durable import Trust, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.retained import CHECKPOINTS
+from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.records import Closing, JobRecord, decode, encode
 
-JOB_RECORD = "job.json"
-QUERIES = "queries"
 _CLOSING = "closing"
 
 ClearSinks = Callable[[str], None]

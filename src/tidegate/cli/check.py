@@ -12,7 +12,6 @@ import typer
 
 from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
-from tidegate.cli.refusals import with_exit_codes
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.status import find_job
 
@@ -59,11 +58,10 @@ def check(
     from tidegate.jobs.health import Health
 
     found: list[Finding] = []
-    with with_exit_codes():
-        for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option)):
-            found.append(finding)
-            if not json:
-                _show(finding)
+    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option)):
+        found.append(finding)
+        if not json:
+            _show(finding)
     if json:
         print_json([msgspec.to_builtins(each) for each in found])
     if any(each.health is Health.FAILED for each in found):

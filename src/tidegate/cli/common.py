@@ -9,10 +9,7 @@ from typing import Annotated
 import typer
 
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.log_lines import LogFormat
-from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
-from tidegate.jobs.settings import load_settings
-from tidegate.status import job_names
+from tidegate.checkpoints.job_layout import job_names
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""
@@ -40,7 +37,13 @@ Overrides = Annotated[
 
 def jobs_folder(named: str | None) -> Path:
     """Where to look for jobs: the folder that `--dir` names, else that of the settings."""
-    return Path(load_settings({}).checkpointing_dir if named is None else named).absolute()
+    return Path(_folder_of_settings() if named is None else named).absolute()
+
+
+def _folder_of_settings() -> str:
+    from tidegate.jobs.settings import load_settings  # only whoever names no folder waits for it
+
+    return load_settings({}).checkpointing_dir
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -53,18 +56,6 @@ def _complete(context: typer.Context, incomplete: str) -> list[str]:
 
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", autocompletion=_complete)]
-
-
-LogFormatOption = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format", envvar=FORMAT_VARIABLE, help="How the lines of the log are written: for people, for programs."
-    ),
-]
-
-LogLevelOption = Annotated[
-    LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The least level of what is written to the log.")
-]
 
 
 def print_json(value: object) -> None:

@@ -10,11 +10,13 @@ import msgspec
 import typer
 
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
+from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.jobs.beat import Beat, QueryBeat
 from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
 from tidegate.jobs.failures import Failure, read_failures
-from tidegate.status import JobView, QueryView, State, checkpoint_numbers, find_job, find_jobs, view_queries
+from tidegate.status import JobView, QueryView, State, find_job, find_jobs, view_queries
 
 _STALE_SECONDS = 10.0
 """A driver that has said nothing for so long stands still, or the machine does."""
@@ -26,7 +28,9 @@ def list_jobs(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """List the jobs in a folder: those that run, and those that failed or died.
+    """List the jobs in a folder: those that run, and those that failed, died or cannot be read.
+
+    Exit code 1 when a job cannot be read; the others are listed all the same.
 
     Examples:
 
@@ -38,15 +42,23 @@ def list_jobs(
         raise typer.BadParameter("-r and -a exclude each other", param_hint="-r")
     folder, now = jobs_folder(dir), time.time()
     found = find_jobs(folder)
-    shown = [job for job in found if all or (job.state.alive if running else job.state not in _ENDED_WELL)]
+    unreadable = [job for job in found if job.problem]
+    shown = [
+        job for job in found if all or job.problem or (job.state.alive if running else job.state not in _ENDED_WELL)
+    ]
     if json:
         print_json({"folder": str(folder), "jobs": [_job_json(job) for job in shown]})
-        return
-    if shown:
-        print_table(_LIST_COLUMNS, [_list_row(job, now) for job in shown])
-    left_out = len(found) - len(shown)
-    if left_out or not shown:
-        typer.echo(f"{len(shown)} of {len(found)} jobs in {folder} are shown{'' if all else '; all: tidegate list -a'}")
+    else:
+        if shown:
+            print_table(_LIST_COLUMNS, [_list_row(job, now) for job in shown])
+        left_out = len(found) - len(shown)
+        if left_out or not shown:
+            all_of_them = "" if all else "; all: tidegate list -a"
+            typer.echo(f"{len(shown)} of {len(found)} jobs in {folder} are shown{all_of_them}")
+        for job in unreadable:
+            typer.echo(f"{job.name}: {job.problem}", err=True)
+    if unreadable:
+        raise typer.Exit(Exit.FAILED)
 
 
 def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
@@ -180,7 +192,7 @@ def _summary(view: JobView, now: float) -> list[str]:
         lines.append(f"seen     {moment(view.beat.at)}, {ago(view.beat.at, now)}")
         if view.beat.error:
             lines.append(f"error    {view.beat.error}")
-    retained = checkpoint_numbers(Path(view.folder))
+    retained = retained_numbers(Path(view.folder))
     if retained:
         lines.append(f"retained {', '.join(map(str, retained))}")
     return lines
@@ -259,5 +271,5 @@ def _settings_json(view: JobView) -> dict[str, object]:
     settings = () if view.beat is None else view.beat.settings
     return {
         "settings": {each.name: {"value": each.value, "origin": each.origin} for each in settings},
-        "retained": checkpoint_numbers(Path(view.folder)),
+        "retained": retained_numbers(Path(view.folder)),
     }

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-import tidegate
 from tidegate.cli.exits import Exit, exit_of
 from tidegate.core.errors import TidegateError
 
@@ -84,6 +83,8 @@ def __getattr__(name: str) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        import tidegate
+
         typer.echo(f"tidegate {tidegate.__version__}")
         raise typer.Exit
 

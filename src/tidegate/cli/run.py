@@ -13,11 +13,12 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from tidegate.cli.common import Dir, Json, LogFormatOption, LogLevelOption, Overrides, print_json
+from tidegate.cli.common import Dir, Json, Overrides, print_json
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.live import open_view
+from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError

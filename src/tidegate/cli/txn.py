@@ -11,14 +11,14 @@ import typer
 
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
-from tidegate.cli.refusals import with_exit_codes
 from tidegate.cli.sink_options import SinkOptions, pairs
+from tidegate.checkpoints.job_layout import job_names
 from tidegate.core.errors import TidegateError
 from tidegate.status import find_job
 
 if TYPE_CHECKING:  # what reaches the sinks is loaded when it is used: other commands need not wait for it
     from tidegate.jobs.settle import Ended
-    from tidegate.jobs.transactions import Waiting
+    from tidegate.jobs.transactions import Look, Waiting
     from tidegate.jobs.verdicts import Act
 
 txn = typer.Typer(
@@ -46,7 +46,8 @@ def ls(
 
     Verdicts: `commit` (decided: the next start commits it), `abort` (nothing decided names it, and its run has ended:
     the next start gives it up), `in use` (the job runs), `foreign` (another job's), `unknown` (somebody has to look).
-    It changes nothing, and works whether the job runs or not. Exit code 1 when a sink could not be asked.
+    It changes nothing, and works whether the job runs or not. Exit code 1 when a sink could not
+    be asked, or a job not read.
 
     Examples:
 
@@ -56,15 +57,14 @@ def ls(
 
     - `tidegate txn ls wordcount --option sasl.password=env:KAFKA_PASSWORD`
     """
-    from tidegate.jobs.place import find_jobs, open_job
+    from tidegate.jobs.place import open_job
     from tidegate.jobs.transactions import look
 
-    with with_exit_codes():
-        root = jobs_folder(dir)
-        looks = [
-            look(each, pairs(option))
-            for each in ([open_job(Path(find_job(root, job).folder))] if job else find_jobs(root))
-        ]
+    root, options = jobs_folder(dir), pairs(option)
+    if job:
+        looks = [look(open_job(Path(find_job(root, job).folder)), options)]
+    else:
+        looks = [_look_or_problem(root / name, options) for name in job_names(root)]
     waiting = [each for found in looks for each in found.waiting]
     problems = [each for found in looks for each in found.problems]
     if json:
@@ -125,6 +125,17 @@ def abort(
     _end(job, name, Act.ABORT, force, 0.0, dir, option, json)
 
 
+def _look_or_problem(folder: Path, options: Mapping[str, str]) -> Look:
+    """One job among all: what stands against reading it keeps nothing of the others back."""
+    from tidegate.jobs.place import open_job
+    from tidegate.jobs.transactions import Look, look
+
+    try:
+        return look(open_job(folder), options)
+    except TidegateError as error:
+        return Look([], [error])
+
+
 def _end(
     job: str,
     name: str,
@@ -142,8 +153,7 @@ def _end(
     if force is not None and force != name:
         raise typer.BadParameter("expected NAME once more, typed out whole", param_hint="--force")
     order = Order(act=act, name=name, options=pairs(option), force=force, patience_seconds=wait, reach=STRIKES.reach)
-    with with_exit_codes():
-        ended = settle(open_job(Path(find_job(jobs_folder(dir), job).folder)), order)
+    ended = settle(open_job(Path(find_job(jobs_folder(dir), job).folder)), order)
     _show_end(job, name, ended, json)
 
 

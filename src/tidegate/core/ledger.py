@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tidegate.core.effects import Steps, get, list_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.records import (
     Committable,
     Decided,
@@ -21,12 +22,9 @@ from tidegate.core.records import (
 from tidegate.core.spark_log import parse_commits
 
 LEDGER = "ledger"
-START = "ledger/start"
-FINISHED_THROUGH = "ledger/finished_through"
 RUNS = "ledger/runs"
 PREPARED = "ledger/prepared"
 DECIDED = "ledger/decided"
-DONE = "ledger/done"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 SOURCES = "spark/sources"

@@ -66,11 +66,18 @@ def is_secret(name: str) -> bool:
     return _SAYS_SECRET.search(name) is not None and _SAYS_WHERE.search(name) is None
 
 
+def may_be_secret(name: str) -> bool:
+    """Whether an option of this name might hold a secret. For what is kept in a file: there, asking again costs less
+    than a secret that is kept, so a doubt is enough, and where a secret can be found is doubtful, too."""
+    return _SAYS_SECRET.search(name) is not None or _SAYS_DOUBT.search(name) is not None
+
+
 _SECRET_WORDS = (
     r"(?:passw(?:or)?d|passphrase|passcode|(?<![a-z])pass(?![a-z])|pwd(?![\w.-])|secret|token|credential|jaas|key[._-]?pem|bearer[._-]?config"
     r"|(?:api|access|private|account|shared|signing)[._-]?key)"
 )
 _SAYS_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_SAYS_DOUBT = re.compile(r"pass|private|bearer|\bpem\b|\bkey$", re.IGNORECASE)
 _SAYS_WHERE = re.compile(
     r"(location|path|file|url|uri|endpoint|provider|mechanism|timeout|[._-]ms|[._-]id|name|application_credentials)$",
     re.IGNORECASE,

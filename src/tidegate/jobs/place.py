@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.checkpoints.retention import JOB_RECORD
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, newest_begun, query_names
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, Start, decode
-
-_GENERATION = re.compile(r"g([1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class JobPlace:
 
     def queries(self) -> list[QueryPlace]:
         """The queries that have begun, by uid."""
-        found = [_newest_generation(path) for path in _folders(self.folder / "queries")]
+        found = [_newest_generation(self.folder / QUERIES / uid) for uid in query_names(self.folder)]
         return [query for query in found if query is not None]
 
     def query(self, place: QueryPlace, forgetful: frozenset[str], expiring: frozenset[str]) -> Query:
@@ -63,9 +60,10 @@ class JobPlace:
 
 
 def open_job(folder: Path) -> JobPlace:
-    """The job in this folder. Raises JOB_UNKNOWN where there is none."""
-    found = _job_in(folder)
-    if found is None:
+    """The job in this folder. Raises JOB_UNKNOWN where there is none, RECORD_... where *job.json* cannot be read."""
+    storage = LocalStorage(folder)
+    data = storage.read(JOB_RECORD)
+    if data is None:
         raise TidegateError(
             Code.JOB_UNKNOWN,
             expected=f"{JOB_RECORD} of a job",
@@ -73,36 +71,15 @@ def open_job(folder: Path) -> JobPlace:
             where=str(folder),
             next_step="see `tidegate list -a`",
         )
-    return found
-
-
-def find_jobs(root: Path) -> list[JobPlace]:
-    """Every job in this folder, by name."""
-    return [job for path in _folders(root) if (job := _job_in(path)) is not None]
-
-
-def _job_in(folder: Path) -> JobPlace | None:
-    if not (folder / JOB_RECORD).is_file():
-        return None
-    storage = LocalStorage(folder)
-    data = storage.read(JOB_RECORD)
-    where = str(storage.path(JOB_RECORD))
-    return None if data is None else JobPlace(folder, decode(JobRecord, data, where))
+    return JobPlace(folder, decode(JobRecord, data, str(storage.path(JOB_RECORD))))
 
 
 def _newest_generation(folder: Path) -> QueryPlace | None:
-    numbers = sorted(int(found[1]) for path in _folders(folder) if (found := _GENERATION.fullmatch(path.name)))
-    for number in reversed(numbers):
-        storage = LocalStorage(folder / f"g{number}")
-        data = storage.read(START)
-        if data is not None:
-            start = decode(Start, data, str(storage.path(START)))
-            return QueryPlace(folder.name, folder / f"g{number}", start)
-    return None
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    number = newest_begun(folder)
+    if number is None:
+        return None
+    storage = LocalStorage(generation_folder(folder, number))
+    data = storage.read(START)
+    if data is None:  # removed since: a newer generation has begun
+        return _newest_generation(folder)
+    return QueryPlace(folder.name, generation_folder(folder, number), decode(Start, data, str(storage.path(START))))

@@ -7,7 +7,6 @@ it is; one that may hold a secret itself is left out, by its name, and whoever n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import msgspec
 from tidegate.checkpoints.storage import Storage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.core.redaction import may_be_secret
 from tidegate.kafka.sink import KafkaSink
 from tidegate.kafka.wire import CONNECTS
 from tidegate.sinks.base import TwoPhaseSink
@@ -149,12 +149,11 @@ def _may_be_shown(name: str, value: str) -> bool:
     if value.startswith(("env:", "file:")):
         return True
     if name.startswith(_OF_A_LOGIN):
-        return name in CONNECTS and not _SECRET.search(name)
-    return not _SECRET.search(name)
+        return name in CONNECTS and not may_be_secret(name)
+    return not may_be_secret(name)
 
 
 _OF_A_LOGIN = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
-_SECRET = re.compile(r"pass|secret|token|credential|private|jaas|bearer|\bpem\b|\bkey$", re.IGNORECASE)
 
 
 # --- read without the program ------------------------------------------------------------------------------

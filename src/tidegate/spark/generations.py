@@ -7,7 +7,6 @@ at-most-once run has shown stands in no ledger that another level could go on fr
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.checkpoints.durable import sync_folder
+from tidegate.checkpoints.job_layout import generations
 from tidegate.checkpoints.spark_layout import SOURCES
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
@@ -23,8 +23,6 @@ from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
 from tidegate.core.records import Start, decode
 from tidegate.sinks.base import TwoPhaseSink
-
-_NAME = re.compile(r"g([1-9][0-9]*)")
 
 
 def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
@@ -90,12 +88,6 @@ def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, Two
             shutil.rmtree(trash)
     for trash in folder.glob(".trash-g*"):
         shutil.rmtree(trash)
-
-
-def generations(folder: Path) -> list[int]:
-    """The generations that a query has a folder of, ascending."""
-    names = [path.name for path in folder.iterdir()] if folder.exists() else []
-    return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
 
 
 def _start_of(generation: Path) -> Start | None:

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
-from tidegate.checkpoints.retention import JOB_RECORD, QUERIES, delete_checkpoints, go_on_deleting
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
+from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
@@ -36,7 +37,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.function_sink import FunctionSink
-from tidegate.spark.generations import check_nothing_comes_again, generation_of, generations
+from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with

@@ -1,0 +1,68 @@
+"""Where things stand in the folder of jobs, and what is there: for whoever drives a job, and for whoever only looks.
+
+It imports next to nothing: every command that looks at jobs begins here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tidegate.core.ledger_names import START
+from tidegate.core.names import is_name
+
+JOB_RECORD = "job.json"
+QUERIES = "queries"
+CHECKPOINTS = "checkpoints"
+MANIFEST = "_metadata.json"
+
+_GENERATION = re.compile(r"g([1-9][0-9]*)")
+
+
+def job_names(root: Path) -> list[str]:
+    """The names of the jobs in `root`, sorted; [] when there is no such folder."""
+    return [name for name in _names(root) if is_name(name) and (root / name / JOB_RECORD).is_file()]
+
+
+def query_names(job_folder: Path) -> list[str]:
+    """The uids of a job's queries that have a folder, sorted."""
+    return [name for name in _names(job_folder / QUERIES) if is_name(name)]
+
+
+def generation_folder(query_folder: Path, number: int) -> Path:
+    """Where a generation of a query stands."""
+    return query_folder / f"g{number}"
+
+
+def generations(query_folder: Path) -> list[int]:
+    """The generations of a query that have a folder, rising."""
+    return sorted(int(found[1]) for name in _names(query_folder) if (found := _GENERATION.fullmatch(name)))
+
+
+def newest_begun(query_folder: Path) -> int | None:
+    """The newest generation that has its *start*: one without has done nothing yet. None when there is none."""
+    begun = (each for each in reversed(generations(query_folder)) if _has_begun(query_folder, each))
+    return next(begun, None)
+
+
+def retained_numbers(job_folder: Path) -> list[int]:
+    """The numbers of a job's retained checkpoints, rising."""
+    folder = job_folder / CHECKPOINTS
+    return [number for number in checkpoint_folders(job_folder) if (folder / str(number) / MANIFEST).exists()]
+
+
+def checkpoint_folders(job_folder: Path) -> list[int]:
+    """The numbers below `checkpoints`, rising: also those whose manifest has gone, or is still to come."""
+    return sorted(int(name) for name in _names(job_folder / CHECKPOINTS) if name.isdigit())
+
+
+def _has_begun(query_folder: Path, number: int) -> bool:
+    return (generation_folder(query_folder, number) / START).is_file()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,21 @@
+"""How a command is told what becomes of the lines of the log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate.jobs.log_lines import LogFormat
+from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format", envvar=FORMAT_VARIABLE, help="How the lines of the log are written: for people, for programs."
+    ),
+]
+
+LogLevelOption = Annotated[
+    LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The least level of what is written to the log.")
+]

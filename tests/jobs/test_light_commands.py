@@ -1,0 +1,65 @@
+"""What the commands that only look must not load: each of these costs more than all they do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.folders import make_job, say
+from tidegate.jobs.beat import JobState
+
+HEAVY = frozenset(
+    {
+        "asyncio", "confluent_kafka", "email", "fsspec", "hypothesis", "kafka", "http", "importlib.metadata", "logging",
+        "numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "sqlite3", "ssl", "urllib.request",
+    }
+)  # fmt: skip
+OF_TIDEGATE = frozenset(
+    {
+        "tidegate.core.config", "tidegate.core.effects", "tidegate.jobs.logs", "tidegate.jobs.supervisor",
+        "tidegate.kafka", "tidegate.sinks", "tidegate.testing", "tidegate.spark",
+    }
+)  # fmt: skip
+RICH = frozenset({"rich"})
+_PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print("LOADED", *sys.modules, file=sys.stderr))
+from tidegate.cli.main import app
+app()
+"""
+
+LIGHT = HEAVY | OF_TIDEGATE
+CASES = {
+    "list --json": LIGHT | RICH,
+    "list -a": LIGHT,
+    "info job --json": LIGHT | RICH,
+    "info job": LIGHT,
+    "history job": LIGHT,
+    "config show": HEAVY | {"tidegate.kafka", "tidegate.sinks", "tidegate.spark", "rich"},
+    "list --help": LIGHT,
+}
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_a_command_that_only_looks_loads_nothing_that_makes_one_wait(tmp_path: Path, line: str):
+    loaded = loaded_by(tmp_path, line)
+    assert sorted(CASES[line] & loaded) == []
+
+
+@pytest.mark.parametrize("line", ["--help", "txn ls --help", "check --help", "run --help"])
+def test_no_help_waits_for_what_commands_work_with(tmp_path: Path, line: str):
+    heavy = {"confluent_kafka", "numpy", "pandas", "py4j", "pyarrow", "pydantic", "pyspark", "tidegate.spark"}
+    assert sorted(heavy & loaded_by(tmp_path, line)) == []
+
+
+def loaded_by(folder: Path, line: str) -> set[str]:
+    """The modules that the command has loaded when it ends, in a folder with a job."""
+    say(make_job(folder), JobState.FINISHED)
+    where = [] if "--help" in line or line.startswith("config") else ["--dir", str(folder)]
+    command = [sys.executable, "-c", _PROGRAM, *line.split(), *where]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.partition("LOADED")[2].split())

@@ -1,4 +1,4 @@
-"""`./dev bench core`, `kafka`, `flink` and `long`: all of a suite, each in a process of its own, one after the other.
+"""`./dev bench core`, `kafka`, `flink`, `long` and `start`: all of a suite, each in a process of its own, one after the other.
 
 The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
 a machine that does nothing else: its load average stands beside each figure.
@@ -22,7 +22,7 @@ from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
 
-_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1}
+_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5}
 _QUICK_ROUNDS = 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import epochs, kafka_epochs, kafka_flink, kafka_long, kafka_throughput, memory, simulation, throughput
+from bench import epochs, kafka_epochs, kafka_flink, kafka_long, kafka_throughput, memory, simulation, start, throughput
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
@@ -27,8 +27,15 @@ KAFKA: Mapping[str, Measure] = {
     "kafka-visible": kafka_epochs.measure_visible,
 }
 LONG: Mapping[str, Measure] = {"kafka-long": kafka_long.measure}
-SUITES: Mapping[str, Mapping[str, Measure]] = {"core": CORE, "kafka": KAFKA, "flink": FLINK, "long": LONG}
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG}
+START: Mapping[str, Measure] = start.CASES
+SUITES: Mapping[str, Mapping[str, Measure]] = {
+    "core": CORE,
+    "kafka": KAFKA,
+    "flink": FLINK,
+    "long": LONG,
+    "start": START,
+}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START}
 
 
 def main() -> None:

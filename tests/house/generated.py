@@ -57,6 +57,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-kafka": partial(benchmarks, "kafka"),
     "benchmarks-flink": partial(benchmarks, "flink"),
     "benchmarks-long": partial(benchmarks, "long"),
+    "benchmarks-start": partial(benchmarks, "start"),
     "errors": errors,
     "settings": settings,
     "settings-rules": settings_rules,

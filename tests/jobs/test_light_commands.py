@@ -39,7 +39,7 @@ CASES = {
     "info job": LIGHT,
     "history job": LIGHT,
     "config show": HEAVY | {"tidegate.kafka", "tidegate.sinks", "tidegate.spark", "rich"},
-    "list --help": LIGHT,
+    "list --help": LIGHT - {"logging"},  # which what draws a help loads
 }
 
 

@@ -77,9 +77,11 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
         return
     for line in _summary(view, now):
         typer.echo(line)
+    typer.echo()
     print_table(_QUERY_COLUMNS, [_query_row(query, now) for query in queries])
     set_by_somebody = [] if view.beat is None else [each for each in view.beat.settings if each.origin != "default"]
     if set_by_somebody:
+        typer.echo()
         print_table(_SETTING_COLUMNS, [(each.name, each.value, each.origin) for each in set_by_somebody])
 
 
@@ -112,6 +114,7 @@ def history(
     else:
         typer.echo(f"no checkpoint of job {view.name} is done yet")
     if failures:
+        typer.echo()
         print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in failures])
 
 

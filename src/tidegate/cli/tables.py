@@ -26,12 +26,15 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, tit
     from rich.text import Text
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE)
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE, show_edge=False, pad_edge=False)
     for column in columns:
         table.add_column(column.name, justify="right" if column.number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        print(line.rstrip())  # a table that goes into a file, or is copied, has no blanks at its right edge
 
 
 @contextmanager

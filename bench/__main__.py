@@ -1,4 +1,4 @@
-"""`./dev bench core`, `kafka`, `flink`, `long` and `start`: all of a suite, each in a process of its own, one after the other.
+"""`./dev bench SUITE`: all of a suite, each in a process of its own, one after the other.
 
 The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
 a machine that does nothing else: its load average stands beside each figure.

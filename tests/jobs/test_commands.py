@@ -127,7 +127,14 @@ def test_a_job_that_cannot_be_read_is_listed_with_its_error_beside_the_others(tm
 
 def test_a_job_that_cannot_be_read_keeps_no_other_job_s_transactions_back(tmp_path: Path):
     (make_job(tmp_path, "a-torn") / "job.json").write_bytes(b"tidegate job 1")
-    start = Start(generation=1, first_epoch=0, sources=("in",), sinks=("table",), positions={"in": "logged by Spark"})
+    start = Start(
+        job_id="0a0b0c0d",
+        generation=1,
+        first_epoch=0,
+        sources=("in",),
+        sinks=("table",),
+        positions={"in": "logged by Spark"},
+    )
     ledger = make_job(tmp_path, "words") / "queries" / "query" / "g1" / "ledger"
     ledger.mkdir(parents=True)
     (ledger / "start").write_bytes(encode(start))
@@ -141,7 +148,14 @@ def test_a_job_that_cannot_be_read_keeps_no_other_job_s_transactions_back(tmp_pa
 def test_a_generation_that_has_not_begun_hides_none_that_has(tmp_path: Path):
     query = make_job(tmp_path) / "queries" / "query"
     (query / "g1" / "ledger" / "done").mkdir(parents=True)
-    start = Start(generation=1, first_epoch=0, sources=("in",), sinks=("table",), positions={"in": "logged by Spark"})
+    start = Start(
+        job_id="0a0b0c0d",
+        generation=1,
+        first_epoch=0,
+        sources=("in",),
+        sinks=("table",),
+        positions={"in": "logged by Spark"},
+    )
     (query / "g1" / "ledger" / "start").write_bytes(encode(start))
     (query / "g1" / "ledger" / "done" / "4").touch()
     (query / "g2").mkdir()

@@ -23,7 +23,6 @@ OF_TIDEGATE = frozenset(
         "tidegate.kafka", "tidegate.sinks", "tidegate.testing", "tidegate.spark",
     }
 )  # fmt: skip
-RICH = frozenset({"rich"})
 _PROGRAM = """
 import atexit, sys
 atexit.register(lambda: print("LOADED", *sys.modules, file=sys.stderr))
@@ -31,15 +30,15 @@ from tidegate.cli.main import app
 app()
 """
 
-LIGHT = HEAVY | OF_TIDEGATE
+LIGHT = HEAVY | OF_TIDEGATE | {"rich"}
 CASES = {
-    "list --json": LIGHT | RICH,
+    "list --json": LIGHT,
     "list -a": LIGHT,
-    "info job --json": LIGHT | RICH,
+    "info job --json": LIGHT,
     "info job": LIGHT,
     "history job": LIGHT,
     "config show": HEAVY | {"tidegate.kafka", "tidegate.sinks", "tidegate.spark", "rich"},
-    "list --help": LIGHT - {"logging"},  # which what draws a help loads
+    "list --help": LIGHT - {"logging", "rich"},  # which what draws a help loads
 }
 
 

@@ -1,4 +1,4 @@
-"""What somebody sees who runs the first example and operates it from a second terminal: `pytest -m more -s` shows it."""
+"""What is seen by who runs an example and operates it from a second terminal: `pytest -m more -s` shows it."""
 
 from __future__ import annotations
 

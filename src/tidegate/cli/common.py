@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tidegate.core.errors import TidegateError
 from tidegate.checkpoints.job_layout import job_names
+from tidegate.core.errors import TidegateError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""

@@ -9,10 +9,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
-from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.jobs.beat import Beat, QueryBeat
 from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
 from tidegate.jobs.failures import Failure, read_failures

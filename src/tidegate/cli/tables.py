@@ -1,4 +1,5 @@
-"""How the commands show things to people: tables, ages, times. Rich is imported when something is shown."""
+"""How the commands show things to people: tables, ages, times. Rich is imported on a terminal, while it waits: it costs
+more than a whole `tidegate list`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from unicodedata import east_asian_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +20,34 @@ class Column:
     number: bool = False
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """A table on the standard output. Cells are shown as they are, and never cut where the output is no terminal."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """A table on the standard output. No cell is cut: it may have to be copied."""
+    heads = [column.name for column in columns]
+    drawn = [[_printable(cell) for cell in row] for row in rows]
+    widths = [max(map(_width, cells)) for cells in zip(heads, *drawn, strict=True)]
+    print(_line(columns, widths, heads))
+    print("  ".join("─" * width for width in widths))
+    for row in drawn:
+        print(_line(columns, widths, row))
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE, show_edge=False, pad_edge=False)
-    for column in columns:
-        table.add_column(column.name, justify="right" if column.number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    with console.capture() as drawn:
-        console.print(table)
-    for line in drawn.get().splitlines():
-        print(line.rstrip())  # a table that goes into a file, or is copied, has no blanks at its right edge
+
+def _line(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+    drawn = (
+        f"{blanks}{cell}" if column.number else f"{cell}{blanks}"
+        for column, width, cell in zip(columns, widths, cells, strict=True)
+        for blanks in [" " * (width - _width(cell))]
+    )
+    return "  ".join(drawn).rstrip()
+
+
+def _printable(cell: str) -> str:
+    """A cell stays on its line, and steers no terminal."""
+    return "".join(each if each.isprintable() else " " for each in cell)
+
+
+def _width(cell: str) -> int:
+    """The columns of a terminal that a cell takes: some characters are two wide."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in cell)
 
 
 @contextmanager
@@ -72,6 +85,3 @@ def span(seconds: float) -> str:
 def number(value: float | None) -> str:
     """A number with at most one decimal, or a dash."""
     return "-" if value is None else f"{value:.1f}".removesuffix(".0")
-
-
-_WIDE = 200

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from tidegate.checkpoints.job_layout import job_names
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.sink_options import SinkOptions, pairs
-from tidegate.checkpoints.job_layout import job_names
 from tidegate.core.errors import TidegateError
 from tidegate.status import find_job
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tidegate.core.effects import Steps, get, list_names
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.levels import Level
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
+from tidegate.core.levels import Level
 from tidegate.core.records import (
     Committable,
     Decided,

@@ -22,7 +22,6 @@ from tidegate.testing.demo.footprint import Footprint, footprints
 from tidegate.testing.demo.places import COUNTS, LINES, Places
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
-from tidegate.testing.demo.topic_ends import TopicEnds
 
 _LINES_PER_BATCH = 400
 _BATCHES_AT_MOST = 26
@@ -140,6 +139,8 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
 
 def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> Ends:
     if options.kafka:
+        from tidegate.testing.demo.topic_ends import TopicEnds  # with the Kafka client, which no help waits for
+
         return TopicEnds(places, lambda line: tell(Prepared(line)), gated=options.gated)
     return FileEnds(places)
 

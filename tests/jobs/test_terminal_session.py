@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,9 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         yield opened
     finally:
         opened.close()
+        for supervisor in re.findall(r"^job counts: process (\d+)", opened.screen, re.MULTILINE):
+            with suppress(ProcessLookupError):
+                os.kill(int(supervisor), signal.SIGKILL)
         holder = read_holder(tmp_path / ".tidegate" / "counts")
         for process in [] if holder is None else in_session(holder.process):
             os.kill(process, signal.SIGKILL)

@@ -57,6 +57,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-kafka": partial(benchmarks, "kafka"),
     "benchmarks-flink": partial(benchmarks, "flink"),
     "benchmarks-long": partial(benchmarks, "long"),
+    "benchmarks-job": partial(benchmarks, "job"),
     "errors": errors,
     "settings": settings,
     "settings-rules": settings_rules,

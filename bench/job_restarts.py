@@ -91,8 +91,8 @@ def _bytes_of_state(checkpoint: Path) -> int:
     session = open_session("bench", Settings.load({}, {}))
     try:
         session.sparkContext.setLogLevel("OFF")
-        entries = session.read.format("statestore").load(str(checkpoint))
-        found = entries.agg(F.sum(F.length("key.k") + F.lit(COUNT_BYTES)).alias("bytes")).collect()
+        keys = session.read.format("statestore").load(str(checkpoint)).select("key.*").toDF("k")
+        found = keys.agg(F.sum(F.length("k") + F.lit(COUNT_BYTES)).alias("bytes")).collect()
         return int(found[0]["bytes"])
     finally:
         session.stop()

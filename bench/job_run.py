@@ -48,7 +48,7 @@ class JobRun:
                 stderr=output,
                 env={**os.environ, "PYTHONPATH": path},
                 cwd=place,
-                start_new_session=True,
+                start_new_session=not supervised,  # Ctrl-C is for `tidegate run`, too
             )
         self._sessions = {self._process.pid}
 

@@ -26,7 +26,7 @@ from tidegate.jobs.control import ANSWERS_KEPT, Kind
 EPOCHS = 10_000
 _QUICK_EPOCHS = 400
 _WATCH_SECONDS = 75.0
-_PAUSE_SECONDS = 1.0
+_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)

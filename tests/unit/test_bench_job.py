@@ -84,13 +84,14 @@ def test_a_part_counts_with_the_most_it_held() -> None:
 
 
 def test_a_part_grows_by_its_files_or_its_bytes_and_one_that_is_new_has_grown() -> None:
-    early = {"control": Amount(100, 1000), "ledger": Amount(40, 1000), "state": Amount(10, 100)}
-    late = {"control": Amount(104, 1000), "ledger": Amount(40, 1200), "state": Amount(8, 90), "trash": Amount(2, 0)}
+    early = {"control": Amount(100, 1000), "ledger": Amount(40, 1000), "spark/state": Amount(10, 100)}
+    late = {"control": Amount(104, 1000), "ledger": Amount(40, 1200), "spark/state": Amount(8, 120)}
+    late["trash"] = Amount(2, 0)
     found = {figure.name: figure for figure in folder_growth(early, late, "from epoch 3 to 9")}
     assert {name: (figure.value, figure.is_met) for name, figure in found.items()} == {
         "job-files-control": (4.0, True),
         "job-files-ledger": (20.0, False),
-        "job-files-state": (-10.0, True),
+        "job-files-spark-state": (20.0, True),
         "job-files-trash": (200.0, False),
     }
 

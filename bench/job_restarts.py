@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from bench.figures import Better, Figure
 from bench.job_program import BROKEN, COUNT_BYTES, FAILED
 from bench.job_run import JobRun, newest
-from tidegate.core.config import Settings
-from tidegate.spark.session import open_session
+from bench.session import shared_session
 
 _KEYS, _QUICK_KEYS = 100_000, 1_000
 _STATE_BYTES = 10_000_000
@@ -88,14 +87,10 @@ def _fail_an_epoch(job: JobRun) -> float:
 
 def _bytes_of_state(checkpoint: Path) -> int:
     """Of an ended job. A key is its text, a value the count."""
-    session = open_session("bench", Settings.load({}, {}))
-    try:
-        session.sparkContext.setLogLevel("OFF")
+    with shared_session() as session:  # it reads state in the format of tidegate's queries
         keys = session.read.format("statestore").load(str(checkpoint)).select("key.*").toDF("k")
         found = keys.agg(F.sum(F.length("k") + F.lit(COUNT_BYTES)).alias("bytes")).collect()
         return int(found[0]["bytes"])
-    finally:
-        session.stop()
 
 
 STRIKES: Mapping[str, Strike] = {

@@ -53,8 +53,9 @@ def test_an_epoch_that_recovery_finishes_is_not_the_first_of_the_new_run(tmp_pat
 def test_a_job_that_has_ended_is_not_waited_for(tmp_path: Path):
     program = tmp_path / "ends.py"
     program.write_text("raise SystemExit('told why')")
-    with JobRun(tmp_path, supervised=False, program=program) as job, pytest.raises(TimeoutError, match=r"(?s)exit code 1.*told why"):
-        job.wait_for_done(3)
+    ended = pytest.raises(TimeoutError, match=r"(?s)exit code 1.*told why")
+    with JobRun(tmp_path, supervised=False, program=program) as job, ended:
+        job.wait(lambda: False, "an epoch", 5.0)
 
 
 def test_files_are_counted_by_the_part_of_the_folder_that_they_lie_in(tmp_path: Path):

@@ -18,6 +18,7 @@ from bench.figures import Better, Figure
 from bench.job_program import BROKEN, COUNT_BYTES, FAILED
 from bench.job_run import JobRun, newest
 from bench.session import shared_session
+from tidegate.jobs.failures import read_failures
 
 _KEYS, _QUICK_KEYS = 100_000, 1_000
 _STATE_BYTES = 10_000_000
@@ -36,26 +37,40 @@ class Strike:
     keeps_driver: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Seconds from the strike: until the supervisor has decided on a restart (behind the end of the dead driver's JVM),
+    until the new run begins, until its first epoch is done."""
+
+    decided: float
+    begun: float
+    done: float
+
+
 def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     """The median time until a new epoch is done, and the size of the state meanwhile."""
     strike, keys = STRIKES[name], _QUICK_KEYS if quick else _KEYS
-    seconds: list[float] = []
+    outages: list[Outage] = []
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         with JobRun(Path(folder), str(keys), *strike.arguments, options=_OPTIONS) as job:
             for _ in range(rounds):
                 job.wait_for_done(newest(job.done()) + _EPOCHS_BETWEEN)
-                seconds.append(_out_of_service(job, strike))
+                outages.append(_out_of_service(job, strike))
             job.stop()
         state_bytes = _bytes_of_state(job.query / "spark")
     return [
         Figure(
             name=name,
             what=f"{strike.what} until a new epoch is done, a pause of 1 s (fixed-delay) in it",
-            value=round(median(seconds), 2),
+            value=round(median(outage.done for outage in outages), 2),
             unit="s",
             better=Better.LOWER,
             goal=strike.goal_seconds,
-            samples={"tidegate s": [round(each, 2) for each in seconds]},
+            samples={
+                "tidegate s": [round(outage.done, 2) for outage in outages],
+                "tidegate s until the supervisor has decided": [round(outage.decided, 2) for outage in outages],
+                "tidegate s until the new run begins": [round(outage.begun, 2) for outage in outages],
+            },
         ),
         Figure(
             name=f"{name}-state",
@@ -68,13 +83,14 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     ]
 
 
-def _out_of_service(job: JobRun, strike: Strike) -> float:
+def _out_of_service(job: JobRun, strike: Strike) -> Outage:
     run, driver = job.run(), job.driver()
     at = strike.strike(job)
-    seconds = job.done_again(run) - at
+    again = job.again(run)
+    decided_at = read_failures(job.folder)[0].at
     if (job.driver() == driver) is not strike.keeps_driver:
         raise RuntimeError("the driver was " + ("started again" if strike.keeps_driver else "not killed"))
-    return seconds
+    return Outage(decided=decided_at - at, begun=again.begun_at - at, done=again.done_at - at)
 
 
 def _fail_an_epoch(job: JobRun) -> float:

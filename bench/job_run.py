@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,14 @@ PROGRAM = Path(__file__).with_name("job_program.py")
 _ROOT = PROGRAM.parents[1]
 _LOOK_SECONDS = 0.01
 _BOUND_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """When a new run began, before its recovery, and when its first epoch was done; in seconds since 1970."""
+
+    begun_at: float
+    done_at: float
 
 
 class JobRun:
@@ -90,8 +99,8 @@ class JobRun:
         """Wait until `epoch` is done; an epoch may take seconds, not more."""
         self.wait(lambda: newest(self.done()) >= epoch, f"epoch {epoch} done", _BOUND_SECONDS + epoch)
 
-    def done_again(self, run: int) -> float:
-        """Wait for a newer run than `run` and its first epoch; when it was done, in seconds since 1970.
+    def again(self, run: int) -> Again:
+        """Wait for a newer run than `run` and for its first epoch to be done.
 
         An epoch that recovery finishes for an older run does not count: Spark's log had it when the new run began.
         """
@@ -99,7 +108,11 @@ class JobRun:
         logged = newest(numbers(self.query / "spark" / "commits"))
         self.wait(lambda: newest(self.done()) > logged, "an epoch of the new run")
         first = min(epoch for epoch in self.done() if epoch > logged)
-        return (self.query / "ledger" / "done" / str(first)).stat().st_mtime
+        ledger = self.query / "ledger"
+        return Again(
+            begun_at=(ledger / "runs" / str(self.run())).stat().st_mtime,
+            done_at=(ledger / "done" / str(first)).stat().st_mtime,
+        )
 
     def done(self) -> list[int]:
         """The epochs whose *done* is kept."""

@@ -30,7 +30,11 @@ def test_a_restart_is_timed_and_its_state_weighed(name: str):
     figures = measured("--only", name)
     assert figures[f"{name}-state"].value == 0.1
     assert 1.0 < figures[name].value < 120.0
-    assert len(figures[name].samples["tidegate s"]) == 1
+    decided, begun, done = (
+        figures[name].medians()[f"tidegate {each}"]
+        for each in ("s until the supervisor has decided", "s until the new run begins", "s")
+    )
+    assert 0 < decided < decided + 1.0 < begun < done
 
 
 @pytest.mark.more

@@ -46,8 +46,9 @@ def test_an_epoch_that_recovery_finishes_is_not_the_first_of_the_new_run(tmp_pat
     with JobRun(tmp_path, supervised=False, program=program) as job:
         job.wait(lambda: job.run() == 1, "the first run")
         (tmp_path / "killed").touch()
-        at = job.done_again(1)
-        assert at == (job.query / "ledger" / "done" / "4").stat().st_mtime
+        again = job.again(1)
+        assert again.done_at == (job.query / "ledger" / "done" / "4").stat().st_mtime
+        assert again.begun_at == (job.query / "ledger" / "runs" / "2").stat().st_mtime
 
 
 def test_a_job_that_has_ended_is_not_waited_for(tmp_path: Path):

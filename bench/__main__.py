@@ -1,7 +1,7 @@
 """`./dev bench SUITE`: all of a suite, each in a process of its own, one after the other.
 
-The results of a whole run are kept under `bench/results`; those of `--quick` and `--only` are only printed. Measure on
-a machine that does nothing else: its load average stands beside each figure.
+The results of a whole run are kept under `bench/results`; those of `--quick`, `--only` and `--epochs` are only printed.
+Measure on a machine that does nothing else: its load average stands beside each figure.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from pathlib import Path
 import msgspec
 
 from bench import flink
-from bench.child import FLINK, MEASURES, SUITES
+from bench.child import FLINK, MEASURES, OF_ANY_LENGTH, SUITES
 from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
 
-_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5}
+_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5, "job": 5}
 _QUICK_ROUNDS = 1
+_LEAST_EPOCHS = 20
 
 
 def main() -> int:
     """Exit code 1 when a goal was missed."""
-    asked = _parser().parse_args()
+    parser = _parser()
+    asked = parser.parse_args()
     rounds = asked.rounds or (_QUICK_ROUNDS if asked.quick else _ROUNDS[asked.what])
     names = possible(asked.only or list(SUITES[asked.what]))
-    figures = [figure for name in names for figure in _measured(name, rounds, quick=asked.quick)]
+    if asked.epochs is not None and OF_ANY_LENGTH.isdisjoint(names):
+        parser.error(f"--epochs is for {', '.join(sorted(OF_ANY_LENGTH))}")
+    figures = [figure for name in names for figure in _measured(name, rounds, quick=asked.quick, epochs=asked.epochs)]
     results = Results(
         measured=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         quick=asked.quick,
@@ -39,7 +43,7 @@ def main() -> int:
         machine=this_machine(Path(tempfile.gettempdir())),
         figures=tuple(figures),
     )
-    if not asked.quick and not asked.only:
+    if not asked.quick and not asked.only and asked.epochs is None:
         _keep(asked.what, results)
     print(_as_json(results).decode() if asked.json else text_table(results))
     return 1 if any(figure.is_met is False for figure in figures) else 0
@@ -61,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     usual = ", ".join(f"{rounds} for {suite}" for suite, rounds in _ROUNDS.items())
     parser.add_argument("--rounds", type=_positive, help=f"rounds of each comparison ({usual}; {_QUICK_ROUNDS} quick)")
     parser.add_argument("--quick", action="store_true", help="fewer epochs, rows and seeds: to see that it works")
+    length = "epochs of the long run of a job: it is looked at after a twentieth, a fifth and all (10000)"
+    parser.add_argument("--epochs", type=_epochs, help=length)
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="only this benchmark; may be repeated")
     return parser
@@ -72,13 +78,23 @@ def _positive(text: str) -> int:
     return number
 
 
-def _measured(name: str, rounds: int, *, quick: bool) -> list[Figure]:
+def _epochs(text: str) -> int:
+    if (number := int(text)) < _LEAST_EPOCHS:
+        raise argparse.ArgumentTypeError(f"at least {_LEAST_EPOCHS}")
+    return number
+
+
+def _measured(name: str, rounds: int, *, quick: bool, epochs: int | None) -> list[Figure]:
     """The figures of one benchmark, from a process of its own: a JVM that served another one is not the same."""
     print(f"bench: {name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         out = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "bench.child", name, "--rounds", str(rounds), "--out", str(out)]
-        done = subprocess.run([*command, *(["--quick"] if quick else [])], capture_output=True, text=True, check=False)
+        if quick:
+            command.append("--quick")
+        if epochs is not None:
+            command.extend(["--epochs", str(epochs)])
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"bench: {name} failed\n{done.stderr[-4000:]}")
         return msgspec.json.decode(out.read_bytes(), type=list[Figure])

@@ -10,7 +10,20 @@ from pathlib import Path
 
 import msgspec
 
-from bench import epochs, kafka_epochs, kafka_flink, kafka_long, kafka_throughput, memory, simulation, start, throughput
+from bench import (
+    epochs,
+    job_long,
+    job_restarts,
+    job_supervisor,
+    kafka_epochs,
+    kafka_flink,
+    kafka_long,
+    kafka_throughput,
+    memory,
+    simulation,
+    start,
+    throughput,
+)
 from bench.figures import Figure
 
 Measure = Callable[..., list[Figure]]
@@ -28,14 +41,22 @@ KAFKA: Mapping[str, Measure] = {
 }
 LONG: Mapping[str, Measure] = {"kafka-long": kafka_long.measure}
 START: Mapping[str, Measure] = start.CASES
+JOB: Mapping[str, Measure] = {
+    **{name: partial(job_restarts.measure, name) for name in job_restarts.STRIKES},
+    "job-supervisor": job_supervisor.measure,
+    "job-long": job_long.measure,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
     "flink": FLINK,
     "long": LONG,
     "start": START,
+    "job": JOB,
 }
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START, **JOB}
+OF_ANY_LENGTH = frozenset({"job-long"})
+"""Those that can be told how many epochs to run for."""
 
 
 def main() -> None:
@@ -43,10 +64,12 @@ def main() -> None:
     parser.add_argument("name", choices=list(MEASURES))
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--epochs", type=int)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     before = os.getloadavg()[0]
-    found = MEASURES[asked.name](asked.rounds, quick=asked.quick)
+    length = {"epochs": asked.epochs} if asked.name in OF_ANY_LENGTH else {}
+    found = MEASURES[asked.name](asked.rounds, quick=asked.quick, **length)
     load = (round(before, 2), round(os.getloadavg()[0], 2))
     asked.out.write_bytes(msgspec.json.encode([msgspec.structs.replace(figure, load=load) for figure in found]))
 

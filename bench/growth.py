@@ -57,13 +57,13 @@ def driver_growth(prefix: str, first: Size, last: Size, between: str) -> list[Fi
     """Three figures: resident size, heap, files. `between` says from where to where: `from epoch 30 to 90`."""
     kept = [size.ledger_files + size.journal_files for size in (first, last)]
     return [
-        _growth(
+        growth(
             f"{prefix}memory-python",
             f"growth of the Python driver's resident size {between}",
             first.python,
             last.python,
         ),
-        _growth(
+        growth(
             f"{prefix}memory-jvm",
             f"growth of the JVM's heap after a collection {between}",
             first.heap,
@@ -86,10 +86,11 @@ def worker_growth(prefix: str, first: Size, last: Size, between: str) -> Figure:
     if not first.worker or not last.worker:
         raise ValueError(f"no Python worker was seen: {first.worker:g} MiB, then {last.worker:g} MiB")
     what = f"growth of the largest Python worker's resident size {between}"
-    return _growth(f"{prefix}memory-worker", what, first.worker, last.worker)
+    return growth(f"{prefix}memory-worker", what, first.worker, last.worker)
 
 
-def _growth(name: str, what: str, first: float, last: float) -> Figure:
+def growth(name: str, what: str, first: float, last: float) -> Figure:
+    """One figure of two sizes in MiB."""
     return Figure(
         name=name,
         what=what,
@@ -109,7 +110,7 @@ def _look(jvm: Any) -> tuple[float, float, float]:
     left = [pool.getCollectionUsage() for pool in pools if pool.getType().name() == "HEAP"]
     heap_bytes = sum(usage.getUsed() for usage in left if usage is not None)
     workers = workers_below(int(jvm.java.lang.ProcessHandle.current().pid()))
-    return _resident(Path("/proc/self")), heap_bytes / _MIB, max(map(_resident, workers), default=0.0)
+    return resident(Path("/proc/self")), heap_bytes / _MIB, max(map(resident, workers), default=0.0)
 
 
 def workers_below(driver: int) -> list[Path]:
@@ -117,6 +118,11 @@ def workers_below(driver: int) -> list[Path]:
     parents = dict(_parents())
     daemons = {pid for pid, parent in parents.items() if parent == driver and _is_pyspark(pid)}
     return [Path(f"/proc/{pid}") for pid, parent in parents.items() if parent in daemons]
+
+
+def children_of(process: int) -> list[int]:
+    """The living children of a process."""
+    return [pid for pid, parent in _parents() if parent == process]
 
 
 def _parents() -> Iterator[tuple[int, int]]:
@@ -132,9 +138,9 @@ def _is_pyspark(pid: int) -> bool:
     return False
 
 
-def _resident(process: Path) -> float:
-    """In MiB; 0 when the process has ended."""
+def resident(process: Path) -> float:
+    """The resident size of a process, by its folder in /proc, in MiB; 0 when it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        resident = re.search(r"VmRSS:\s*(\d+) kB", (process / "status").read_text())
-        return int(resident[1]) / _KIB_PER_MIB if resident else 0.0
+        found = re.search(r"VmRSS:\s*(\d+) kB", (process / "status").read_text())
+        return int(found[1]) / _KIB_PER_MIB if found else 0.0
     return 0.0

@@ -58,6 +58,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-flink": partial(benchmarks, "flink"),
     "benchmarks-long": partial(benchmarks, "long"),
     "benchmarks-start": partial(benchmarks, "start"),
+    "benchmarks-job": partial(benchmarks, "job"),
     "errors": errors,
     "settings": settings,
     "settings-rules": settings_rules,

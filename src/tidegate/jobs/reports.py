@@ -38,14 +38,15 @@ def driver_died(where: str, returned: int) -> TidegateError:
     )
 
 
-def driver_stalled(where: str, timeout_seconds: float) -> TidegateError:
-    """For a driver that was killed because it did nothing."""
+def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> TidegateError:
+    """For a driver that was killed because it did nothing. `step`: how far its start had got, if it was starting."""
+    started = "" if step is None else f"; the last step of its start was: {step}"
     return TidegateError(
         Code.DRIVER_STALLED,
         expected=f"progress within {timeout_seconds:g} s (progress_timeout)",
-        found="none: the driver was ended",
+        found=f"none: the driver was ended{started}",
         where=where,
-        next_step="look for what it waits for; if its epochs take that long, raise progress_timeout",
+        next_step="look for what it waits for; if its epochs, or the steps of its start, take that long, raise progress_timeout",
     )
 
 

@@ -23,7 +23,7 @@ from tidegate.jobs.beat import Beat, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.cures import can_restart
 from tidegate.jobs.failures import Failure, add_failure
-from tidegate.jobs.line import Declared, Finished, GoOn, QueryFailed, Refused, Report, RestartQuery, Running, Stop
+from tidegate.jobs.line import Declared, Finished, GoOn, Moved, QueryFailed, Refused, Report, RestartQuery, Running, Stop
 from tidegate.jobs.progress import ProgressWatch
 from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
@@ -104,6 +104,7 @@ class Supervisor:
         self._folder: Path | None = None
         self._lock: SupervisorLock | None = None
         self._has_run = False
+        self._step: str | None = None
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
         self._at_once = False
@@ -130,7 +131,7 @@ class Supervisor:
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
-        self._refused = None
+        self._refused, self._step = None, None
         try:
             while not child.has_ended():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
@@ -150,7 +151,9 @@ class Supervisor:
         if last is not None:
             return last
         error = (
-            driver_stalled(self._where(), watch.timeout_seconds) if stalled else driver_died(self._where(), returned)
+            driver_stalled(self._where(), watch.allowed_seconds, self._step)
+            if stalled
+            else driver_died(self._where(), returned)
         )
         return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 
@@ -162,8 +165,10 @@ class Supervisor:
                 case Declared():
                     child.tell(self._declared(message))
                     watch.timeout_seconds = self._progress_timeout
+                case Moved(step):
+                    self._step = step
                 case Running():
-                    self._has_run = True
+                    self._has_run, self._step = True, None
                     self._news.running()
                 case QueryFailed(report):
                     child.tell(self._query_failed(report))

@@ -25,6 +25,7 @@ from tidegate.jobs.line import (
     FromSupervisor,
     GoOn,
     Line,
+    Moved,
     QueryFailed,
     Refused,
     Report,
@@ -55,6 +56,8 @@ class Supervised:
         self._reported: tuple[BaseException, Report] | None = None
         self._asking = threading.Lock()
         self._alone = False
+        self._saying = threading.Lock()
+        self._steps = set[str]()
 
     # --- what the job says ---------------------------------------------------------------------------------
 
@@ -79,6 +82,12 @@ class Supervised:
             raise quoted_in(answer.error) or KeyboardInterrupt
         if answer is None:
             raise KeyboardInterrupt
+
+    def moves(self, step: str) -> None:
+        """The start has got as far as this. Said once, however often it gets there: a retry gets nowhere."""
+        if self._handle is None and step not in self._steps:
+            self._steps.add(step)
+            self._say(Moved(step))
 
     def started(self, handle: JobHandle) -> None:
         """Every query runs."""
@@ -164,13 +173,19 @@ class Supervised:
             return self._answers.get()
 
     def _say(self, message: msgspec.Struct) -> None:
-        with suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
+        with self._saying, suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
             self._line.say(message)
 
 
 def current() -> Supervised | None:
     """The supervision of this process; None for a program that runs alone."""
     return _current
+
+
+def start_moves(step: str) -> None:
+    """The start has got as far as this; for a supervisor, where there is one, that waits for it."""
+    if _current is not None:
+        _current.moves(step)
 
 
 def supervise(supervised: Supervised) -> None:

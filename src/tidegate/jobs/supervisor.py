@@ -104,6 +104,7 @@ class Supervisor:
         self._folder: Path | None = None
         self._lock: SupervisorLock | None = None
         self._has_run = False
+        self._taken_since: float | None = None
         self._step: str | None = None
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
@@ -246,7 +247,8 @@ class Supervisor:
     def _failed(self, report: Report, tell: Callable[[Failure], None], *, final: bool = False) -> Failure:
         """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
         pause, now = None, time.monotonic()
-        if not final and self._stop_by is None and can_restart(_codes_of(report), has_run=self._has_run):
+        codes, taken = _codes_of(report), self._seconds_taken(report, now)
+        if not final and self._stop_by is None and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
             pause = self._strategy.pause_after(self._past, now, random.random())
         failure = Failure(
             at=time.time(),
@@ -268,6 +270,14 @@ class Supervisor:
             except TidegateError as error:
                 self._news.history_failed(error)
         return failure
+
+    def _seconds_taken(self, report: Report, now: float) -> float:
+        """For how long each start has found that another driver has the job; since the first of them in a row."""
+        if Code.DRIVER_ALIVE not in _codes_of(report):
+            self._taken_since = None
+            return 0.0
+        self._taken_since = now if self._taken_since is None else self._taken_since
+        return now - self._taken_since
 
     def _outcome_of(self, report: Report, *, job_ended: bool) -> Outcome:
         codes = _codes_of(report)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.jobs.test_supervisor import COUNT, DECLARING, starts
+from tests.jobs.test_supervisor import COUNT, DECLARING, KILLED, starts
+from tests.jobs.under_run import in_session
 from tidegate.checkpoints.locks import acquire
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE
-from tidegate.jobs import cures, progress
+from tidegate.jobs import child, cures, progress, session_processes
 from tidegate.jobs.failures import Failure
 from tidegate.jobs.settings import load_settings
-from tidegate.jobs.supervisor import Ending, News, Supervisor
+from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 
 STARTING = """
 supervised = declare()
@@ -43,10 +51,14 @@ class Heard(News):
     """The news, kept."""
 
     failures: list[Failure] = field(default_factory=list[Failure])
+    left: list[int] = field(default_factory=list[int])
     unkept: list[TidegateError] = field(default_factory=list[TidegateError])
 
     def failed(self, failure: Failure) -> None:
         self.failures.append(failure)
+
+    def stays(self, processes: Sequence[int]) -> None:
+        self.left.extend(processes)
 
     def history_failed(self, error: TidegateError) -> None:
         self.unkept.append(error)
@@ -108,3 +120,53 @@ def test_a_dying_driver_is_waited_for(tmp_path: Path):
     news = Dies()
     assert supervise(tmp_path, TAKING, news).code == 9
     assert [failure.code for failure in news.failures] == ["TG-DRIVER-ALIVE"]
+
+
+@pytest.fixture
+def _nothing_obeys_sigkill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As processes that wait for a disk which does not answer; for less long than in earnest."""
+    monkeypatch.setattr(session_processes, "_kill", lambda _process: None)
+    monkeypatch.setattr(child, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(child, "end_processes", partial(session_processes.end_processes, bound_seconds=0.3))
+    monkeypatch.setattr(child, "_KILLED_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("_nothing_obeys_sigkill")
+def test_what_nothing_ends_is_named_and_holds_nobody_up(tmp_path: Path):
+    program = f"""
+if not first:
+    sys.exit(9)
+subprocess.Popen(["sleep", "5"])
+{KILLED}
+"""
+    news = Heard()
+    assert supervise(tmp_path, program, news).code == 9
+    (left,) = in_session(starts(tmp_path)[0])
+    assert news.left == [left]
+
+
+@pytest.mark.usefixtures("_nothing_obeys_sigkill", "_short_starts")
+def test_a_driver_that_cannot_be_killed_keeps_the_next_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It holds its lock, so the job ends with exit code 4, and no second driver has written beside it."""
+    monkeypatch.setattr(cures, "_A_MINUTE_SECONDS", 0.5)
+    monkeypatch.setattr(child.Child, "kill", deaf(child.Child.kill))
+    news = Heard()
+    program = TAKING.replace("sys.exit(9)", 'print("x", file=open(here / "writes", "a"), flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)')
+    assert exit_of(supervise(tmp_path, program, news, "progress_timeout=2s")) == 4
+    first, *_ = starts(tmp_path)
+    assert news.failures[0].code == "TG-DRIVER-STALLED"
+    assert {failure.code for failure in news.failures[1:]} == {"TG-DRIVER-ALIVE"}
+    assert (news.left, in_session(first)) == ([first], [first])
+    assert (tmp_path / "writes").read_text() == "x\n"
+    os.kill(first, signal.SIGKILL)
+
+
+def deaf(kill: Callable[[child.Child], None]) -> Callable[[child.Child], None]:
+    """`kill` of a driver that does not obey it: the signal does nothing."""
+
+    def kill_in_vain(driver: child.Child) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(child.signal, "SIGKILL", 0)
+            kill(driver)
+
+    return kill_in_vain

@@ -26,9 +26,13 @@ def code_of(label: str) -> Code:
     return _BY_LABEL[label]
 
 
-def driver_died(where: str, returned: int) -> TidegateError:
-    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N."""
-    how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
+def driver_died(where: str, returned: int | None) -> TidegateError:
+    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N; None: it was
+    killed, and still waits in the kernel."""
+    if returned is None:
+        how = "SIGKILL, which it has not obeyed yet"
+    else:
+        how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
     return TidegateError(
         Code.DRIVER_DIED,
         expected="a driver that says how it ended",

@@ -76,6 +76,10 @@ class News:
     def stopping(self) -> None:
         """The job was asked to stop, by a signal."""
 
+    def stays(self, processes: Sequence[int]) -> None:
+        """Not even SIGKILL has ended these processes of a driver. The job's locks keep the next one out while its
+        Python or its JVM is among them."""
+
     def history_failed(self, error: TidegateError) -> None:
         """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
 
@@ -134,7 +138,7 @@ class Supervisor:
         stalled = False
         self._refused, self._step = None, None
         try:
-            while not child.has_ended():
+            while not child.has_ended() and not child.cannot_be_killed():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
                 last = self._listen(child, watch) or last
                 self._obey(signals, child)
@@ -148,13 +152,15 @@ class Supervisor:
             child.close_at_once()
             raise
         beat = self._beat_of(child)
-        returned = child.close_at_once() if self._at_once else child.close()
+        stays = child.close_at_once() if self._at_once else child.close()
+        if stays:
+            self._news.stays(stays)
         if last is not None:
             return last
         error = (
             driver_stalled(self._where(), watch.allowed_seconds, self._step)
             if stalled
-            else driver_died(self._where(), returned)
+            else driver_died(self._where(), child.returned)
         )
         return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 

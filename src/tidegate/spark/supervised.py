@@ -198,6 +198,7 @@ _current: Supervised | None = None
 
 _ORPHANED_STOP_SECONDS = 5.0
 _ORPHANED_END_SECONDS = 8.0
+_ORPHANED_KILL_SECONDS = 1.0
 """A driver without a supervisor has ended within ten seconds."""
 
 
@@ -205,7 +206,7 @@ def _end_hard() -> None:
     """The bound on a clean end without a supervisor: the JVM and the Python workers go first, then this process."""
     threading.Event().wait(_ORPHANED_END_SECONDS)
     if os.getsid(0) == os.getpid():
-        end_processes(os.getpid(), 0.0, spare=os.getpid())
+        end_processes(os.getpid(), 0.0, bound_seconds=_ORPHANED_KILL_SECONDS, spare=os.getpid())
     print("tidegate: the supervisor is gone, and the job did not end in time", file=sys.stderr, flush=True)
     os._exit(1)
 

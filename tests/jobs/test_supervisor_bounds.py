@@ -170,3 +170,21 @@ def deaf(kill: Callable[[child.Child], None]) -> Callable[[child.Child], None]:
             kill(driver)
 
     return kill_in_vain
+
+
+@pytest.mark.parametrize(("asked", "outcome"), [(True, Outcome.STOPPED), (False, Outcome.FINISHED)])
+def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: Path, asked: bool, outcome: Outcome):
+    """A command has stopped it, of which its supervisor knows nothing."""
+    assert supervise(tmp_path, ending(f"report=None, job_ended=True, asked={asked}"), Heard()).outcome is outcome
+
+
+def ending(finished: str, then: str = "") -> str:
+    """A job that has run, says its last word, and ends a little later."""
+    return f"""
+from tidegate.jobs.line import Finished, Report, Running
+supervised = declare()
+supervised._say(Running())
+supervised._say(Finished({finished}))
+{then}
+os._exit(0)
+"""

@@ -65,12 +65,13 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
 
     `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
-    no reason to run the job again.
+    no reason to run the job again. `asked`: somebody had, by a signal, a command, or in the program.
     """
 
     report: Report | None
     code: int = 0
     job_ended: bool = False
+    asked: bool = False
 
 
 FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished

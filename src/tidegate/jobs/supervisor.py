@@ -234,7 +234,7 @@ class Supervisor:
         if self._at_once:
             return self._ending(Outcome.INTERRUPTED)
         if last.report is None:
-            return self._ending(Outcome.FINISHED if self._stop_by is None else Outcome.STOPPED, code=last.code)
+            return self._ending(self._well(last), code=last.code)
         refused = self._refused
         if refused is not None and refused[0] == last.report:
             failure = refused[1]  # a query's, for which there was no restart: it has been told already
@@ -243,6 +243,11 @@ class Supervisor:
         if failure.restart_in_seconds is not None:
             return None
         return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
+
+    def _well(self, last: Finished) -> Outcome:
+        """How it ended well. Where there was a job, only its driver knows whether a stop came before its own end."""
+        stopped = last.asked if last.job_ended else self._stop_by is not None
+        return Outcome.STOPPED if stopped else Outcome.FINISHED
 
     def _query_failed(self, report: Report) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed)

@@ -114,7 +114,7 @@ class Supervised:
     def ended(self, error: TidegateError | None, code: int) -> None:
         """The program's last word: the job's own error comes before what the program made of it."""
         handle = self._handle
-        asked = handle is not None and handle.was_asked_to_end  # before this asks for it, too
+        asked = handle is not None and self._was_asked_to_end(handle)  # before this asks for it, too
         if handle is not None:
             with suppress(BaseException):  # the job's error is asked for below
                 handle.stop(self._stop_timeout_seconds)
@@ -123,7 +123,11 @@ class Supervised:
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
         ended_for_good = handle is not None and (of_job is None or asked)
-        self._say(Finished(report=report, code=code, job_ended=ended_for_good))
+        self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked))
+
+    def _was_asked_to_end(self, handle: JobHandle) -> bool:
+        """A stop that has only interrupted the program, whose job still runs, is meant for the job."""
+        return handle.was_asked_to_end or (self._stopping and handle.status().running)
 
     def _report(self, error: BaseException, handle: JobHandle) -> Report:
         if self._reported is not None and self._reported[0] is error:
@@ -161,6 +165,8 @@ class Supervised:
             handle = self._handle
         if handle is None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return
+        if not handle.status().running:  # it had ended before it could be asked to
             return
         with suppress(BaseException):  # what ended the job badly is the program's last word
             handle.stop(self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)

@@ -1,4 +1,4 @@
-"""What a supervised job says while it starts: its supervisor tells by it that it gets on."""
+"""What a supervised job says to its supervisor: while it starts, that it gets on; and how it has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import pytest
 from tests.integration.place import Place, error_of, wait_until
 from tests.integration.shelf import ShelfSink
 from tidegate import Job
-from tidegate.jobs.line import Declared, FromDriver, GoOn, Moved, Running, line_to_driver, line_to_supervisor
+from tidegate.jobs.line import (
+    Declared,
+    Finished,
+    FromDriver,
+    GoOn,
+    Line,
+    Moved,
+    Running,
+    Stop,
+    line_to_driver,
+    line_to_supervisor,
+)
 from tidegate.spark import supervised as supervision
 from tidegate.spark.supervised import Supervised
 
@@ -47,16 +58,42 @@ def job_of(place: Place, *, busy: bool = False) -> Job:
     return job
 
 
+@pytest.mark.parametrize("stopped", [True, False])
+def test_the_last_word_says_whether_somebody_has_stopped_the_job(
+    place: Place, monkeypatch: pytest.MonkeyPatch, stopped: bool
+):
+    place.write("a")
+    supervised, line = under_supervision(monkeypatch)
+    handle = job_of(place).start(until=None if stopped else "caught-up")
+    if stopped:
+        handle.stop()
+    handle.wait()
+    line.say(Stop())  # too late, and not heard before the last word is
+    supervised.ended(None, 0)
+    assert line.heard()[-1] == Finished(report=None, job_ended=True, asked=stopped)
+
+
 def said_by_a_start(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[FromDriver]:
     """Start the job as under a supervisor that lets it go on; all that it has said."""
+    _, line = under_supervision(monkeypatch)
+    job_of(place).start(until="caught-up").wait()
+    said = line.heard()
+    assert any(isinstance(message, Declared) for message in said)
+    assert any(isinstance(message, Running) for message in said)
+    return said
+
+
+def under_supervision(monkeypatch: pytest.MonkeyPatch) -> tuple[Supervised, Line[FromDriver]]:
+    """This process as a supervised driver, whose supervisor lets its job go on, and the supervisor's end of the line."""
     line, theirs = line_to_driver()
     monkeypatch.setenv("TIDEGATE_SUPERVISED", str(theirs.detach()))
     supervised = Supervised(line_to_supervisor(os.environ))
     monkeypatch.setattr(supervision, "_current", supervised)
     line.say(GoOn())
     supervised.listen()
-    job_of(place).start(until="caught-up").wait()
-    said = line.heard()
-    assert any(isinstance(message, Declared) for message in said)
-    assert any(isinstance(message, Running) for message in said)
-    return said
+    _OPEN.append(line)
+    return supervised, line
+
+
+_OPEN: list[Line[FromDriver]] = []
+"""For as long as this process lives: a driver whose line ends has lost its supervisor, and ends its process."""

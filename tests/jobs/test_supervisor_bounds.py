@@ -178,6 +178,63 @@ def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: P
     assert supervise(tmp_path, ending(f"report=None, job_ended=True, asked={asked}"), Heard()).outcome is outcome
 
 
+FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""
+
+
+@pytest.mark.parametrize(
+    ("finished", "outcome"),
+    [("report=None, job_ended=True", Outcome.FINISHED), (FAILED, Outcome.STOPPED)],
+    ids=["it had finished", "it had failed, and is not started again"],
+)
+def test_a_signal_that_comes_after_the_last_word_does_not_change_it(tmp_path: Path, finished: str, outcome: Outcome):
+    """A job that had failed is stopped as in the pause before its restart: nothing is wrong that a start does not cure.
+    """
+    signalled = f"os.kill({os.getpid()}, signal.SIGTERM)\ntime.sleep(0.5)"
+    news = Heard()
+    assert supervise(tmp_path, ending(finished, signalled), news).outcome is outcome
+    assert len(starts(tmp_path)) == 1
+    assert len(news.failures) == (outcome is Outcome.STOPPED)
+
+
+def test_a_stop_while_the_program_says_its_last_word_does_not_cost_it(tmp_path: Path):
+    program = f"""
+from tidegate.spark.supervised import current
+supervised = current()
+say = supervised.ended
+def slowly(error, code):
+    os.kill({os.getpid()}, signal.SIGTERM)
+    time.sleep(1)
+    say(error, code)
+supervised.ended = slowly
+sys.exit(7)
+"""
+    news = Heard()
+    ended = supervise(tmp_path, program, news)
+    assert (ended.outcome, ended.code, news.failures) == (Outcome.STOPPED, 7, [])
+
+
+def test_a_signal_that_comes_while_the_ending_is_printed_does_not_change_it(tmp_path: Path):
+    """Its reader is slow, so that it waits with what it says; it says it, and keeps its exit code."""
+    (tmp_path / "program.py").write_text(f"{COUNT}sys.exit(7)")
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"\n" * 4096)
+    os.set_blocking(writing, True)
+    command = [sys.executable, "-m", "tidegate.cli.main", "run", "--json", str(tmp_path / "program.py"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=writing, cwd=tmp_path) as printing:
+        os.close(writing)
+        while not (starts(tmp_path) and in_session(starts(tmp_path)[0]) == []):
+            time.sleep(0.05)
+        time.sleep(1)
+        printing.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        with os.fdopen(reading, "rb") as pipe:
+            assert json.loads(pipe.read().split()[-1])["outcome"] == "finished"
+        assert printing.wait() == 7
+
+
 def ending(finished: str, then: str = "") -> str:
     """A job that has run, says its last word, and ends a little later."""
     return f"""

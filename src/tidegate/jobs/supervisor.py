@@ -11,6 +11,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import IO
@@ -95,11 +96,14 @@ class Supervisor:
         environment: Mapping[str, str],
         news: News,
         output: IO[bytes] | None = None,
+        signals: Signals | None = None,
     ) -> None:
+        """`signals`: those that are open already, and stay open behind `run`; else it opens its own."""
         self._program = program
         self._environment = environment
         self._news = news
         self._output = output
+        self._signals: AbstractContextManager[Signals] = Signals() if signals is None else nullcontext(signals)
         self._strategy: Strategy = strategy_of(settings)
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
@@ -112,12 +116,13 @@ class Supervisor:
         self._step: str | None = None
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
+        self._stopped_late = False
         self._at_once = False
 
     def run(self) -> Ending:
         """Keep the job alive until it ends for good."""
         try:
-            with Signals() as signals:
+            with self._signals as signals:
                 while True:
                     ending = self._after(self._drive(signals))
                     if ending is not None:
@@ -141,7 +146,7 @@ class Supervisor:
             while not child.has_ended() and not child.cannot_be_killed():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
                 last = self._listen(child, watch) or last
-                self._obey(signals, child)
+                self._obey(signals, child, over=last is not None or child.has_ended())
                 if self._is_late() or self._at_once:
                     child.kill()
                 elif not stalled and watch.look(self._beat_of(child), time.monotonic()):
@@ -205,11 +210,13 @@ class Supervisor:
 
     # --- ending --------------------------------------------------------------------------------------------
 
-    def _obey(self, signals: Signals, child: Child | None) -> None:
-        """The first signal stops the job cleanly; an interrupt after that ends it at once."""
+    def _obey(self, signals: Signals, child: Child | None, *, over: bool) -> None:
+        """The first signal stops the job cleanly; an interrupt after that ends it at once. `over`: nothing runs that it
+        could stop, so that how the driver has ended is not due to it."""
         for each in signals.arrived():
             if self._stop_by is None:
                 self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
+                self._stopped_late = over
                 self._news.stopping()
                 if child is not None:
                     child.tell(Stop())
@@ -222,10 +229,12 @@ class Supervisor:
     def _rest(self, signals: Signals) -> bool:
         """Make the pause before the next start; False when a stop was asked for."""
         end = self._past[-1].at + self._past[-1].pause
-        while self._stop_by is None and (left := end - time.monotonic()) > 0:
+        while True:
+            self._obey(signals, None, over=True)
+            left = end - time.monotonic()
+            if self._stop_by is not None or left <= 0:
+                return self._stop_by is None
             select.select([signals], [], [], left)
-            self._obey(signals, None)
-        return self._stop_by is None
 
     # --- failures ------------------------------------------------------------------------------------------
 
@@ -259,7 +268,8 @@ class Supervisor:
         """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
         pause, now = None, time.monotonic()
         codes, taken = _codes_of(report), self._seconds_taken(report, now)
-        if not final and self._stop_by is None and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
+        stopped = self._stop_by is not None and not self._stopped_late
+        if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
             pause = self._strategy.pause_after(self._past, now, random.random())
         failure = Failure(
             at=time.time(),

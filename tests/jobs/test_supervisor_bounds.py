@@ -178,6 +178,36 @@ def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: P
     assert supervise(tmp_path, ending(f"report=None, job_ended=True, asked={asked}"), Heard()).outcome is outcome
 
 
+OLD_BEAT = """
+from tidegate.jobs.beat import Beat, JobState, write_beat
+folder.mkdir(parents=True, exist_ok=True)
+write_beat(folder, Beat(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), state=JobState.STOPPED,
+                        started_at=1.0, at=1.0, progress_at=1.0))
+"""
+"""As an earlier driver of the same number has left it, in a container that was stopped and started again."""
+
+
+def test_the_beat_of_an_older_process_of_the_same_number_says_nothing_of_this_one(tmp_path: Path):
+    program = f"if not first:\n    sys.exit(9)\n{OLD_BEAT}declare()\ntime.sleep(1.5)\n{KILLED}"
+    assert supervise(tmp_path, program, Heard()).code == 9
+    assert len(starts(tmp_path)) == 2
+
+
+def test_a_folder_that_cannot_be_looked_at_ends_no_job(tmp_path: Path):
+    """A file server that has lost it answers with this or that; here a folder stands where the beat should."""
+    program = "declare()\n(folder / 'beat.json').mkdir(parents=True)\ntime.sleep(1.5)\nsys.exit(9)"
+    assert supervise(tmp_path, program, Heard()).code == 9
+    assert len(starts(tmp_path)) == 1
+
+
+def test_a_full_disk_keeps_no_failure_and_ends_no_job(tmp_path: Path):
+    program = f"if not first:\n    sys.exit(9)\ndeclare()\n(folder / 'history').touch()\n{KILLED}"
+    news = Heard()
+    assert supervise(tmp_path, program, news).code == 9
+    assert [failure.code for failure in news.failures] == ["TG-DRIVER-DIED"]
+    assert len(news.unkept) == 1
+
+
 FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""
 
 

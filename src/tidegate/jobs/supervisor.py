@@ -20,7 +20,7 @@ import msgspec
 
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, Remedy, TidegateError
-from tidegate.jobs.beat import Beat, read_beat
+from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.cures import can_restart
 from tidegate.jobs.failures import Failure, add_failure
@@ -110,6 +110,7 @@ class Supervisor:
         self._past: list[Restarted] = []
         self._job: str | None = None
         self._folder: Path | None = None
+        self._old_beat: Incarnation | None = None
         self._lock: SupervisorLock | None = None
         self._has_run = False
         self._taken_since: float | None = None
@@ -201,12 +202,17 @@ class Supervisor:
         if self._job is None:
             self._job, self._folder = message.job, folder
             self._news.declared(message.job, folder)
+        beat = _beat_in(folder)
+        self._old_beat = None if beat is None else beat.incarnation
         return GoOn()
 
     def _beat_of(self, child: Child) -> Beat | None:
-        """The newest beat, when it is this driver's."""
-        beat = None if self._folder is None else read_beat(self._folder)
-        return beat if beat is not None and beat.process == child.process else None
+        """The newest beat, when it is this driver's; not one that lay there before, of a process with its number: in a
+        container that is started again every process has the number it had."""
+        beat = None if self._folder is None else _beat_in(self._folder)
+        if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
+            return None
+        return beat
 
     # --- ending --------------------------------------------------------------------------------------------
 
@@ -323,6 +329,14 @@ _STOP_MARGIN_SECONDS = 30.0
 
 _UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
 _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
+
+
+def _beat_in(folder: Path) -> Beat | None:
+    """None, too, where the disk does not answer: a job does not end because its supervisor cannot look at it."""
+    try:
+        return read_beat(folder)
+    except OSError:
+        return None
 
 
 def _codes_of(report: Report) -> list[Code]:

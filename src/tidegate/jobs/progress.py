@@ -24,14 +24,18 @@ class ProgressWatch:
     def heard(self, *, runs: bool = False) -> None:
         """The driver has said something."""
         self._runs = self._runs or runs
-        self._idle_seconds = 0.0
+        self._moved()
+
+    def rests(self, seconds: float) -> None:
+        """A query waits so long for its next run, and its job may have nothing else to do."""
+        self._idle_seconds = min(self._idle_seconds, -seconds)
 
     def look(self, beat: Beat | None, now: float) -> bool:
         """Whether the driver has stalled. `beat` is its own newest one, None while there is none."""
         self._idle_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
         self._looked_at = now
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
-            self._idle_seconds = 0.0
+            self._moved()
             self._progress_at = None if beat is None else beat.progress_at
         if beat is not None and beat.state.is_an_end:  # what the program does after its job is its own business
             return False
@@ -41,6 +45,9 @@ class ProgressWatch:
     def allowed_seconds(self) -> float:
         """How long the driver may stand still now."""
         return max(self.timeout_seconds, 0.0 if self._runs else _START_SECONDS)
+
+    def _moved(self) -> None:
+        self._idle_seconds = min(self._idle_seconds, 0.0)
 
 
 _LONGEST_LOOK_SECONDS = 2.0

@@ -184,7 +184,9 @@ class Supervisor:
                     self._has_run, self._step = True, None
                     self._news.running()
                 case QueryFailed(report):
-                    child.tell(self._query_failed(report))
+                    answer = self._query_failed(report)
+                    watch.rests(answer.pause or 0.0)
+                    child.tell(answer)
                 case Finished():
                     last = message
         return last

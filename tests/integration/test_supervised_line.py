@@ -84,7 +84,7 @@ def said_by_a_start(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[FromD
 
 
 def under_supervision(monkeypatch: pytest.MonkeyPatch) -> tuple[Supervised, Line[FromDriver]]:
-    """This process as a supervised driver, whose supervisor lets its job go on, and the supervisor's end of the line."""
+    """This process as a supervised driver whose supervisor lets its job go on; and the supervisor's end of the line."""
     line, theirs = line_to_driver()
     monkeypatch.setenv("TIDEGATE_SUPERVISED", str(theirs.detach()))
     supervised = Supervised(line_to_supervisor(os.environ))

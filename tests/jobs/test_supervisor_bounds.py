@@ -151,7 +151,8 @@ def test_a_driver_that_cannot_be_killed_keeps_the_next_one_out(tmp_path: Path, m
     monkeypatch.setattr(cures, "_A_MINUTE_SECONDS", 0.5)
     monkeypatch.setattr(child.Child, "kill", deaf(child.Child.kill))
     news = Heard()
-    program = TAKING.replace("sys.exit(9)", 'print("x", file=open(here / "writes", "a"), flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)')
+    writes = 'print("x", file=open(here / "writes", "a"), flush=True)'
+    program = TAKING.replace("sys.exit(9)", f"{writes}\nos.kill(os.getpid(), signal.SIGSTOP)")
     assert exit_of(supervise(tmp_path, program, news, "progress_timeout=2s")) == 4
     first, *_ = starts(tmp_path)
     assert news.failures[0].code == "TG-DRIVER-STALLED"

@@ -25,8 +25,8 @@ def end_processes(
 ) -> list[int]:
     """Wait for the processes of a session to end by themselves, then end them. Returns those that nothing ends.
 
-    A JVM whose Python is gone ends within some seconds, and removes its temporary files. Not even SIGKILL ends a process
-    that waits for a disk or a file server which does not answer: it is given `bound_seconds`, and then left.
+    A JVM whose Python is gone ends within some seconds, and removes its temporary files. Not even SIGKILL ends a
+    process that waits for a disk or a file server which does not answer: it is given `bound_seconds`, and then left.
     """
     end = time.monotonic() + grace_seconds
     while living := [each for each in processes_of(session) if each != spare]:

@@ -24,7 +24,18 @@ from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.cures import can_restart
 from tidegate.jobs.failures import Failure, add_failure
-from tidegate.jobs.line import Declared, Finished, GoOn, Moved, QueryFailed, Refused, Report, RestartQuery, Running, Stop
+from tidegate.jobs.line import (
+    Declared,
+    Finished,
+    GoOn,
+    Moved,
+    QueryFailed,
+    Refused,
+    Report,
+    RestartQuery,
+    Running,
+    Stop,
+)
 from tidegate.jobs.progress import ProgressWatch
 from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of

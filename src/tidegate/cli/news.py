@@ -135,7 +135,8 @@ def _staying(processes: Sequence[int]) -> str:
     numbers = ", ".join(str(process) for process in processes)
     return (
         f"SIGKILL has not ended what the driver has left behind: process {numbers}. It waits for a disk or a file"
-        " server that does not answer (state D in ps), or is another user's. The job's locks keep a second driver from writing"
+        " server that does not answer (state D in ps), or is another user's. The job's locks keep a"
+        " second driver from writing"
     )
 
 

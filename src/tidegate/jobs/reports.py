@@ -50,7 +50,7 @@ def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> Tide
         expected=f"progress within {timeout_seconds:g} s (progress_timeout)",
         found=f"none: the driver was ended{started}",
         where=where,
-        next_step="look for what it waits for; if its epochs or steps of its start take that long, raise progress_timeout",
+        next_step="look for what it waits for; if its epochs, or its start's steps, are slow, raise progress_timeout",
     )
 
 

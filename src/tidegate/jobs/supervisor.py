@@ -237,7 +237,7 @@ class Supervisor:
                 self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
                 self._stopped_late = over
                 self._news.stopping()
-                if child is not None:
+                if child is not None and not over:
                     child.tell(Stop())
             elif each is signal.SIGINT:
                 self._at_once = True

@@ -38,3 +38,10 @@ def test_what_may_be_a_mistake_is_started_again_only_in_a_job_that_has_run(codes
 def test_one_incurable_error_of_several_decides():
     assert can_restart([Code.KAFKA_UNREACHABLE, Code.SINK_UNAVAILABLE], has_run=False)
     assert not can_restart([Code.KAFKA_UNREACHABLE, Code.SCHEMA_MISMATCH], has_run=True)
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_who_has_the_job_for_a_minute_keeps_it(has_run: bool):
+    """A dying driver of ours has ended by then, whether or not the job has run here before."""
+    assert can_restart([Code.DRIVER_ALIVE], has_run=has_run, seconds_taken=59.0)
+    assert not can_restart([Code.DRIVER_ALIVE], has_run=has_run, seconds_taken=60.0)

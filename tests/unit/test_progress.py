@@ -68,3 +68,11 @@ def test_a_night_that_both_have_slept_through_is_no_stall():
 
 def test_no_timeout_means_never():
     assert stalled_at(running(0.0), [beat(1.0)] * 1_000) is None
+
+
+def test_a_query_that_waits_for_its_next_run_does_not_stand_still():
+    """Its job may have nothing else to do, or may get on with other queries."""
+    watch = running(3.0)
+    watch.rests(60.0)
+    assert stalled_at(watch, [beat(1.0)] * 50) is None
+    assert stalled_at(watch, [beat(2.0)] * 20, first=51) == 63

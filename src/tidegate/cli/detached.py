@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,6 +74,9 @@ class Told(News):
 
     def stopping(self) -> None:
         self._shown.stopping()
+
+    def stays(self, processes: Sequence[int]) -> None:
+        self._shown.stays(processes)
 
     def history_failed(self, error: TidegateError) -> None:
         self._shown.history_failed(error)

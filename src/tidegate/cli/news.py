@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +40,9 @@ class Shown(News):
     def query_failed(self, failure: Failure) -> None:
         _show_failure(failure, f"query {failure.query}")
 
+    def stays(self, processes: Sequence[int]) -> None:
+        _say(_staying(processes))
+
     def history_failed(self, error: TidegateError) -> None:
         _say(str(error))
 
@@ -64,6 +68,9 @@ class Logged(News):
 
     def query_failed(self, failure: Failure) -> None:
         self._log_failure("QueryFailed", failure)
+
+    def stays(self, processes: Sequence[int]) -> None:
+        self._log(logging.WARNING, "ProcessesStay", _staying(processes), processes=list(processes))
 
     def history_failed(self, error: TidegateError) -> None:
         self._log(logging.ERROR, "HistoryFailed", str(error))
@@ -104,6 +111,9 @@ class Watching(News):
         self._tell_view(failure, whole=False)
         self._told.query_failed(failure)
 
+    def stays(self, processes: Sequence[int]) -> None:
+        self._told.stays(processes)
+
     def history_failed(self, error: TidegateError) -> None:
         self._told.history_failed(error)
 
@@ -119,6 +129,15 @@ def _show_failure(failure: Failure, what: str) -> None:
     _say(failure.what)
     if failure.restart_in_seconds is not None:
         _say(f"restart of {what} in {failure.restart_in_seconds:.1f} s")
+
+
+def _staying(processes: Sequence[int]) -> str:
+    numbers = ", ".join(str(process) for process in processes)
+    return (
+        f"SIGKILL has not ended what the driver has left behind: process {numbers}. It waits for a disk or a file"
+        " server that does not answer (state D in ps), or is another user's. The job's locks keep a"
+        " second driver from writing"
+    )
 
 
 def _say(text: str) -> None:

@@ -26,6 +26,7 @@ from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import LogChoice, LogLevel
 from tidegate.jobs.settings import load_settings
+from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 
 
@@ -87,9 +88,10 @@ def run(
     else:
         if log_file is not None:
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
-        ending = _supervise_here(program, settings, environment, choice, as_json=as_json)
-        if as_json:
-            print_json(msgspec.to_builtins(ending))
+        with Signals() as signals:  # until it has said how it ended: a signal that comes late changes nothing
+            ending = _supervise_here(program, settings, environment, choice, signals, as_json=as_json)
+            if as_json:
+                print_json(msgspec.to_builtins(ending))
         raise typer.Exit(exit_of(ending))
 
 
@@ -153,20 +155,33 @@ def _settings(environment: Mapping[str, str]) -> Settings:
 
 
 def _supervise(
-    program: Sequence[str], settings: Settings, environment: Mapping[str, str], news: News, *, as_json: bool
+    program: Sequence[str],
+    settings: Settings,
+    environment: Mapping[str, str],
+    news: News,
+    signals: Signals,
+    *,
+    as_json: bool,
 ) -> Ending:
     """With `--json` the standard output is for the one value alone: the program's goes to the standard error."""
     output = sys.stderr.buffer if as_json else None
-    return Supervisor(program, settings, environment=environment, news=news, output=output).run()
+    started = Supervisor(program, settings, environment=environment, news=news, output=output, signals=signals)
+    return started.run()
 
 
 def _supervise_here(
-    program: Sequence[str], settings: Settings, environment: Mapping[str, str], choice: LogChoice, *, as_json: bool
+    program: Sequence[str],
+    settings: Settings,
+    environment: Mapping[str, str],
+    choice: LogChoice,
+    signals: Signals,
+    *,
+    as_json: bool,
 ) -> Ending:
     """In this terminal, with the live view where it is one."""
     with open_view() as view:
         news = Watching(news_in(choice), view)
-        return _supervise(program, settings, {**environment, **view.environment}, news, as_json=as_json)
+        return _supervise(program, settings, {**environment, **view.environment}, news, signals, as_json=as_json)
 
 
 def _run_detached(
@@ -182,7 +197,8 @@ def _run_detached(
     log = log_file or Path(settings.checkpointing_dir).absolute() / f".run-{os.getpid()}.log"
 
     def in_background(news: News) -> int:
-        return exit_of(_supervise(program, settings, environment, news, as_json=False))
+        with Signals() as signals:
+            return exit_of(_supervise(program, settings, environment, news, signals, as_json=False))
 
     started = detach(in_background, news_in(choice), log, move=log_file is None)
     if as_json:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
@@ -32,6 +33,7 @@ class Child:
                 start_new_session=True,
             )
         self.process = self._process.pid
+        self._killed_at: float | None = None
 
     def has_ended(self) -> bool:
         return self._process.poll() is not None
@@ -48,19 +50,28 @@ class Child:
     def kill(self) -> None:
         """End the driver's Python at once, also one that stands still."""
         if not self.has_ended():
+            self._killed_at = self._killed_at or time.monotonic()
             os.kill(self.process, signal.SIGKILL)
 
-    def close(self) -> int:
-        """Wait for the driver's end, then end everything it has left behind. Returns what the process returned."""
-        returned = self._process.wait()
-        end_processes(self.process, GRACE_SECONDS)
-        self.line.close()
-        return returned
+    def cannot_be_killed(self) -> bool:
+        """Whether it lives on long after it was killed: it waits in the kernel, for a disk that does not answer."""
+        return self._killed_at is not None and time.monotonic() - self._killed_at > _KILLED_SECONDS
 
-    def close_at_once(self) -> int:
-        """End the driver and everything it has started, without any grace."""
-        self.kill()
-        returned = self._process.wait()
-        end_processes(self.process, 0.0)
+    def close(self, grace_seconds: float | None = None) -> list[int]:
+        """When the driver has ended, or cannot be killed: end everything it has left behind. Returns what stays."""
+        stays = end_processes(self.process, GRACE_SECONDS if grace_seconds is None else grace_seconds)
         self.line.close()
-        return returned
+        return stays
+
+    def close_at_once(self) -> list[int]:
+        """End the driver and everything it has started, without any grace. Returns what stays."""
+        self.kill()
+        return self.close(0.0)
+
+    @property
+    def returned(self) -> int | None:
+        """What the process has returned; None while it lives."""
+        return self._process.poll()
+
+
+_KILLED_SECONDS = 10.0

@@ -12,6 +12,7 @@ class Cure(Enum):
     """Whether starting the job again can help."""
 
     RESTART = "the cause may have gone by then, and nothing is lost"
+    RESTART_FOR_A_MINUTE = "who has the job may be a dying driver of ours; who keeps it that long is another's"
     RESTART_ONCE_IT_HAS_RUN = "in a job that has run the cause came from outside; at a first start it is a mistake"
     NONE = "the next start would fail in the same way"
 
@@ -22,11 +23,14 @@ def cure_of(codes: Sequence[Code]) -> Cure:
     return max(cures, key=_WORSE.index, default=Cure.RESTART_ONCE_IT_HAS_RUN)
 
 
-def can_restart(codes: Sequence[Code], *, has_run: bool) -> bool:
-    """Whether a failure with these codes is followed by a restart, as far as the strategy has one."""
+def can_restart(codes: Sequence[Code], *, has_run: bool, seconds_taken: float = 0.0) -> bool:
+    """Whether a failure with these codes is followed by a restart, as far as the strategy has one. `seconds_taken`: for
+    how long every start has found the job taken."""
     match cure_of(codes):
         case Cure.RESTART:
             return True
+        case Cure.RESTART_FOR_A_MINUTE:
+            return seconds_taken < _A_MINUTE_SECONDS
         case Cure.RESTART_ONCE_IT_HAS_RUN:
             return has_run
         case Cure.NONE:
@@ -44,7 +48,7 @@ BY_REMEDY: Mapping[Remedy, Cure] = {
 SURROUNDINGS: Mapping[Code, Cure] = {
     Code.KAFKA_UNREACHABLE: Cure.RESTART,
     Code.SINK_UNAVAILABLE: Cure.RESTART,
-    Code.DRIVER_ALIVE: Cure.RESTART,
+    Code.DRIVER_ALIVE: Cure.RESTART_FOR_A_MINUTE,
     Code.STORAGE_FULL: Cure.RESTART_ONCE_IT_HAS_RUN,
     Code.STORAGE_UNUSABLE: Cure.RESTART_ONCE_IT_HAS_RUN,
     Code.SINK_UNUSABLE: Cure.RESTART_ONCE_IT_HAS_RUN,
@@ -65,4 +69,7 @@ ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EP
 now, and only a new process asks for its locks; or a sync has failed, and only what stands on the disk is to be trusted.
 """
 
-_WORSE = (Cure.RESTART, Cure.RESTART_ONCE_IT_HAS_RUN, Cure.NONE)
+_A_MINUTE_SECONDS = 60.0
+"""A driver without a supervisor has ended within ten seconds, and a killed JVM within three."""
+
+_WORSE = (Cure.RESTART, Cure.RESTART_FOR_A_MINUTE, Cure.RESTART_ONCE_IT_HAS_RUN, Cure.NONE)

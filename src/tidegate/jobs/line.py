@@ -45,6 +45,12 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
     stop_timeout: float
 
 
+class Moved(msgspec.Struct, frozen=True, tag="moved"):
+    """The start has got as far as this, for the first time: a start that takes long is told from one that hangs."""
+
+    step: str
+
+
 class Running(msgspec.Struct, frozen=True, tag="running"):
     """Every query has been recovered and started."""
 
@@ -59,15 +65,16 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
 
     `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
-    no reason to run the job again.
+    no reason to run the job again. `asked`: somebody had, by a signal, a command, or in the program.
     """
 
     report: Report | None
     code: int = 0
     job_ended: bool = False
+    asked: bool = False
 
 
-FromDriver: TypeAlias = Declared | Running | QueryFailed | Finished
+FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished
 
 
 # --- what the supervisor says ------------------------------------------------------------------------------
@@ -152,7 +159,7 @@ _BYTES_AT_ONCE = 65_536
 def line_to_driver() -> tuple[Line[FromDriver], socket.socket]:
     """The supervisor's end, and the driver's, which it inherits."""
     ours, theirs = socket.socketpair()
-    return Line(ours, msgspec.json.Decoder(Declared | Running | QueryFailed | Finished)), theirs
+    return Line(ours, msgspec.json.Decoder(Declared | Moved | Running | QueryFailed | Finished)), theirs
 
 
 def line_to_supervisor(environment: Mapping[str, str]) -> Line[FromSupervisor]:

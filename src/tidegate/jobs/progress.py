@@ -8,8 +8,9 @@ from tidegate.jobs.beat import Beat
 class ProgressWatch:
     """Judges by what it has seen itself: clocks of two processes may differ, and jump.
 
-    Until the job runs, the driver's messages are its progress, and it has a minute at least: a short timeout must not
-    end every start. From then on its beat is. A beat that was never seen says nothing. Time that passed between two
+    Until the job runs, the driver's messages are its progress: it tells each step of its start once, so that one which
+    goes round in a circle stands still. It has a minute for each at least: a short timeout must not end every start.
+    From then on its beat is its progress. A beat that was never seen says nothing. Time that passed between two
     looks counts as one look: who was stopped along with the driver, as when a laptop sleeps, has not watched.
     """
 
@@ -23,19 +24,30 @@ class ProgressWatch:
     def heard(self, *, runs: bool = False) -> None:
         """The driver has said something."""
         self._runs = self._runs or runs
-        self._idle_seconds = 0.0
+        self._moved()
+
+    def rests(self, seconds: float) -> None:
+        """A query waits so long for its next run, and its job may have nothing else to do."""
+        self._idle_seconds = min(self._idle_seconds, -seconds)
 
     def look(self, beat: Beat | None, now: float) -> bool:
         """Whether the driver has stalled. `beat` is its own newest one, None while there is none."""
         self._idle_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
         self._looked_at = now
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
-            self._idle_seconds = 0.0
+            self._moved()
             self._progress_at = None if beat is None else beat.progress_at
         if beat is not None and beat.state.is_an_end:  # what the program does after its job is its own business
             return False
-        least = 0.0 if self._runs else _START_SECONDS
-        return self.timeout_seconds > 0 and max(self.timeout_seconds, least) <= self._idle_seconds
+        return self.timeout_seconds > 0 and self.allowed_seconds <= self._idle_seconds
+
+    @property
+    def allowed_seconds(self) -> float:
+        """How long the driver may stand still now."""
+        return max(self.timeout_seconds, 0.0 if self._runs else _START_SECONDS)
+
+    def _moved(self) -> None:
+        self._idle_seconds = min(self._idle_seconds, 0.0)
 
 
 _LONGEST_LOOK_SECONDS = 2.0

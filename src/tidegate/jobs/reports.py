@@ -26,9 +26,13 @@ def code_of(label: str) -> Code:
     return _BY_LABEL[label]
 
 
-def driver_died(where: str, returned: int) -> TidegateError:
-    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N."""
-    how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
+def driver_died(where: str, returned: int | None) -> TidegateError:
+    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N; None: it was
+    killed, and still waits in the kernel."""
+    if returned is None:
+        how = "SIGKILL, which it has not obeyed yet"
+    else:
+        how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
     return TidegateError(
         Code.DRIVER_DIED,
         expected="a driver that says how it ended",
@@ -38,14 +42,15 @@ def driver_died(where: str, returned: int) -> TidegateError:
     )
 
 
-def driver_stalled(where: str, timeout_seconds: float) -> TidegateError:
-    """For a driver that was killed because it did nothing."""
+def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> TidegateError:
+    """For a driver that was killed because it did nothing. `step`: how far its start had got, if it was starting."""
+    started = "" if step is None else f"; the last step of its start was: {step}"
     return TidegateError(
         Code.DRIVER_STALLED,
         expected=f"progress within {timeout_seconds:g} s (progress_timeout)",
-        found="none: the driver was ended",
+        found=f"none: the driver was ended{started}",
         where=where,
-        next_step="look for what it waits for; if its epochs take that long, raise progress_timeout",
+        next_step="look for what it waits for; if its epochs, or its start's steps, are slow, raise progress_timeout",
     )
 
 

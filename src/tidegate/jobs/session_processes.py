@@ -20,21 +20,23 @@ def processes_of(session: int) -> list[int]:
     return _from_proc(session) if _PROC_STAT.exists() else _from_ps(session)
 
 
-def end_processes(session: int, grace_seconds: float, *, spare: int | None = None) -> list[int]:
-    """Wait for the processes of a session to end by themselves, then end them. Returns those that had to be ended.
+def end_processes(
+    session: int, grace_seconds: float, *, bound_seconds: float = 10.0, spare: int | None = None
+) -> list[int]:
+    """Wait for the processes of a session to end by themselves, then end them. Returns those that nothing ends.
 
-    A JVM whose Python is gone ends within some seconds, and removes its temporary files.
+    A JVM whose Python is gone ends within some seconds, and removes its temporary files. Not even SIGKILL ends a
+    process that waits for a disk or a file server which does not answer: it is given `bound_seconds`, and then left.
     """
     end = time.monotonic() + grace_seconds
-    ended: list[int] = []
     while living := [each for each in processes_of(session) if each != spare]:
         if time.monotonic() >= end:
-            ended.extend(each for each in living if each not in ended)
             for process in living:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+                _kill(process)
+        if time.monotonic() >= end + bound_seconds:
+            break
         time.sleep(_LOOK_SECONDS)
-    return ended
+    return living
 
 
 _PROC = Path("/proc")
@@ -42,6 +44,11 @@ _PROC_STAT = _PROC / "self" / "stat"
 _LOOK_SECONDS = 0.02
 _STATE, _SESSION = 0, 3
 """Places in `/proc/N/stat` behind the name in brackets (proc(5)): state, parent, group, session."""
+
+
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile, or is another user's (sudo)
+        os.kill(process, signal.SIGKILL)
 
 
 def _from_proc(session: int) -> list[int]:

@@ -11,6 +11,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import IO
@@ -19,11 +20,22 @@ import msgspec
 
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, Remedy, TidegateError
-from tidegate.jobs.beat import Beat, read_beat
+from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.cures import can_restart
 from tidegate.jobs.failures import Failure, add_failure
-from tidegate.jobs.line import Declared, Finished, GoOn, QueryFailed, Refused, Report, RestartQuery, Running, Stop
+from tidegate.jobs.line import (
+    Declared,
+    Finished,
+    GoOn,
+    Moved,
+    QueryFailed,
+    Refused,
+    Report,
+    RestartQuery,
+    Running,
+    Stop,
+)
 from tidegate.jobs.progress import ProgressWatch
 from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
@@ -76,6 +88,10 @@ class News:
     def stopping(self) -> None:
         """The job was asked to stop, by a signal."""
 
+    def stays(self, processes: Sequence[int]) -> None:
+        """Not even SIGKILL has ended these processes of a driver. The job's locks keep the next one out while its
+        Python or its JVM is among them."""
+
     def history_failed(self, error: TidegateError) -> None:
         """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
 
@@ -91,27 +107,34 @@ class Supervisor:
         environment: Mapping[str, str],
         news: News,
         output: IO[bytes] | None = None,
+        signals: Signals | None = None,
     ) -> None:
+        """`signals`: those that are open already, and stay open behind `run`; else it opens its own."""
         self._program = program
         self._environment = environment
         self._news = news
         self._output = output
+        self._signals: AbstractContextManager[Signals] = Signals() if signals is None else nullcontext(signals)
         self._strategy: Strategy = strategy_of(settings)
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
         self._past: list[Restarted] = []
         self._job: str | None = None
         self._folder: Path | None = None
+        self._old_beat: Incarnation | None = None
         self._lock: SupervisorLock | None = None
         self._has_run = False
+        self._taken_since: float | None = None
+        self._step: str | None = None
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
+        self._stopped_late = False
         self._at_once = False
 
     def run(self) -> Ending:
         """Keep the job alive until it ends for good."""
         try:
-            with Signals() as signals:
+            with self._signals as signals:
                 while True:
                     ending = self._after(self._drive(signals))
                     if ending is not None:
@@ -130,12 +153,12 @@ class Supervisor:
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
-        self._refused = None
+        self._refused, self._step = None, None
         try:
-            while not child.has_ended():
+            while not child.has_ended() and not child.cannot_be_killed():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
                 last = self._listen(child, watch) or last
-                self._obey(signals, child)
+                self._obey(signals, child, over=last is not None or child.has_ended())
                 if self._is_late() or self._at_once:
                     child.kill()
                 elif not stalled and watch.look(self._beat_of(child), time.monotonic()):
@@ -146,11 +169,15 @@ class Supervisor:
             child.close_at_once()
             raise
         beat = self._beat_of(child)
-        returned = child.close_at_once() if self._at_once else child.close()
+        stays = child.close_at_once() if self._at_once else child.close()
+        if stays:
+            self._news.stays(stays)
         if last is not None:
             return last
         error = (
-            driver_stalled(self._where(), watch.timeout_seconds) if stalled else driver_died(self._where(), returned)
+            driver_stalled(self._where(), watch.allowed_seconds, self._step)
+            if stalled
+            else driver_died(self._where(), child.returned)
         )
         return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 
@@ -162,11 +189,15 @@ class Supervisor:
                 case Declared():
                     child.tell(self._declared(message))
                     watch.timeout_seconds = self._progress_timeout
+                case Moved(step):
+                    self._step = step
                 case Running():
-                    self._has_run = True
+                    self._has_run, self._step = True, None
                     self._news.running()
                 case QueryFailed(report):
-                    child.tell(self._query_failed(report))
+                    answer = self._query_failed(report)
+                    watch.rests(answer.pause or 0.0)
+                    child.tell(answer)
                 case Finished():
                     last = message
         return last
@@ -184,22 +215,29 @@ class Supervisor:
         if self._job is None:
             self._job, self._folder = message.job, folder
             self._news.declared(message.job, folder)
+        beat = _beat_in(folder)
+        self._old_beat = None if beat is None else beat.incarnation
         return GoOn()
 
     def _beat_of(self, child: Child) -> Beat | None:
-        """The newest beat, when it is this driver's."""
-        beat = None if self._folder is None else read_beat(self._folder)
-        return beat if beat is not None and beat.process == child.process else None
+        """The newest beat, when it is this driver's; not one that lay there before, of a process with its number: in a
+        container that is started again every process has the number it had."""
+        beat = None if self._folder is None else _beat_in(self._folder)
+        if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
+            return None
+        return beat
 
     # --- ending --------------------------------------------------------------------------------------------
 
-    def _obey(self, signals: Signals, child: Child | None) -> None:
-        """The first signal stops the job cleanly; an interrupt after that ends it at once."""
+    def _obey(self, signals: Signals, child: Child | None, *, over: bool) -> None:
+        """The first signal stops the job cleanly; an interrupt after that ends it at once. `over`: nothing runs that it
+        could stop, so that how the driver has ended is not due to it."""
         for each in signals.arrived():
             if self._stop_by is None:
                 self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
+                self._stopped_late = over
                 self._news.stopping()
-                if child is not None:
+                if child is not None and not over:
                     child.tell(Stop())
             elif each is signal.SIGINT:
                 self._at_once = True
@@ -210,10 +248,12 @@ class Supervisor:
     def _rest(self, signals: Signals) -> bool:
         """Make the pause before the next start; False when a stop was asked for."""
         end = self._past[-1].at + self._past[-1].pause
-        while self._stop_by is None and (left := end - time.monotonic()) > 0:
+        while True:
+            self._obey(signals, None, over=True)
+            left = end - time.monotonic()
+            if self._stop_by is not None or left <= 0:
+                return self._stop_by is None
             select.select([signals], [], [], left)
-            self._obey(signals, None)
-        return self._stop_by is None
 
     # --- failures ------------------------------------------------------------------------------------------
 
@@ -222,7 +262,7 @@ class Supervisor:
         if self._at_once:
             return self._ending(Outcome.INTERRUPTED)
         if last.report is None:
-            return self._ending(Outcome.FINISHED if self._stop_by is None else Outcome.STOPPED, code=last.code)
+            return self._ending(self._well(last), code=last.code)
         refused = self._refused
         if refused is not None and refused[0] == last.report:
             failure = refused[1]  # a query's, for which there was no restart: it has been told already
@@ -231,6 +271,11 @@ class Supervisor:
         if failure.restart_in_seconds is not None:
             return None
         return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
+
+    def _well(self, last: Finished) -> Outcome:
+        """How it ended well. Where there was a job, only its driver knows whether a stop came before its own end."""
+        stopped = last.asked if last.job_ended else self._stop_by is not None
+        return Outcome.STOPPED if stopped else Outcome.FINISHED
 
     def _query_failed(self, report: Report) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed)
@@ -241,7 +286,9 @@ class Supervisor:
     def _failed(self, report: Report, tell: Callable[[Failure], None], *, final: bool = False) -> Failure:
         """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
         pause, now = None, time.monotonic()
-        if not final and self._stop_by is None and can_restart(_codes_of(report), has_run=self._has_run):
+        codes, taken = _codes_of(report), self._seconds_taken(report, now)
+        stopped = self._stop_by is not None and not self._stopped_late
+        if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
             pause = self._strategy.pause_after(self._past, now, random.random())
         failure = Failure(
             at=time.time(),
@@ -263,6 +310,14 @@ class Supervisor:
             except TidegateError as error:
                 self._news.history_failed(error)
         return failure
+
+    def _seconds_taken(self, report: Report, now: float) -> float:
+        """For how long each start has found that another driver has the job; since the first of them in a row."""
+        if Code.DRIVER_ALIVE not in _codes_of(report):
+            self._taken_since = None
+            return 0.0
+        self._taken_since = now if self._taken_since is None else self._taken_since
+        return now - self._taken_since
 
     def _outcome_of(self, report: Report, *, job_ended: bool) -> Outcome:
         codes = _codes_of(report)
@@ -287,6 +342,14 @@ _STOP_MARGIN_SECONDS = 30.0
 
 _UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
 _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
+
+
+def _beat_in(folder: Path) -> Beat | None:
+    """None, too, where the disk does not answer: a job does not end because its supervisor cannot look at it."""
+    try:
+        return read_beat(folder)
+    except OSError:
+        return None
 
 
 def _codes_of(report: Report) -> list[Code]:

@@ -45,11 +45,14 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
     with Trust().over(path, "lock a file"):
         ensure_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        if not _lock(descriptor):
+        try:
+            if not _lock(descriptor):
+                raise _supervisor_alive(job, path)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, msgspec.json.encode(Supervising(host=socket.gethostname(), process=os.getpid())))
+        except BaseException:  # a full disk: the next try must not find a lock of our own
             os.close(descriptor)
-            raise _supervisor_alive(job, path)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, msgspec.json.encode(Supervising(host=socket.gethostname(), process=os.getpid())))
+            raise
         return SupervisorLock(descriptor)
 
 

@@ -61,7 +61,7 @@ from tidegate.spark.sources import (
     vouch_for,
 )
 from tidegate.spark.state_backend import check_state, partitions_kept
-from tidegate.spark.supervised import current
+from tidegate.spark.supervised import current, start_moves
 
 _MODES = ("append", "update", "complete")
 _LOG = logging.getLogger("tidegate")
@@ -105,6 +105,7 @@ class Job:
         """The job's SparkSession, started when first asked for."""
         if self._session is None:
             self._session = open_session(self.name, self.settings)
+            start_moves("a session")
         return self._session
 
     def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
@@ -124,6 +125,7 @@ class Job:
         own = source.ingested if isinstance(source, SocketSource) else source
         if isinstance(own, PositionedSource):
             self._positioned[uid] = own
+        start_moves(f"source {uid}, declared")
         return rows
 
     def query(
@@ -190,6 +192,7 @@ class Job:
             wait_for_jvm_lock(folder, self.settings.lease_timeout)
             jvm_lock = JvmLock(self.spark, folder)
             stack.callback(jvm_lock.release)
+            start_moves("the job's locks")
             go_on_deleting(folder, partial(self._forget, folder))
             storage = LocalStorage(folder)
             record = self._record(storage)
@@ -201,6 +204,7 @@ class Job:
             self._describe_sinks(storage)
             for sink, plan in plans:
                 sink.open(plan)
+                start_moves(f"sink {sink.uid}, opened")
             try:
                 handle.start()
             except BaseException:
@@ -368,6 +372,7 @@ class Job:
                 )
                 self._opened[uid] = source.opened(ground)
                 stack.callback(self._opened[uid].close)
+                start_moves(f"source {uid}, opened")
 
     def _reader(self, declared: Declared, source: str) -> str:
         return f"{self.name}.{declared.uid}.{source}"
@@ -385,6 +390,7 @@ class Job:
         for uid in own:
             if uid not in asked:
                 asked[uid] = self._opened[uid].begin(f"job {self.name}, source {uid}", self.settings.checkpointing_mode)
+                start_moves(f"source {uid}, looked at")
         return {uid: asked[uid] for uid in own}
 
     def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
@@ -395,6 +401,7 @@ class Job:
             uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)
             for uid, source in own.items()
         }
+        start_moves(f"query {declared.uid}, about to start")
         return self._sources().put_in_place(declared.rows, streams)
 
     def _check(self, handle: JobHandle) -> list[tuple[TwoPhaseSink, SinkPlan]]:
@@ -416,6 +423,7 @@ class Job:
                     plans.append((sink, sink_plan))
                     with about(query=plan.query.uid):
                         violations.extend(sink.check(sink_plan))
+                start_moves(f"sink {sink.uid}, checked")
         raise_all(violations, f"job {self.name}")
         return plans
 

@@ -32,8 +32,11 @@ def main(app: str, arguments: list[str]) -> int:
         program = read_program(app)
         supervise(supervised)
         supervised.listen()
-        _run(program, app, arguments)
-        supervised.wait()
+        try:
+            _run(program, app, arguments)
+            supervised.wait()
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a stop that comes now must not cost the last word
     except TidegateError as failure:
         error = failure
     except SystemExit as ended:

@@ -65,6 +65,7 @@ from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.stream import RunningStream
+from tidegate.spark.supervised import start_moves
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, failed_in_pre_commit, read_committables
 from tidegate.testing.strikes import STRIKES
 
@@ -140,7 +141,7 @@ class QueryRun:
             journal_folder=self._journal_folder,
             checkpoint=CheckpointSync(plan.folder / "spark"),
             port=self,
-            reach=STRIKES.reach,
+            reach=self._reach,
         )
         self._run: Run | None = None
         self._stream: RunningStream | None = None
@@ -542,6 +543,10 @@ class QueryRun:
 
     # --- both ----------------------------------------------------------------------------------------------
 
+    def _reach(self, point: str, epoch: int | None) -> None:
+        STRIKES.reach(point, epoch)
+        start_moves(f"query {self.plan.query.uid}, {point}{'' if epoch is None else f' of epoch {epoch}'}")
+
     def tell(self, happening: Happening) -> None:
         """Note what happened, wake whoever waits for it, and tell the job's listener."""
         with self._changed:
@@ -562,6 +567,7 @@ class QueryRun:
                 case _:
                     pass
             self._changed.notify_all()
+        start_moves(f"query {self.plan.query.uid}, {happening}")
         self._listener(self.plan.query.uid, 0 if self._run is None else self._run.run, happening)
         if isinstance(happening, hp.EpochDone) and self._monitors:
             self._tell_monitors(happening.epoch)

@@ -25,6 +25,7 @@ from tidegate.jobs.line import (
     FromSupervisor,
     GoOn,
     Line,
+    Moved,
     QueryFailed,
     Refused,
     Report,
@@ -55,6 +56,8 @@ class Supervised:
         self._reported: tuple[BaseException, Report] | None = None
         self._asking = threading.Lock()
         self._alone = False
+        self._saying = threading.Lock()
+        self._steps = set[str]()
 
     # --- what the job says ---------------------------------------------------------------------------------
 
@@ -79,6 +82,12 @@ class Supervised:
             raise quoted_in(answer.error) or KeyboardInterrupt
         if answer is None:
             raise KeyboardInterrupt
+
+    def moves(self, step: str) -> None:
+        """The start has got as far as this. Said once, however often it gets there: a retry gets nowhere."""
+        if self._handle is None and step not in self._steps:
+            self._steps.add(step)
+            self._say(Moved(step))
 
     def started(self, handle: JobHandle) -> None:
         """Every query runs."""
@@ -105,7 +114,7 @@ class Supervised:
     def ended(self, error: TidegateError | None, code: int) -> None:
         """The program's last word: the job's own error comes before what the program made of it."""
         handle = self._handle
-        asked = handle is not None and handle.was_asked_to_end  # before this asks for it, too
+        asked = handle is not None and self._was_asked_to_end(handle)  # before this asks for it, too
         if handle is not None:
             with suppress(BaseException):  # the job's error is asked for below
                 handle.stop(self._stop_timeout_seconds)
@@ -114,7 +123,11 @@ class Supervised:
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
         ended_for_good = handle is not None and (of_job is None or asked)
-        self._say(Finished(report=report, code=code, job_ended=ended_for_good))
+        self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked))
+
+    def _was_asked_to_end(self, handle: JobHandle) -> bool:
+        """A stop that has only interrupted the program, whose job still runs, is meant for the job."""
+        return handle.was_asked_to_end or (self._stopping and handle.status().running)
 
     def _report(self, error: BaseException, handle: JobHandle) -> Report:
         if self._reported is not None and self._reported[0] is error:
@@ -153,6 +166,8 @@ class Supervised:
         if handle is None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             return
+        if not handle.status().running:  # it had ended before it could be asked to
+            return
         with suppress(BaseException):  # what ended the job badly is the program's last word
             handle.stop(self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
 
@@ -164,13 +179,19 @@ class Supervised:
             return self._answers.get()
 
     def _say(self, message: msgspec.Struct) -> None:
-        with suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
+        with self._saying, suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
             self._line.say(message)
 
 
 def current() -> Supervised | None:
     """The supervision of this process; None for a program that runs alone."""
     return _current
+
+
+def start_moves(step: str) -> None:
+    """The start has got as far as this; for a supervisor, where there is one, that waits for it."""
+    if _current is not None:
+        _current.moves(step)
 
 
 def supervise(supervised: Supervised) -> None:
@@ -183,6 +204,7 @@ _current: Supervised | None = None
 
 _ORPHANED_STOP_SECONDS = 5.0
 _ORPHANED_END_SECONDS = 8.0
+_ORPHANED_KILL_SECONDS = 1.0
 """A driver without a supervisor has ended within ten seconds."""
 
 
@@ -190,7 +212,7 @@ def _end_hard() -> None:
     """The bound on a clean end without a supervisor: the JVM and the Python workers go first, then this process."""
     threading.Event().wait(_ORPHANED_END_SECONDS)
     if os.getsid(0) == os.getpid():
-        end_processes(os.getpid(), 0.0, spare=os.getpid())
+        end_processes(os.getpid(), 0.0, bound_seconds=_ORPHANED_KILL_SECONDS, spare=os.getpid())
     print("tidegate: the supervisor is gone, and the job did not end in time", file=sys.stderr, flush=True)
     os._exit(1)
 

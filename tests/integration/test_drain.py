@@ -25,7 +25,7 @@ def write_events(place: Place, *times: str) -> None:
 
 
 def into_files(place: Place, job: Job, rows: DataFrame, mode: str = "append", uid: str = "query") -> None:
-    sink = FileSink("files", place.folder / f"out-{uid}", format="json")
+    sink = FileSink(f"{uid}-files", place.folder / f"out-{uid}", format="json")
     job.query(uid, rows, mode=mode, sinks=[sink])
 
 
@@ -73,9 +73,7 @@ def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place:
     assert beat.state is JobState.STOPPED
 
 
-def test_a_drained_job_is_refused_and_a_bounded_one_has_nothing_to_do(
-    place: Place, caplog: pytest.LogCaptureFixture
-):
+def test_a_drained_job_is_refused_and_a_bounded_one_has_nothing_to_do(place: Place, caplog: pytest.LogCaptureFixture):
     write_events(place, "00:00:01")
     drain(windows_job(place).start())
     manifests = numbers_in(place.checkpoints / "job")

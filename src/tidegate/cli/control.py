@@ -78,7 +78,13 @@ def stop(
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
     view = find_job(jobs_folder(dir), job)
-    _ask(view, Kind.DRAIN if drain else Kind.STOP, id, _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout), json)
+    _ask(
+        view,
+        Kind.DRAIN if drain else Kind.STOP,
+        id,
+        _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout),
+        json,
+    )
 
 
 def cancel(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:

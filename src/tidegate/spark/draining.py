@@ -70,7 +70,7 @@ def drained_error(found: Drain, where: str) -> TidegateError:
     return TidegateError(
         Code.JOB_DRAINED,
         expected="a checkpoint that a job can go on from",
-        found=f"it was drained at {found.ended}: its watermark stands at the end of time, and every new row is too late",
+        found=f"it was drained at {found.ended}: its watermark is at the end of time, and every new row too late",
         where=where,
         next_step="start under another job name or checkpointing.dir: that is a job that begins anew",
     )

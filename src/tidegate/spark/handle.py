@@ -280,7 +280,13 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        for step in (self._watch_runs, self._drain, partial(self._tell_the_end, self._note), self._clear, self._release):
+        for step in (
+            self._watch_runs,
+            self._drain,
+            partial(self._tell_the_end, self._note),
+            self._clear,
+            self._release,
+        ):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)

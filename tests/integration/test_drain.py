@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -50,6 +52,12 @@ def drain(handle: JobHandle, epoch: int = 0) -> None:
     handle.stop(drain=True)
 
 
+def command(place: Place, *arguments: str) -> dict[str, Any]:
+    """What the command prints, in a process of its own."""
+    whole = [sys.executable, "-m", "tidegate.cli.main", *arguments, "--dir", str(place.checkpoints), "--json"]
+    return json.loads(subprocess.run(whole, capture_output=True, text=True, check=True).stdout)
+
+
 def last_watermark(place: Place) -> tuple[int, int]:
     epoch = max(place.log("spark/offsets"))
     lines = (place.query() / "spark/offsets" / str(epoch)).read_text().splitlines()
@@ -59,7 +67,12 @@ def last_watermark(place: Place) -> tuple[int, int]:
 def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place: Place):
     write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
     handle = windows_job(place).start()
-    drain(handle)
+    wait_until_finished(handle, 0)
+    answer = command(place, "stop", "job", "--drain", "--id", "the-end")
+    handle.wait()
+    assert (answer["outcome"], answer["kind"], "drained" in answer["detail"]) == ("done", "drain", True)
+    assert command(place, "stop", "job", "--drain", "--id", "the-end") == answer
+    assert [bool(command(place, told, "job")["drained"]) for told in ("info", "history")] == [True, True]
     assert out(place) == [("00:00:00", 2), ("00:00:10", 2)]
     epoch, watermark = last_watermark(place)
     assert (watermark, max(place.log("ledger/done"))) == (END_OF_TIME_MS, epoch), "the last epoch is done"
@@ -116,7 +129,7 @@ def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
     near = F.expr("r BETWEEN l + INTERVAL 1 HOUR AND l + INTERVAL 2 HOURS")
     joined = left.join(right, near, "leftOuter").select(F.date_format("l", "HH:mm:ss"), F.isnull("r"))
     into_files(place, job, joined.toDF("l", "alone"), uid="join")
-    into_files(place, job, place.source(job, "plain", "word string"), uid="plain")
+    into_files(place, job, place.source(job, "words", "word string"), uid="plain")
     handle = job.start()
     for number in range(4):
         wait_until_finished(handle, 0, number)

@@ -13,6 +13,7 @@ from tidegate.core.records import (
     Decided,
     Done,
     DoneEpoch,
+    Drain,
     FinishedThrough,
     JobRecord,
     JournalRef,
@@ -83,6 +84,7 @@ RECORDS = (
         ),
     ),
     Closing(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00"),
+    Drain(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00", ended="2026-01-02T03:04:06+00:00"),
 )
 
 

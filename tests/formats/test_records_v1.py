@@ -82,8 +82,10 @@ FIELDS: dict[str, dict[str, Any]] = {
                 "progress": {"counts-table": {"epoch": 40, "digest": "5d" * 32}},
             },
         ),
+        "drained": False,
     },
     "closing": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00"},
+    "drain": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00", "ended": "2026-01-02T03:04:06+00:00"},
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}
 

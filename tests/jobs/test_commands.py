@@ -83,7 +83,7 @@ def test_the_outcome_is_unknown_when_the_driver_died_and_another_one_has_started
         ["list", "-r", "-a"],
         ["history", "job", "-n", "0"],
         ["stop", "job", "--timeout", "soon"],
-        ["stop", "job", "--drain"],
+        ["cancel", "job", "--drain"],
         ["stop"],
     ],
 )

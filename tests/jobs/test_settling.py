@@ -30,6 +30,9 @@ CASES = [
     Case(Kind.STOP, JobState.CANCELED, Outcome.NOT_RUNNING),
     Case(Kind.STOP, JobState.FAILED, Outcome.FAILED, error="TG-QUERY-FAILED"),
     Case(Kind.STOP, JobState.RUNNING, Outcome.FAILED),
+    Case(Kind.DRAIN, JobState.STOPPED, Outcome.NOT_RUNNING),
+    Case(Kind.DRAIN, JobState.STOPPED, Outcome.PENDING, error="TG-SINK-UNAVAILABLE"),
+    Case(Kind.DRAIN, JobState.RUNNING, Outcome.FAILED),
     Case(Kind.CANCEL, JobState.CANCELED, Outcome.DONE),
     Case(Kind.CANCEL, JobState.STOPPED, Outcome.NOT_RUNNING),
     Case(Kind.CANCEL, JobState.RUNNING, Outcome.FAILED),
@@ -73,3 +76,8 @@ def test_where_another_driver_has_started_the_job_since_nobody_can_tell(kind: Ki
     later = msgspec.structs.replace(beat(JobState.STOPPED), started_at=NOW + 60)
     assert settle(request(kind), later, NOW).outcome is Outcome.UNKNOWN
     assert settle(request(kind), None, NOW).outcome is Outcome.UNKNOWN
+
+
+def test_a_drain_is_done_when_the_jobs_folder_says_so_whoever_ended_it():
+    for last in (beat(JobState.RUNNING), beat(JobState.STOPPED), None):
+        assert settle(request(Kind.DRAIN), last, NOW, is_drained=True).outcome is Outcome.DONE

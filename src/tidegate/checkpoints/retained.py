@@ -65,8 +65,16 @@ class RetainedCheckpoints:
         with self._lock:
             for other in [uid, *(self._queries.keys() - self._done.keys())]:
                 self._done.update(self._reached(other))
-            self._number += 1
-            self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done)))
+            self._note(drained=False)
+
+    def note_drained(self) -> None:
+        """Every query has been drained: that is the job's last checkpoint."""
+        with self._lock:
+            self._note(drained=True)
+
+    def _note(self, *, drained: bool) -> None:
+        self._number += 1
+        self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done), drained))
 
     def write(self) -> None:
         """Write the manifests of what was noted, oldest first, and remove those that are too many. Nobody who notes
@@ -111,6 +119,7 @@ class RetainedCheckpoints:
             job_id=self._job_id,
             at=noted.at.isoformat(timespec="milliseconds"),
             queries=tuple(queries),
+            drained=noted.drained,
         )
 
     def _reached(self, uid: str) -> dict[str, FinishedThrough]:
@@ -138,6 +147,7 @@ class _Noted:
     number: int
     at: datetime
     queries: Mapping[str, FinishedThrough]
+    drained: bool
 
 
 def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:

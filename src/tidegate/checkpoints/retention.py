@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tidegate.checkpoints.drained import DRAIN
 from tidegate.checkpoints.durable import Trust, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES
@@ -44,6 +45,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
         with Trust().over(job_folder, "remove checkpoints"):
             for name in (QUERIES, CHECKPOINTS, INGEST):
                 _remove_folder(job_folder / name)
+            storage.delete(DRAIN)
             storage.delete(JOB_RECORD)
             sync_folder(job_folder)
     # Otherwise a power loss has brought the record back, after another job had begun.

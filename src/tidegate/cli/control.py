@@ -54,7 +54,16 @@ def checkpoint(
     _ask(view, Kind.CHECKPOINT, id, 600.0 if timeout is None else DURATION.read(timeout), json)
 
 
-def stop(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:
+def stop(
+    job: JobName,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End it for good: every window and timer comes out as at the end of time.")
+    ] = False,
+    timeout: Timeout = None,
+    id: RequestId = None,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
     """Stop a running job: the epoch that is under way is done first, and the next start goes on behind it.
 
     It waits a minute longer than the job's `stop_timeout`. When a sink does not take a decided epoch until then, the
@@ -64,10 +73,18 @@ def stop(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir =
 
     - `tidegate stop wordcount`
 
+    - `tidegate stop wordcount --drain`
+
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
     view = find_job(jobs_folder(dir), job)
-    _ask(view, Kind.STOP, id, _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout), json)
+    _ask(
+        view,
+        Kind.DRAIN if drain else Kind.STOP,
+        id,
+        _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout),
+        json,
+    )
 
 
 def cancel(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:
@@ -127,7 +144,8 @@ def _show_none(view: JobView, kind: Kind, request_id: str, waited_seconds: float
         print_json({"job": view.name, "id": request_id, "kind": kind.value, "outcome": "no answer", "detail": detail})
         return
     typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
-    again = f"tidegate {kind.value} {view.name} --id {request_id}" if none.stands else f"tidegate info {view.name}"
+    verb = "stop --drain" if kind is Kind.DRAIN else kind.value
+    again = f"tidegate {verb} {view.name} --id {request_id}" if none.stands else f"tidegate info {view.name}"
     typer.echo(f"  next: {again}", err=True)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from tidegate.checkpoints.drained import read_drain
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
@@ -73,7 +74,8 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
     view, now = find_job(jobs_folder(dir), job), time.time()
     queries = view_queries(view)
     if json:
-        print_json({**_job_json(view), "queries": [_query_json(query) for query in queries], **_settings_json(view)})
+        own = {"queries": [_query_json(query) for query in queries], "drained": _drained_at(view)}
+        print_json({**_job_json(view), **own, **_settings_json(view)})
         return
     for line in _summary(view, now):
         typer.echo(line)
@@ -107,8 +109,10 @@ def history(
     failures = read_failures(view.folder)[:last]
     if json:
         shown = {"checkpoints": msgspec.to_builtins(found), "failures": msgspec.to_builtins(failures)}
-        print_json({"job": view.name, **shown})
+        print_json({"job": view.name, "drained": _drained_at(view), **shown})
         return
+    if drained := _drained_at(view):
+        typer.echo(f"drained at {drained}: no start goes on from the newest checkpoint")
     if found:
         print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found])
     else:
@@ -196,9 +200,17 @@ def _summary(view: JobView, now: float) -> list[str]:
         if view.beat.error:
             lines.append(f"error    {view.beat.error}")
     retained = retained_numbers(Path(view.folder))
+    if drained := _drained_at(view):
+        lines.append(f"drained  {drained}; no start goes on from its checkpoint")
     if retained:
         lines.append(f"retained {', '.join(map(str, retained))}")
     return lines
+
+
+def _drained_at(view: JobView) -> str | None:
+    """When the job was drained to its end, if it was."""
+    found = read_drain(Path(view.folder))
+    return found.ended if found is not None and found.job_id == view.job_id and found.ended else None
 
 
 def _query_row(query: QueryView, now: float) -> tuple[str, ...]:

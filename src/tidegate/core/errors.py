@@ -149,6 +149,7 @@ class Code(Enum):
     )
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
+    JOB_DRAINED = ("TG-JOB-DRAINED", Remedy.DECIDE, "the job was drained: every row that comes now would be too late")
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
     LEVEL_CHANGED = ("TG-LEVEL-CHANGED", Remedy.DECIDE, "the checkpoint was written at another delivery level")
     LEDGER_HOLE = (

@@ -215,7 +215,8 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*checkpoints/n/_metadata.json*: a checkpoint of the whole job, whose files stay where they are.
 
-    `queries` are in the order of the program; one that has done no epoch yet is not among them.
+    `queries` are in the order of the program; one that has done no epoch yet is not among them. After `drained`
+    nothing goes on: its watermarks stand at the end of time.
     """
 
     number: int
@@ -223,6 +224,7 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     job_id: str
     at: str
     queries: tuple[DoneEpoch, ...]
+    drained: bool = False
 
 
 class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -235,6 +237,15 @@ class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     since: str
 
 
+class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*drain*: somebody has asked the job to end for good. Every start goes on with that; when it has `ended`, none
+    does anything."""
+
+    job_id: str
+    since: str
+    ended: str = ""
+
+
 KINDS: dict[type[Value], str] = {
     Start: "start",
     Run: "run",
@@ -245,13 +256,16 @@ KINDS: dict[type[Value], str] = {
     JobRecord: "job",
     CheckpointRecord: "checkpoint",
     Closing: "closing",
+    Drain: "drain",
 }
 
-RecordT = TypeVar("RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord, CheckpointRecord, Closing)
+RecordT = TypeVar(
+    "RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord, CheckpointRecord, Closing, Drain
+)
 
 
 def encode(
-    record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord | CheckpointRecord | Closing,
+    record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord | CheckpointRecord | Closing | Drain,
 ) -> bytes:
     """A record as bytes: header line, then the body."""
     body = msgspec.json.encode(record, order="sorted") + b"\n"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import Beat, Incarnation, JobState, is_of_holder, read_beat
@@ -101,7 +102,10 @@ class _Asking:
                 at=time.time(),
             )
         answer = self._desk.answer_to(request.id)
-        return answer or self._desk.answer(settle(request, read_beat(self._folder), time.time()))
+        return answer or self._desk.answer(self._settled(request))
+
+    def _settled(self, request: Request) -> Answer:
+        return settle(request, read_beat(self._folder), time.time(), is_drained=is_drained(self._folder))
 
     def wait_for_the_lock(self) -> None:
         """A driver answers before it has let go of its locks."""

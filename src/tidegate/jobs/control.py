@@ -32,6 +32,7 @@ class Kind(Enum):
 
     CHECKPOINT = "checkpoint"
     STOP = "stop"
+    DRAIN = "drain"
     CANCEL = "cancel"
 
 

@@ -15,22 +15,25 @@ _WAS_DONE = {
 """The ends of a job that tell that a request was done; they say nothing when something is pending."""
 
 
-def settle(request: Request, last: Beat | None, now: float) -> Answer:
-    """The answer to a request that stands although its driver has ended; `last` is the job's newest beat."""
-    outcome, detail = _settled(request, last)
+def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool = False) -> Answer:
+    """The answer to a request that stands although its driver has ended; `last` is the job's newest beat, and
+    `is_drained` what the job's folder says."""
+    outcome, detail = _settled(request, last, is_drained)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
     return Answer(id=request.id, kind=request.kind, outcome=outcome, detail=detail, at=now, epochs=epochs)
 
 
-def _settled(request: Request, last: Beat | None) -> tuple[Outcome, str]:
+def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Outcome, str]:
+    if request.kind is Kind.DRAIN and is_drained:
+        return Outcome.DONE, "the job is drained"
     if last is None or last.incarnation != request.to:
         return Outcome.UNKNOWN, f"its driver ({request.to}) has ended, and another one has started the job since"
     done = _WAS_DONE.get((request.kind, last.state))
     if done is not None and not last.error:
         return Outcome.DONE, done
     match last.state:
-        case JobState.STOPPED if request.kind is Kind.STOP:
+        case JobState.STOPPED if request.kind is Kind.STOP or (request.kind is Kind.DRAIN and last.error):
             return Outcome.PENDING, last.error
         case JobState.FAILED:
             return Outcome.FAILED, f"the job failed: {last.error}"

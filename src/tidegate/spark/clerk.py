@@ -68,7 +68,7 @@ class Clerk(Ticking):
             self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
 
     def _end(self, handle: JobHandle, request: Request) -> None:
-        if request.kind is Kind.STOP and self._forgetful:
+        if request.kind is not Kind.CANCEL and self._forgetful:
             self._answer(
                 request,
                 Outcome.REFUSED,
@@ -77,15 +77,21 @@ class Clerk(Ticking):
             )
             return
         self._endings.add(request.id)
-        if request.kind is Kind.STOP:
-            handle.ask_to_stop()
-        else:
-            handle.ask_to_cancel()
+        match request.kind:
+            case Kind.STOP:
+                handle.ask_to_stop()
+            case Kind.DRAIN:
+                handle.ask_to_drain()
+            case _:
+                handle.ask_to_cancel()
 
     def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
         finished = handle.finished()
         if request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
+        elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
+            detail = f"{_how_it_ended(handle)}, and was not drained to its end"
+            self._answer(request, Outcome.FAILED, detail, finished)
         elif error is None and request.kind is not Kind.CHECKPOINT:
             self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
@@ -108,7 +114,8 @@ class Clerk(Ticking):
 
 
 def _how_it_ended(handle: JobHandle) -> str:
-    ended = f"the job is {handle.end_state(None).value}"
+    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
+    ended = f"the job is {handle.end_state(None).value}{drained}"
     return ended if handle.left_behind is None else f"{ended}; {_what_waits(handle.left_behind)}"
 
 

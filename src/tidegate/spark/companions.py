@@ -31,5 +31,8 @@ class Companion:
     def look(self) -> None:
         """Called some twenty times a second while the job runs."""
 
+    def drained(self) -> None:
+        """Every query has been drained; nothing of the job's is emitted or committed any more."""
+
     def ended(self, error: BaseException | None) -> None:
         """Every query has ended, and nothing is written to the job's folder any more by the protocol."""

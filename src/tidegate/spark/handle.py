@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from pyspark.sql import SparkSession
 
+from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
@@ -22,6 +23,7 @@ from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
+from tidegate.spark.draining import Draining
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.session import lives
 
@@ -58,10 +60,13 @@ class JobStatus:
 
 
 class Ending(Enum):
-    """How somebody wants a job to end: not at all, with what is under way done, or at once."""
+    """How somebody wants a job to end: not at all, with what is under way done, for good, or at once.
+
+    Of several the last in this order counts."""
 
     NONE = "runs on"
     STOP = "stop"
+    DRAIN = "drain"
     CANCEL = "cancel"
 
 
@@ -93,6 +98,7 @@ class JobHandle:
         runs_due_epoch: bool = True,
         companions: Sequence[Companion] = (),
         pause_after: PauseAfter | None = None,
+        drain: DrainRecord | None = None,
     ) -> None:
         self.name = name
         self._pause_after = pause_after
@@ -111,7 +117,10 @@ class JobHandle:
         self._at_end: Callable[[], None] = _nothing
         self._after_cancel: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
-        self._ending = Ending.NONE
+        self._draining = Draining(drain)
+        self._ending = Ending.DRAIN if self._draining.goes_on else Ending.NONE
+        if self._draining.goes_on:
+            self._stop_asked.set()
         self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -133,7 +142,7 @@ class JobHandle:
         for run in self.runs:
             run.open()
         try:
-            for run in self.runs:
+            for run in [] if self._draining.goes_on else self.runs:
                 self._start_run(run)
             for companion in self._companions:
                 companion.started(self)
@@ -155,13 +164,16 @@ class JobHandle:
             raise self._error
         return True
 
-    def stop(self, timeout_seconds: float | None = None) -> None:
+    def stop(self, timeout_seconds: float | None = None, *, drain: bool = False) -> None:
         """End with the epoch that is under way done, and block until then; what is undecided comes again.
+
+        With `drain` for good: every window and every event-time timer comes out as at the end of time, and no start
+        goes on from there. Rows that have not been read by now stay in the source.
 
         When a sink does not take a decided epoch within `timeout_seconds` (else the setting `stop_timeout`), the job
         ends with TG-SINK-UNAVAILABLE, and the next start commits it.
         """
-        self.ask_to_stop(timeout_seconds)
+        (self.ask_to_drain if drain else self.ask_to_stop)(timeout_seconds)
         self.wait()
 
     def cancel(self) -> None:
@@ -188,6 +200,10 @@ class JobHandle:
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
         """As `stop`, without waiting."""
         self._end_by(Ending.STOP, self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
+
+    def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
+        """As `stop` with `drain`, without waiting."""
+        self._end_by(Ending.DRAIN, self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
         """As `cancel`, without waiting."""
@@ -219,6 +235,11 @@ class JobHandle:
         return self._left_behind or next((run.left_behind for run in self.runs if run.left_behind is not None), None)
 
     @property
+    def is_drained(self) -> bool:
+        """Whether the job has been drained, to its end."""
+        return self._draining.is_done
+
+    @property
     def was_asked_to_end(self) -> bool:
         """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
         return self._ending is not Ending.NONE
@@ -226,8 +247,10 @@ class JobHandle:
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
         if error is not None:
-            stopped = self._ending is Ending.STOP and _is_of_a_sink(error)
+            stopped = self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
             return JobState.STOPPED if stopped else JobState.FAILED
+        if self._bounded and self._draining.goes_on:
+            return JobState.FINISHED
         return _ENDED_WELL[self._ending]
 
     def error(self) -> BaseException | None:
@@ -241,8 +264,7 @@ class JobHandle:
 
     def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
         asked_before = self._ending is not Ending.NONE
-        if self._ending is not Ending.CANCEL:
-            self._ending = ending
+        self._ending = max(self._ending, ending, key=list(Ending).index)
         self._stop_timeout_seconds = (
             min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
         )
@@ -258,7 +280,13 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        for step in (self._watch_runs, partial(self._tell_the_end, self._note), self._clear, self._release):
+        for step in (
+            self._watch_runs,
+            self._drain,
+            partial(self._tell_the_end, self._note),
+            self._clear,
+            self._release,
+        ):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
@@ -304,11 +332,23 @@ class JobHandle:
                         alive[-1].open()
                         self._start_run(alive[-1])
                 alive.extend(self._started_again())
-                for companion in self._companions:
-                    companion.look()
+                self._look()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
+        if self._ending is Ending.DRAIN:
+            self._draining.begin()
         self._end_all([*alive, *self._recovered(errors)], errors)
+
+    def _drain(self) -> None:
+        if self._ending is not Ending.DRAIN or self._error is not None:
+            return
+        self._draining.carry_out(self.runs, self._another_run_of, self._look, lambda: self._ending is Ending.CANCEL)
+        if self._draining.is_done:
+            self._draining.seal(self._companions)
+
+    def _look(self) -> None:
+        for companion in self._companions:
+            companion.look()
 
     def _goes_on_after(self, run: QueryRun) -> bool:
         """Whether another run follows: for a failed epoch that is tolerated, which runs again with the same input, or
@@ -412,6 +452,7 @@ class JobHandle:
 _ENDED_WELL = {
     Ending.NONE: JobState.FINISHED,
     Ending.STOP: JobState.STOPPED,
+    Ending.DRAIN: JobState.STOPPED,
     Ending.CANCEL: JobState.CANCELED,
 }
 

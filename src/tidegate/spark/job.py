@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
@@ -36,6 +37,7 @@ from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.staging import unwritable
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
+from tidegate.spark.draining import drained_error
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
@@ -197,7 +199,8 @@ class Job:
             storage = LocalStorage(folder)
             record = self._record(storage)
             self._open_sources(folder, bounded, stack)
-            handle = self._handle(record, folder, bounded=bounded)
+            drain = self._drain(record, folder, bounded=bounded)
+            handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
             self._say_what_does_nothing(handle)
             storage.put_if_absent(JOB_RECORD, encode(record))
@@ -237,7 +240,29 @@ class Job:
         retained = self.settings.checkpointing_retained
         return [Retaining(RetainedCheckpoints(folder, self.name, record.job_id, queries, retained))]
 
-    def _handle(self, record: JobRecord, folder: Path, *, bounded: bool, only_look: bool = False) -> JobHandle:
+    def _drain(self, record: JobRecord, folder: Path, *, bounded: bool) -> DrainRecord | None:
+        """The record of a drain, kept unless no start goes on from anything. A job that has been drained is refused;
+        a bounded one has nothing to do, which is said."""
+        if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+            return None
+        drain = DrainRecord(folder, record.job_id)
+        found = drain.read()
+        if found is not None and found.ended:
+            drained = drained_error(found, f"job {self.name}, {folder}")
+            if not bounded:
+                raise drained
+            _LOG.warning("job %s has finished: %s; %s", self.name, drained.found, drained.next_step)
+        return drain
+
+    def _handle(
+        self,
+        record: JobRecord,
+        folder: Path,
+        *,
+        bounded: bool,
+        only_look: bool = False,
+        drain: DrainRecord | None = None,
+    ) -> JobHandle:
         supervised, asked = current(), dict[str, str]()
         plans = [self._plan(each, record, folder, asked) for each in self._queries]
         return JobHandle(
@@ -251,6 +276,7 @@ class Job:
             runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
             companions=() if only_look else self._companions(folder, record, plans),
             pause_after=None if supervised is None else supervised.pause_after,
+            drain=drain,
         )
 
     def _only_check(self, folder: Path, *, bounded: bool) -> NoReturn:
@@ -266,7 +292,9 @@ class Job:
             )
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
-            self._check(self._handle(self._record(LocalStorage(folder)), folder, bounded=bounded, only_look=True))
+            record = self._record(LocalStorage(folder))
+            self._drain(record, folder, bounded=bounded)
+            self._check(self._handle(record, folder, bounded=bounded, only_look=True))
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 

@@ -44,6 +44,12 @@ def check_for_hashmap(rows: DataFrame, where: str) -> Sequence[TidegateError]:
     ]
 
 
+def closes_by_watermark(rows: DataFrame, mode: str) -> bool:
+    """Whether something may wait for the watermark. In complete mode nothing does: each epoch emits all there is."""
+    plan = cast("Any", rows._jdf).queryExecution().analyzed()  # pyright: ignore[reportPrivateUsage]
+    return mode != "complete" and "EventTimeWatermark" in _operators(plan)
+
+
 def _operators(plan: Any) -> set[str]:
     children = plan.children()
     return {plan.nodeName()}.union(*(_operators(children.apply(index)) for index in range(children.size())))

@@ -36,6 +36,10 @@ class Retaining(Companion):
         if self._due and time.monotonic() >= self._written_at + _SECONDS_BETWEEN:
             self._write()
 
+    def drained(self) -> None:
+        self._checkpoints.note_drained()
+        self._write()
+
     def ended(self, error: BaseException | None) -> None:
         self._write()
 

@@ -1,0 +1,44 @@
+"""A driver that is killed while it drains a job at somebody's request: the next start ends what it has begun."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.crash.test_due_window import PROGRAM, windows, write_events
+from tests.integration.place import wait_until
+from tests.jobs.folders import tidegate
+from tests.support.driver import Driver, numbers
+from tidegate.checkpoints.drained import is_drained
+
+MORE = ("sync.before@1", "prepared.after@1", "commit.before@1", "commit.after@1", "done.after@1")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "point", ["heal.entry.after@1", *(pytest.param(each, marks=pytest.mark.more) for each in MORE)]
+)
+def test_a_drain_that_was_cut_off_is_ended_by_the_next_start(tmp_path: Path, point: str):
+    write_events(tmp_path, 0, "00:00:01", "00:00:06")
+    folder, log = tmp_path / "checkpoints", tmp_path / "log"
+    query, program = folder / "windows/queries/windows/g1", (PROGRAM, str(tmp_path), "false")
+    answers: list[tuple[int, str]] = []
+    with Driver(*program, "for-ever", log=log, failpoints=f"{point}=crash") as killed:
+        wait_until(lambda: (query / "ledger/done/0").exists(), "the first epoch done")
+        ask = ("stop", "windows", "--drain", "--dir", str(folder))
+        asker = threading.Thread(target=lambda: answers.append(tidegate(*ask)))
+        asker.start()
+        killed.wait()
+        asker.join()
+    assert answers[0][0] == 1, answers
+    assert "nothing is lost" in answers[0][1]
+    assert not is_drained(folder / "windows")
+
+    write_events(tmp_path, 1, "00:00:07")
+    with Driver(*program, "for-ever", log=log) as driver:
+        assert driver.wait() == 0, driver.tail()
+    assert windows(tmp_path) == {1: [("00:00:00", 2)]}, "once; what came after the request is not read"
+    assert numbers(query / "ledger/done")[-1] == 1
+    assert is_drained(folder / "windows")

@@ -1,0 +1,152 @@
+"""A job that is drained: what waits for the watermark comes out once, and nothing goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, error_of, run, wait_until_finished
+from tidegate import FileSink, Job, JobHandle
+from tidegate.checkpoints.retained import numbers_in, read_retained
+from tidegate.core.drain import END_OF_TIME_MS
+from tidegate.jobs.beat import JobState, read_beat
+
+
+def events(place: Place, job: Job, uid: str = "events", late: str = "5 seconds") -> DataFrame:
+    return place.source(job, uid, "at timestamp, word string").withWatermark("at", late)
+
+
+def write_events(place: Place, *times: str) -> None:
+    place.write(*({"at": f"2024-01-01T{time}Z", "word": "sea"} for time in times))
+
+
+def into_files(place: Place, job: Job, rows: DataFrame, mode: str = "append", uid: str = "query") -> None:
+    sink = FileSink(f"{uid}-files", place.folder / f"out-{uid}", format="json")
+    job.query(uid, rows, mode=mode, sinks=[sink])
+
+
+def out(place: Place, uid: str = "query") -> list[tuple[Any, ...]]:
+    """All rows, whatever their epoch; sorted, none left out that is there twice."""
+    return sorted(tuple(row.values()) for rows in place.files(f"out-{uid}").values() for row in rows)
+
+
+def counts(windows: DataFrame) -> DataFrame:
+    return windows.count().select(F.date_format("window.start", "HH:mm:ss").alias("start"), "count")
+
+
+def windows_job(place: Place) -> Job:
+    job = place.job()
+    into_files(place, job, counts(events(place, job).groupBy(F.window("at", "10 seconds"))))
+    return job
+
+
+def drain(handle: JobHandle, epoch: int = 0) -> None:
+    """Once an epoch is done."""
+    wait_until_finished(handle, epoch)
+    handle.stop(drain=True)
+
+
+def command(place: Place, *arguments: str) -> dict[str, Any]:
+    """What the command prints, in a process of its own."""
+    whole = [sys.executable, "-m", "tidegate.cli.main", *arguments, "--dir", str(place.checkpoints), "--json"]
+    return json.loads(subprocess.run(whole, capture_output=True, text=True, check=True).stdout)
+
+
+def last_watermark(place: Place) -> tuple[int, int]:
+    epoch = max(place.log("spark/offsets"))
+    lines = (place.query() / "spark/offsets" / str(epoch)).read_text().splitlines()
+    return epoch, json.loads(lines[1])["batchWatermarkMs"]
+
+
+def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place: Place):
+    write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
+    handle = windows_job(place).start()
+    wait_until_finished(handle, 0)
+    answer = command(place, "stop", "job", "--drain", "--id", "the-end")
+    handle.wait()
+    assert (answer["outcome"], answer["kind"], "drained" in answer["detail"]) == ("done", "drain", True)
+    assert command(place, "stop", "job", "--drain", "--id", "the-end") == answer
+    assert [bool(command(place, told, "job")["drained"]) for told in ("info", "history")] == [True, True]
+    assert out(place) == [("00:00:00", 2), ("00:00:10", 2)]
+    epoch, watermark = last_watermark(place)
+    assert (watermark, max(place.log("ledger/done"))) == (END_OF_TIME_MS, epoch), "the last epoch is done"
+
+    folder = place.checkpoints / "job"
+    retained = [record for number in numbers_in(folder) if (record := read_retained(folder, number)) is not None]
+    assert [record.drained for record in retained][-2:] in ([True], [False, True])
+    assert [query.epoch for query in retained[-1].queries] == [epoch]
+    beat = read_beat(folder)
+    assert beat is not None
+    assert beat.state is JobState.STOPPED
+
+
+def test_a_drained_job_is_refused_and_a_bounded_one_has_nothing_to_do(place: Place, caplog: pytest.LogCaptureFixture):
+    write_events(place, "00:00:01")
+    drain(windows_job(place).start())
+    manifests = numbers_in(place.checkpoints / "job")
+    write_events(place, "00:00:02", "00:01:00")
+    error = error_of(windows_job(place).start)
+    assert (error.code, "job name or checkpointing.dir" in error.next_step) == ("TG-JOB-DRAINED", True)
+    run(windows_job(place))
+    assert out(place) == [("00:00:00", 1)], "nothing that came later is read"
+    assert "it was drained at" in caplog.text
+    assert numbers_in(place.checkpoints / "job") == manifests
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert beat.state is JobState.FINISHED
+
+
+def test_rows_that_arrive_after_the_drain_was_asked_for_stay_in_the_source(place: Place):
+    write_events(place, "00:00:01")
+    handle = windows_job(place).start()
+    wait_until_finished(handle, 0)
+    handle.ask_to_drain()
+    handle.ask_to_stop()  # a stop beside it takes nothing back
+    before = len(place.log("spark/offsets"))
+    write_events(place, "00:00:03")
+    handle.wait()
+    assert out(place) in ([("00:00:00", 1)], [("00:00:00", 2)]), "two only if Spark had seen it before it stopped"
+    assert len(place.log("spark/offsets")) <= before + 2
+    assert handle.is_drained
+
+
+def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
+    """Windows of windows; sessions with a gap; a join by a range, which shifts the watermark; rows without any."""
+    write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
+    job = place.job()
+    inner = events(place, job).groupBy(F.window("at", "5 seconds")).count()
+    into_files(place, job, counts(inner.groupBy(F.window("window", "20 seconds"))), uid="chained")
+    sessions = events(place, job, "visits").groupBy(F.session_window("at", "4 seconds").alias("window"))
+    into_files(place, job, counts(sessions), uid="sessions")
+    left = events(place, job, "left").select(F.col("at").alias("l"))
+    right = events(place, job, "right").where("minute(at) > 30").select(F.col("at").alias("r"))
+    near = F.expr("r BETWEEN l + INTERVAL 1 HOUR AND l + INTERVAL 2 HOURS")
+    joined = left.join(right, near, "leftOuter").select(F.date_format("l", "HH:mm:ss"), F.isnull("r"))
+    into_files(place, job, joined.toDF("l", "alone"), uid="join")
+    into_files(place, job, place.source(job, "words", "word string"), uid="plain")
+    handle = job.start()
+    for number in range(4):
+        wait_until_finished(handle, 0, number)
+    handle.stop(drain=True)
+    assert out(place, "chained") == [("00:00:00", 3)]
+    assert out(place, "sessions") == [("00:00:01", 2), ("00:00:11", 1), ("00:00:16", 1)]
+    assert out(place, "join") == [(f"00:00:{second}", True) for second in ("01", "02", "11", "16")]
+    assert out(place, "plain") == [("sea",)] * 4
+    assert place.log("spark/offsets", "plain") == [0], "nothing of it waits for the end of time"
+    assert error_of(windows_job(place).start).code == "TG-JOB-DRAINED"
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_what_other_modes_have_shown_is_not_shown_again(place: Place, mode: str):
+    write_events(place, "00:00:01", "00:00:16")
+    job = place.job()
+    into_files(place, job, counts(events(place, job).groupBy(F.window("at", "10 seconds"))), mode)
+    drain(job.start())
+    assert out(place) == [("00:00:00", 1), ("00:00:10", 1)]

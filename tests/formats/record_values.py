@@ -19,9 +19,14 @@ from tidegate.core.records import (
     JournalRef,
     Prepared,
     Run,
+    SavedFile,
+    SavedQuery,
+    SavepointFormat,
+    SavepointRecord,
     SinkIdentity,
     SinkProgress,
     Start,
+    StatefulOperator,
     encode,
 )
 
@@ -85,6 +90,35 @@ RECORDS = (
     ),
     Closing(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00"),
     Drain(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00", ended="2026-01-02T03:04:06+00:00"),
+    SavepointRecord(
+        id="before-the-upgrade",
+        format=SavepointFormat.NATIVE,
+        job="wordcount",
+        job_id="0f1e2d3c",
+        generation=2,
+        at="2026-01-02T03:04:05.678+00:00",
+        queries=(
+            SavedQuery(
+                done=DoneEpoch(
+                    query="counts",
+                    generation=2,
+                    epoch=41,
+                    run=5,
+                    sources=("lines", "more"),
+                    sinks=("counts-table",),
+                    offsets=b'v1\n{"batchWatermarkMs":0}\n{"lines":{"0":17,"1":4}}\n-',
+                    commits=b'v2\n{"nextBatchWatermarkMs":7000}',
+                ),
+                ends={"lines": '{"lines":{"0":17,"1":4}}', "more": None},
+                watermark_ms=7000,
+                backend="rocksdb",
+                partitions=2,
+                operators=(StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2),),
+                fingerprint="8a" * 32,
+            ),
+        ),
+        files=(SavedFile(name="queries/counts/spark/offsets/41", size_bytes=52, sha256="9b" * 32),),
+    ),
 )
 
 

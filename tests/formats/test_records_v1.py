@@ -86,6 +86,36 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
     "closing": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00"},
     "drain": {"job_id": "0f1e2d3c", "since": "2026-01-02T03:04:05+00:00", "ended": "2026-01-02T03:04:06+00:00"},
+    "savepoint": {
+        "id": "before-the-upgrade",
+        "format": "native",
+        "job": "wordcount",
+        "job_id": "0f1e2d3c",
+        "generation": 2,
+        "at": "2026-01-02T03:04:05.678+00:00",
+        "queries": (
+            {
+                "done": {
+                    "query": "counts",
+                    "generation": 2,
+                    "epoch": 41,
+                    "run": 5,
+                    "sources": ("lines", "more"),
+                    "sinks": ("counts-table",),
+                    "offsets": OFFSETS,
+                    "commits": b'v2\n{"nextBatchWatermarkMs":7000}',
+                    "progress": {},
+                },
+                "ends": {"lines": '{"lines":{"0":17,"1":4}}', "more": None},
+                "watermark_ms": 7000,
+                "backend": "rocksdb",
+                "partitions": 2,
+                "operators": ({"number": 0, "name": "stateStoreSave", "stores": ("default",), "partitions": 2},),
+                "fingerprint": "8a" * 32,
+            },
+        ),
+        "files": ({"name": "queries/counts/spark/offsets/41", "size_bytes": 52, "sha256": "9b" * 32},),
+    },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}
 

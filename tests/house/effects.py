@@ -9,6 +9,7 @@ _PAUSES = ("jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_th
 
 EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "checkpointing.dir": ("integration/test_words.py::test_a_second_run_goes_on_where_the_first_one_stopped",),
+    "savepoints.dir": ("integration/test_savepoints.py::test_a_running_job_is_saved_and_loses_no_epoch",),
     "checkpointing.retained": (
         "integration/test_settings_effects.py::test_so_many_of_the_newest_checkpoints_have_a_manifest",
         "integration/test_state_backend.py::test_spark_keeps_as_many_epochs_as_are_retained_and_ten_at_least",

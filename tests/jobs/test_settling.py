@@ -40,6 +40,8 @@ CASES = [
     Case(Kind.CHECKPOINT, JobState.STOPPED, Outcome.NOT_RUNNING, error="TG-SINK-UNAVAILABLE"),
     Case(Kind.CHECKPOINT, JobState.CANCELED, Outcome.NOT_RUNNING),
     Case(Kind.CHECKPOINT, JobState.RUNNING, Outcome.UNKNOWN),
+    Case(Kind.SAVEPOINT, JobState.RUNNING, Outcome.UNKNOWN),
+    Case(Kind.SAVEPOINT, JobState.STOPPED, Outcome.UNKNOWN),
 ]
 
 

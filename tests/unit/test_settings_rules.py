@@ -66,7 +66,6 @@ SAID = {
     "an interval above the timeout": (["checkpointing.interval=1h"], "checkpointing.timeout = 10min"),
     "a timeout above the supervisor's": (["checkpointing.timeout=30min"], "progress_timeout = 10min"),
     "barriers": (["checkpointing.unaligned=true"], "several queries joined by channels"),
-    "savepoints": (["savepoints.dir=s"], "savepoints.dir = s"),
     "hashmap": (["state.backend=hashmap"], "transformWithState"),
     "a parameter of another strategy": (["restart.fixed_delay.attempts=3"], "restart.fixed_delay.attempts = 3"),
 }

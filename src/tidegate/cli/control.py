@@ -51,7 +51,7 @@ def checkpoint(
     - `tidegate checkpoint wordcount --timeout 30s --json`
     """
     view = find_job(jobs_folder(dir), job)
-    _ask(view, Kind.CHECKPOINT, id, 600.0 if timeout is None else DURATION.read(timeout), json)
+    ask_job(view, Kind.CHECKPOINT, id, 600.0 if timeout is None else DURATION.read(timeout), json)
 
 
 def stop(
@@ -78,7 +78,7 @@ def stop(
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
     view = find_job(jobs_folder(dir), job)
-    _ask(
+    ask_job(
         view,
         Kind.DRAIN if drain else Kind.STOP,
         id,
@@ -99,7 +99,7 @@ def cancel(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir
     - `tidegate cancel wordcount --timeout 10s --json`
     """
     view = find_job(jobs_folder(dir), job)
-    _ask(view, Kind.CANCEL, id, 60.0 if timeout is None else DURATION.read(timeout), json)
+    ask_job(view, Kind.CANCEL, id, 60.0 if timeout is None else DURATION.read(timeout), json)
 
 
 _EXITS: Mapping[Outcome, Exit] = {
@@ -113,11 +113,19 @@ _EXITS: Mapping[Outcome, Exit] = {
 }
 
 
-def _ask(view: JobView, kind: Kind, request_id: str | None, timeout_seconds: float, json: bool) -> None:
+def ask_job(
+    view: JobView,
+    kind: Kind,
+    request_id: str | None,
+    timeout_seconds: float,
+    json: bool,
+    into: str | None = None,
+) -> None:
+    """Ask a job, show its answer, and end with the exit code that belongs to it."""
     named = request_id or new_id()
     try:
         with show_waiting(f"{kind.value} {view.name}") as tell:
-            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell)
+            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into)
     except NoAnswer as none:
         _show_none(view, kind, named, timeout_seconds, none, json)
         raise typer.Exit(Exit.NO_ANSWER) from None
@@ -129,10 +137,13 @@ def _ask(view: JobView, kind: Kind, request_id: str | None, timeout_seconds: flo
 def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
     if json:
         shown = {"outcome": answer.outcome.value, "detail": answer.detail, "at": answer.at, "epochs": answer.epochs}
-        print_json({"job": view.name, "id": answer.id, "kind": kind.value, **shown})
+        taken = {} if answer.savepoint is None else {"savepoint": answer.savepoint}
+        print_json({"job": view.name, "id": answer.id, "kind": kind.value, **shown, **taken})
         return
     done = answer.outcome is Outcome.DONE
     typer.echo(f"{kind.value} {view.name}: {answer.outcome.value}: {answer.detail}", err=not done)
+    if answer.savepoint is not None:
+        typer.echo(f"  {answer.savepoint}")
     for query, epoch in answer.epochs.items():
         typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
 

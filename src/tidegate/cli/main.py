@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "tidegate.cli.jobs:info",
     "history": "tidegate.cli.jobs:history",
     "checkpoint": "tidegate.cli.control:checkpoint",
+    "savepoint": "tidegate.cli.savepoint:savepoint",
     "stop": "tidegate.cli.control:stop",
     "cancel": "tidegate.cli.control:cancel",
     "txn": "tidegate.cli.txn:txn",

@@ -150,6 +150,22 @@ class Code(Enum):
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
     JOB_DRAINED = ("TG-JOB-DRAINED", Remedy.DECIDE, "the job was drained: every row that comes now would be too late")
+    SAVEPOINT_REFUSED = ("TG-SAVEPOINT-REFUSED", Remedy.DECIDE, "no savepoint can be taken of the job as it stands")
+    SAVEPOINT_INCOMPLETE = (
+        "TG-SAVEPOINT-INCOMPLETE",
+        Remedy.DECIDE,
+        "a savepoint lacks files: it was copied in part, or there is none in the folder",
+    )
+    SAVEPOINT_ALTERED = (
+        "TG-SAVEPOINT-ALTERED",
+        Remedy.DECIDE,
+        "a savepoint is not as it was taken: a file has other bytes, or is none of its own",
+    )
+    SAVEPOINT_UNSAFE = (
+        "TG-SAVEPOINT-UNSAFE",
+        Remedy.DECIDE,
+        "a savepoint names or holds a path that leads out of its folder",
+    )
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
     LEVEL_CHANGED = ("TG-LEVEL-CHANGED", Remedy.DECIDE, "the checkpoint was written at another delivery level")
     LEDGER_HOLE = (

@@ -246,6 +246,60 @@ class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ended: str = ""
 
 
+class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of a savepoint: its path below the savepoint's folder, and what proves it whole."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+class StatefulOperator(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stateful operator as Spark's metadata of its state has it: by its number in the plan."""
+
+    number: int
+    name: str
+    stores: tuple[str, ...]
+    partitions: int
+
+
+class SavedQuery(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One query in a savepoint.
+
+    `ends` are the positions of its sources by uid, `watermark_ms` is that of its next epoch. `backend` and `partitions`
+    are what its state was written with; None where Spark's log does not say. Queries of equal `fingerprint` have the
+    same sources, sinks, stateful operators, backend and partitions.
+    """
+
+    done: DoneEpoch
+    ends: dict[str, str | None]
+    watermark_ms: int
+    backend: str | None
+    partitions: int | None
+    operators: tuple[StatefulOperator, ...]
+    fingerprint: str
+
+
+class SavepointFormat(Enum):
+    """How a savepoint keeps state."""
+
+    NATIVE = "native"
+    """Spark's own files as they are."""
+
+
+class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*_metadata.json* of a savepoint: what it is of, and every other file in its folder. Written last."""
+
+    id: str
+    format: SavepointFormat
+    job: str
+    job_id: str
+    generation: int
+    at: str
+    queries: tuple[SavedQuery, ...]
+    files: tuple[SavedFile, ...]
+
+
 KINDS: dict[type[Value], str] = {
     Start: "start",
     Run: "run",
@@ -257,15 +311,37 @@ KINDS: dict[type[Value], str] = {
     CheckpointRecord: "checkpoint",
     Closing: "closing",
     Drain: "drain",
+    SavepointRecord: "savepoint",
 }
 
 RecordT = TypeVar(
-    "RecordT", Start, Run, Prepared, Decided, Done, FinishedThrough, JobRecord, CheckpointRecord, Closing, Drain
+    "RecordT",
+    Start,
+    Run,
+    Prepared,
+    Decided,
+    Done,
+    FinishedThrough,
+    JobRecord,
+    CheckpointRecord,
+    Closing,
+    Drain,
+    SavepointRecord,
 )
 
 
 def encode(
-    record: Start | Run | Prepared | Decided | Done | FinishedThrough | JobRecord | CheckpointRecord | Closing | Drain,
+    record: Start
+    | Run
+    | Prepared
+    | Decided
+    | Done
+    | FinishedThrough
+    | JobRecord
+    | CheckpointRecord
+    | Closing
+    | Drain
+    | SavepointRecord,
 ) -> bytes:
     """A record as bytes: header line, then the body."""
     body = msgspec.json.encode(record, order="sorted") + b"\n"

@@ -166,12 +166,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Verdict.SAID,
-        ("savepoints_dir",),
-        lambda s: s.savepoints_dir is not None,
-        "savepoints.dir does nothing yet: this release takes no savepoints",
-    ),
-    Rule(
-        Verdict.SAID,
         ("state_backend",),
         lambda s: s.state_backend is Backend.HASHMAP,
         "hashmap keeps state in the JVM's heap and names no state files in its checkpoint: no transformWithState, and "

@@ -25,15 +25,22 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def ask(job_folder: Path, kind: Kind, request_id: str, timeout_seconds: float, tell: Callable[[str], None]) -> Answer:
+def ask(
+    job_folder: Path,
+    kind: Kind,
+    request_id: str,
+    timeout_seconds: float,
+    tell: Callable[[str], None],
+    into: str | None = None,
+) -> Answer:
     """Ask, and wait for the answer; what was asked under this id before is not asked again.
 
     `tell` hears what is waited for, again and again. After a stop or a cancel the job's lock is free, too: a new start
     is not refused. Raises NoAnswer at the timeout.
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
-    answer = asking.answer_of(kind, request_id)
-    if kind is not Kind.CHECKPOINT and answer.outcome in (Outcome.DONE, Outcome.PENDING):
+    answer = asking.answer_of(kind, request_id, into)
+    if kind in (Kind.STOP, Kind.CANCEL) and answer.outcome in (Outcome.DONE, Outcome.PENDING):
         asking.wait_for_the_lock()
     return answer
 
@@ -54,7 +61,7 @@ class _Asking:
         self._tell = tell
         self._desk = Desk(folder)
 
-    def answer_of(self, kind: Kind, request_id: str) -> Answer:
+    def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
         to = asked_before.to if asked_before is not None else _NOBODY if known is not None else self._living()
@@ -63,8 +70,8 @@ class _Asking:
                 id=request_id, kind=kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
             )
         by = f"process {os.getpid()} on {socket.gethostname()}"
-        request = self._desk.ask(Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by))
-        return self._awaited(request)
+        request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into)
+        return self._awaited(self._desk.ask(request))
 
     def _living(self) -> Incarnation | None:
         """The incarnation that runs, waited for while one is being started; None when there is nobody to wait for."""

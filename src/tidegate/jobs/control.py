@@ -31,6 +31,7 @@ class Kind(Enum):
     """What can be asked of a job."""
 
     CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
     STOP = "stop"
     DRAIN = "drain"
     CANCEL = "cancel"
@@ -55,20 +56,21 @@ class Outcome(Enum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks of one incarnation of a job."""
+    """What somebody asks of one incarnation of a job. `into` is the folder for a savepoint; None: the job's own."""
 
     id: str
     kind: Kind
     to: Incarnation
     asked_at: float
     asked_by: str
+    into: str | None = None
     version: int = VERSION
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a request. `kind` is None where the request could not be read.
 
-    `epochs` are, by query, the newest done epochs that the answer is about.
+    `epochs` are, by query, the newest done epochs that the answer is about; `savepoint` is where one was taken.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     at: float
     epochs: dict[str, int] = {}
+    savepoint: str | None = None
     version: int = VERSION
 
 

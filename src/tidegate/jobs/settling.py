@@ -29,6 +29,9 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
         return Outcome.DONE, "the job is drained"
     if last is None or last.incarnation != request.to:
         return Outcome.UNKNOWN, f"its driver ({request.to}) has ended, and another one has started the job since"
+    if request.kind is Kind.SAVEPOINT:
+        detail = "a savepoint is whole or is not there: `tidegate savepoint ls` shows it"
+        return Outcome.UNKNOWN, f"its driver ({request.to}) ended before it answered; {detail}"
     done = _WAS_DONE.get((request.kind, last.state))
     if done is not None and not last.error:
         return Outcome.DONE, done

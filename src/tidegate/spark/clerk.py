@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
@@ -50,6 +51,8 @@ class Clerk(Ticking):
                 self._answer(request, Outcome.TOO_LATE, f"it was meant for {request.to}")
             elif request.kind is Kind.CHECKPOINT:
                 self._checkpoint(self._handle, request)
+            elif request.kind is Kind.SAVEPOINT:
+                self._savepoint(self._handle, request)
             elif request.id not in self._endings:
                 self._end(self._handle, request)
 
@@ -66,6 +69,35 @@ class Clerk(Ticking):
         if handle.has_done(targets):
             del self._checkpoints[request.id]
             self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
+
+    def _savepoint(self, handle: JobHandle, request: Request) -> None:
+        """It is of what a checkpoint would be, and begun when that is done."""
+        try:
+            savepoints = handle.savepoints()
+            begun = savepoints.begun(request.id)
+            if begun is not None:
+                if begun.done():
+                    self._answer_savepoint(request, begun.result())
+            elif handle.has_done(self._checkpoints.setdefault(request.id, handle.under_way())):
+                del self._checkpoints[request.id]
+                savepoints.begin(request.id, request.into)
+        except TidegateError as error:
+            self._answer(request, Outcome.REFUSED, _in_one_line(error))
+
+    def _answer_savepoint(self, request: Request, savepoint: Savepoint) -> None:
+        epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
+        self._answer(request, Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
+
+    def _answer_savepoint_at_the_end(self, handle: JobHandle, request: Request, ended: str) -> None:
+        """One that is being copied is waited for: all it needs is held."""
+        try:
+            begun = handle.savepoints().begun(request.id)
+            if begun is None:
+                self._answer(request, Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
+            else:
+                self._answer_savepoint(request, begun.result())
+        except TidegateError as error:
+            self._answer(request, Outcome.REFUSED, _in_one_line(error))
 
     def _end(self, handle: JobHandle, request: Request) -> None:
         if request.kind is not Kind.CANCEL and self._forgetful:
@@ -87,7 +119,10 @@ class Clerk(Ticking):
 
     def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
         finished = handle.finished()
-        if request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
+        ended = "the job has ended before" if error is None else f"the job failed: {error}"
+        if request.kind is Kind.SAVEPOINT:
+            self._answer_savepoint_at_the_end(handle, request, ended)
+        elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
             detail = f"{_how_it_ended(handle)}, and was not drained to its end"
@@ -97,10 +132,16 @@ class Clerk(Ticking):
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
             self._answer(request, Outcome.PENDING, _what_waits(error), finished)
         else:
-            ended = "the job has ended before" if error is None else f"the job failed: {error}"
             self._answer(request, Outcome.FAILED, ended, finished)
 
-    def _answer(self, request: Request, outcome: Outcome, detail: str, epochs: Mapping[str, int] | None = None) -> None:
+    def _answer(
+        self,
+        request: Request,
+        outcome: Outcome,
+        detail: str,
+        epochs: Mapping[str, int] | None = None,
+        savepoint: str | None = None,
+    ) -> None:
         self._desk.answer(
             Answer(
                 id=request.id,
@@ -109,6 +150,7 @@ class Clerk(Ticking):
                 detail=SECRETS.hide(detail),
                 at=time.time(),
                 epochs=dict(epochs or {}),
+                savepoint=savepoint,
             )
         )
 
@@ -117,6 +159,10 @@ def _how_it_ended(handle: JobHandle) -> str:
     drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
     ended = f"the job is {handle.end_state(None).value}{drained}"
     return ended if handle.left_behind is None else f"{ended}; {_what_waits(handle.left_behind)}"
+
+
+def _in_one_line(error: TidegateError) -> str:
+    return f"{error.code}: {_what_waits(error)}"
 
 
 def _what_waits(error: TidegateError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 from tidegate.spark.draining import Draining
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
+from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
 
 _LOG = logging.getLogger("tidegate")
@@ -99,8 +101,10 @@ class JobHandle:
         companions: Sequence[Companion] = (),
         pause_after: PauseAfter | None = None,
         drain: DrainRecord | None = None,
+        savepoints: Savepoints | None = None,
     ) -> None:
         self.name = name
+        self._savepoints = savepoints
         self._pause_after = pause_after
         self._waiting: list[Waiting] = []
         self.failed: QueryRun | None = None
@@ -196,6 +200,26 @@ class JobHandle:
             if self.wait(_LOOK_SECONDS) or (end is not None and time.monotonic() >= end):
                 return self.finished() if self.has_done(targets) else None
         return self.finished()
+
+    def savepoint(
+        self, folder: str | Path | None = None, *, id: str | None = None, timeout_seconds: float | None = None
+    ) -> Path | None:
+        """Take a savepoint of everything that the job has read by now; its folder, a new one below `folder` (else
+        `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once.
+
+        None when the epochs under way were not done within `timeout_seconds`, or the job ended before.
+        """
+        savepoints = self.savepoints()
+        if self.checkpoint(timeout_seconds) is None:
+            return None
+        named = secrets.token_hex(4) if id is None else id
+        return savepoints.begin(named, None if folder is None else str(folder)).result().folder
+
+    def savepoints(self) -> Savepoints:
+        """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
+        if self._savepoints is None:
+            raise not_of_this_job(self.name)
+        return self._savepoints
 
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
         """As `stop`, without waiting."""

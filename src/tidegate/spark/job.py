@@ -21,6 +21,8 @@ from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
+from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
@@ -46,9 +48,10 @@ from tidegate.spark.levels import check_levels, leaves_evidence, level_of, level
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
-from tidegate.spark.query_conf import STORES, partitions_of, query_conf
+from tidegate.spark.query_conf import STORES, epochs_kept, partitions_of, query_conf
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.retaining import Retaining
+from tidegate.spark.savepointing import Savepoints
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
 from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
@@ -196,6 +199,7 @@ class Job:
             stack.callback(jvm_lock.release)
             start_moves("the job's locks")
             go_on_deleting(folder, partial(self._forget, folder))
+            remove_held(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
             self._open_sources(folder, bounded, stack)
@@ -277,7 +281,14 @@ class Job:
             companions=() if only_look else self._companions(folder, record, plans),
             pause_after=None if supervised is None else supervised.pause_after,
             drain=drain,
+            savepoints=None if only_look else self._savepoints(folder, record, plans),
         )
+
+    def _savepoints(self, folder: Path, record: JobRecord, plans: Sequence[QueryPlan]) -> Savepoints | None:
+        if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+            return None
+        queries = [RunningQuery(plan.query, plan.folder, epochs_kept(plan.conf)) for plan in plans]
+        return Savepoints(RunningJob(folder, record, queries), self.settings.savepoints_dir)
 
     def _only_check(self, folder: Path, *, bounded: bool) -> NoReturn:
         """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""

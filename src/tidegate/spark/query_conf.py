@@ -47,6 +47,7 @@ STORES: Mapping[Backend, StateStore] = {
     ),
 }
 
+_EPOCHS_KEPT_KEY = "spark.sql.streaming.minBatchesToRetain"
 _BATCHES_KEPT_AT_LEAST = 10
 
 
@@ -61,13 +62,18 @@ def query_conf(settings: Settings, partitions: int | None = None) -> dict[str, s
         f"{_ROCKSDB}.changelogCheckpointing.enabled": _flag(settings.state_changelog),
         # A snapshot uploads the files that are not there yet. After a compaction all of them are new.
         f"{_ROCKSDB}.compactOnCommit": _flag(not settings.state_incremental),
-        "spark.sql.streaming.minBatchesToRetain": str(max(_BATCHES_KEPT_AT_LEAST, kept)),
+        _EPOCHS_KEPT_KEY: str(max(_BATCHES_KEPT_AT_LEAST, kept)),
         # When a lost shuffle block is computed again and has other rows (random values), what read the first ones
         # runs again, or Spark fails the epoch. Otherwise rows are lost and repeated without a word.
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
     }
     return conf if partitions is None else {**conf, PARTITIONS_KEY: str(partitions)}
+
+
+def epochs_kept(conf: Mapping[str, str]) -> int:
+    """Of how many epochs Spark keeps the logs and the state, by what `query_conf` has given."""
+    return int(conf[_EPOCHS_KEPT_KEY])
 
 
 def partitions_of(settings: Settings, session: SparkSession, *, local: bool) -> int | None:

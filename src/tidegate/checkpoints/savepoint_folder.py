@@ -1,0 +1,189 @@
+"""A savepoint as a folder that can be copied anywhere: found, read, proven whole, removed.
+
+    savepoint-<job id>-<id>/
+      _metadata.json            the record *savepoint*: it names every other file, with its size and SHA-256
+      queries/<uid>/spark/...   what Spark goes on from, at one done epoch
+
+No path in it is absolute. What is being written or removed has a hidden name beside it, so a folder under its own name
+is whole, unless somebody else has copied or changed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tidegate.checkpoints.durable import storage_error, sync_folder
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedFile, SavepointRecord, decode
+
+MANIFEST = "_metadata.json"
+BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint's folder and what its manifest says. Its other files were not looked at."""
+
+    folder: Path
+    record: SavepointRecord
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.record.files)
+
+
+def open_savepoint(folder: Path) -> Savepoint:
+    """The savepoint in this folder.
+
+    Raises SAVEPOINT_INCOMPLETE without a manifest, RECORD_CORRUPT, RECORD_NEWER, and SAVEPOINT_UNSAFE where the
+    manifest names a file outside of the folder.
+    """
+    manifest = folder / MANIFEST
+    try:
+        if manifest.is_symlink():
+            raise _unsafe("a file", "a symbolic link", manifest)
+        data = manifest.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise _incomplete(f"{MANIFEST} of a savepoint", "none", folder) from None
+    except OSError as error:
+        raise storage_error(error, manifest, "read a savepoint") from error
+    record = decode(SavepointRecord, data, str(manifest))
+    for name in (file.name for file in record.files):
+        if not _stays_inside(name):
+            raise _unsafe("a relative path below the savepoint", repr(name), manifest)
+    return Savepoint(folder, record)
+
+
+def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
+    """The savepoints directly in a folder, the newest first; and what is wrong with those that cannot be read."""
+    found: list[Savepoint] = []
+    wrong: list[TidegateError] = []
+    try:
+        places = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        raise storage_error(error, folder, "list savepoints") from error
+    for place in places:
+        if not place.name.startswith(".") and (place / MANIFEST).exists():
+            try:
+                found.append(open_savepoint(place))
+            except TidegateError as error:
+                wrong.append(error)
+    return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
+
+
+def verify(savepoint: Savepoint) -> list[TidegateError]:
+    """Everything that is wrong with a savepoint's files; each of them is read whole."""
+    found, wrong = _files_below(savepoint.folder)
+    named = {file.name: file for file in savepoint.record.files}
+    wrong += _strangers(savepoint)
+    for name, file in named.items():
+        if name in found:
+            wrong += _compared(savepoint.folder / name, file)
+        elif not (savepoint.folder / name).is_symlink():
+            wrong.append(_incomplete(f"a file of {file.size_bytes} bytes", "none", savepoint.folder / name))
+    return wrong
+
+
+def dispose(savepoint: Savepoint) -> None:
+    """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name.
+
+    Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes nothing, where the folder holds what is not its own.
+    """
+    folder = savepoint.folder
+    if folder.is_symlink():
+        raise _unsafe("the savepoint's own folder", "a symbolic link", folder)
+    for error in [*_files_below(folder)[1], *_strangers(savepoint)]:
+        raise error
+    trash = folder.with_name(f".{folder.name}.trash")
+    try:
+        if trash.exists():
+            shutil.rmtree(trash)
+        os.rename(folder, trash)
+        sync_folder(folder.parent)
+        shutil.rmtree(trash)
+    except OSError as error:
+        raise storage_error(error, folder, "remove a savepoint") from error
+
+
+def _strangers(savepoint: Savepoint) -> list[TidegateError]:
+    found, _ = _files_below(savepoint.folder)
+    names = {MANIFEST, *(file.name for file in savepoint.record.files)}
+    return [
+        _altered("only files that the savepoint names", "one more", savepoint.folder / name)
+        for name in sorted(found - names)
+    ]
+
+
+def _files_below(root: Path) -> tuple[set[str], list[TidegateError]]:
+    """The names of all plain files below a folder, and an error for each that is something else."""
+    found: set[str] = set()
+    wrong: list[TidegateError] = []
+    for path in _entries(root):
+        if path.is_symlink() or not path.is_file():
+            wrong.append(_unsafe("files and folders only", "a link, or no plain file", path))
+        else:
+            found.add(path.relative_to(root).as_posix())
+    return found, wrong
+
+
+def _entries(root: Path) -> Iterator[Path]:
+    """Everything below a folder that is no folder itself; links are not followed."""
+
+    def fail(error: OSError) -> None:
+        raise storage_error(error, root, "read a savepoint") from error
+
+    for folder, names, files in os.walk(root, onerror=fail):
+        for name in [*files, *(name for name in names if os.path.islink(f"{folder}/{name}"))]:
+            yield Path(folder, name)
+
+
+def _compared(path: Path, file: SavedFile) -> Sequence[TidegateError]:
+    try:
+        size, digest = _measured(path)
+    except OSError as error:
+        return [storage_error(error, path, "read a file of a savepoint")]
+    if size < file.size_bytes:
+        return [_incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)]
+    if (size, digest) != (file.size_bytes, file.sha256):
+        return [_altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", f"{size} bytes of {digest}", path)]
+    return []
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    size, digest = 0, hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def _stays_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+_COPY_AGAIN = "copy the savepoint again from where it is whole, or take another one"
+
+
+def _incomplete(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_INCOMPLETE, expected, found, where)
+
+
+def _altered(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_ALTERED, expected, found, where)
+
+
+def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_UNSAFE, expected, found, where)
+
+
+def _error(code: Code, expected: str, found: str, where: Path) -> TidegateError:
+    return TidegateError(code, expected=expected, found=found, where=str(where), next_step=_COPY_AGAIN)

@@ -1,0 +1,86 @@
+"""What a savepoint says of one query, read from the files that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.spark_layout import STATE, entry_numbers
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import DoneEpoch, SavedQuery, StatefulOperator, digest_of
+from tidegate.core.spark_log import parse_commits, parse_offsets
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_BACKENDS: Mapping[str, str] = {"RocksDBStateStoreProvider": "rocksdb", "HDFSBackedStateStoreProvider": "hashmap"}
+
+
+def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
+    """Describe a query by its done epoch and the copy of Spark's checkpoint that belongs to it."""
+    offsets, commits = parse_offsets(done.offsets), parse_commits(done.commits)
+    if offsets is None or commits is None:
+        raise _unreadable(f"the log entries of epoch {done.epoch}", spark, "they are torn")
+    provider = offsets.conf.get(_PROVIDER)
+    partitions = offsets.conf.get(_PARTITIONS)
+    backend = None if provider is None else _BACKENDS.get(provider.rpartition(".")[2], provider)
+    operators = _operators(spark / STATE)
+    same = (done.sources, done.sinks, operators, backend, partitions)
+    return SavedQuery(
+        done=done,
+        ends=dict(zip(done.sources, offsets.positions, strict=True)),
+        watermark_ms=commits.next_watermark_ms,
+        backend=backend,
+        partitions=None if partitions is None else int(partitions),
+        operators=operators,
+        fingerprint=digest_of(msgspec.json.encode(same, order="sorted")),
+    )
+
+
+class _Info(msgspec.Struct, frozen=True):
+    operatorId: int  # noqa: N815 (Spark's name)
+    operatorName: str  # noqa: N815
+
+
+class _Store(msgspec.Struct, frozen=True):
+    storeName: str  # noqa: N815
+    numPartitions: int  # noqa: N815
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """`state/<operator>/_metadata`: `metadata` in version 1, `v2/<epoch>` in version 2; a version line, then JSON."""
+
+    operatorInfo: _Info  # noqa: N815
+    stateStoreInfo: tuple[_Store, ...]  # noqa: N815
+
+
+def _operators(state: Path) -> tuple[StatefulOperator, ...]:
+    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
+    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
+
+
+def _operator(folder: Path) -> StatefulOperator:
+    newer = folder / "v2"
+    epochs = entry_numbers(path.name for path in newer.iterdir()) if newer.is_dir() else []
+    path = newer / str(epochs[-1]) if epochs else folder / "metadata"
+    try:
+        found = msgspec.json.decode(path.read_bytes().partition(b"\n")[2], type=_Metadata)
+    except (OSError, msgspec.DecodeError) as error:
+        raise _unreadable("Spark's metadata of a stateful operator", path, str(error)) from error
+    return StatefulOperator(
+        number=found.operatorInfo.operatorId,
+        name=found.operatorInfo.operatorName,
+        stores=tuple(store.storeName for store in found.stateStoreInfo),
+        partitions=max((store.numPartitions for store in found.stateStoreInfo), default=0),
+    )
+
+
+def _unreadable(what: str, where: Path, found: str) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected=what,
+        found=found,
+        where=str(where),
+        next_step="take it again after the job's next epoch",
+    )

@@ -1,0 +1,164 @@
+"""Takes a savepoint of a job that runs: its files are held by links, copied beside the target, then renamed.
+
+Killed anywhere it leaves a hidden folder beside the target, and the links in the job's folder. Neither is ever taken
+for a savepoint, and the next one of the job removes both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
+from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
+from tidegate.checkpoints.savepoint_query import saved_query
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import JobRecord, SavedFile, SavedQuery, SavepointFormat, SavepointRecord, encode
+
+HELD = "savepoints-held"
+STEPS = ("held", "copied", "described", "renamed")
+"""What is passed one after another, each durable before the next."""
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """What a savepoint is taken of. `reach` is told of the steps that are passed."""
+
+    folder: Path
+    record: JobRecord
+    queries: Sequence[RunningQuery]
+    reach: Callable[[str], None] = lambda _step: None
+
+
+def take(job: RunningJob, savepoint_id: str, into: Path) -> Savepoint:
+    """A savepoint of the newest done epochs, in a folder of its own below `into`; the one of this id where it is there
+    already. One at a time for a job. The job's epochs wait for nothing here.
+
+    Raises SAVEPOINT_REFUSED, and what the disk has to say.
+    """
+    target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
+    if (target / MANIFEST).exists():
+        return open_savepoint(target)
+    held = job.folder / HELD
+    with Trust().over(target, "take a savepoint"):
+        _remove(held)
+        ensure_folder(into)
+        for left in into.glob(f".savepoint-{job.record.job_id}-*.partial"):
+            _remove(left)
+        partial = into / f".{target.name}.partial"
+        try:
+            queries = _held(job, held)
+            job.reach("held")
+            files = _copied(held, partial)
+            job.reach("copied")
+            record = _described(job, savepoint_id, queries, files)
+            _write_synced(partial / MANIFEST, encode(record))
+            sync_folder(partial)
+            job.reach("described")
+            os.rename(partial, target)
+            sync_folder(into)
+            job.reach("renamed")
+        finally:
+            _remove(partial)
+            _remove(held)
+    return Savepoint(target, record)
+
+
+def remove_held(job_folder: Path) -> None:
+    """Let go of what a killed driver has held. Only with the job's locks held."""
+    with Trust().over(job_folder / HELD, "let go of the files of a savepoint"):
+        _remove(job_folder / HELD)
+
+
+def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
+    ingest = job.folder / INGEST
+    if ingest.is_dir() and any(ingest.iterdir()):
+        raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
+    return [_held_query(job, running, held) for running in job.queries]
+
+
+def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuery:
+    folder = held / "queries" / running.query.uid / "spark"
+    for _ in range(_ATTEMPTS):
+        _remove(folder)
+        folder.mkdir(parents=True)
+        done = hold(running, folder)
+        if done is not None:
+            return saved_query(done, folder)
+    raise _refused(
+        job,
+        f"a done epoch of query {running.query.uid} whose files stay until they are held",
+        "none in three attempts: none is done yet, or Spark removed files meanwhile",
+    )
+
+
+def _described(
+    job: RunningJob, savepoint_id: str, queries: Sequence[SavedQuery], files: Sequence[SavedFile]
+) -> SavepointRecord:
+    return SavepointRecord(
+        id=savepoint_id,
+        format=SavepointFormat.NATIVE,
+        job=job.record.name,
+        job_id=job.record.job_id,
+        generation=job.record.generation,
+        at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        queries=tuple(queries),
+        files=tuple(files),
+    )
+
+
+def _copied(source: Path, target: Path) -> list[SavedFile]:
+    """Copy a folder, every file and name of it durable at the end; files by name."""
+    copied: list[SavedFile] = []
+    for folder, _, names in os.walk(source):
+        below = Path(folder).relative_to(source)
+        (target / below).mkdir()
+        for name in names:
+            size, digest = _copy(Path(folder, name), target / below / name)
+            copied.append(SavedFile(name=(below / name).as_posix(), size_bytes=size, sha256=digest))
+    for folder, _, _ in os.walk(target):
+        sync_folder(Path(folder))
+    return sorted(copied, key=lambda file: file.name)
+
+
+def _copy(source: Path, target: Path) -> tuple[int, str]:
+    size, digest = 0, hashlib.sha256()
+    with source.open("rb") as read, target.open("xb") as written:
+        while block := read.read(BLOCK_BYTES):
+            digest.update(block)
+            written.write(block)
+            size += len(block)
+        written.flush()
+        sync_file(written.fileno())
+    return size, digest.hexdigest()
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _refused(job: RunningJob, expected: str, found: str) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected=expected,
+        found=found,
+        where=f"job {job.record.name}",
+        next_step=f"see `tidegate info {job.record.name}`; the job goes on as before",
+    )

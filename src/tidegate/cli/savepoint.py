@@ -1,0 +1,243 @@
+"""`tidegate savepoint`: takes one of a running job; lists, shows, proves and removes those that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.control import RequestId, Timeout, ask_job
+from tidegate.cli.exits import Exit
+from tidegate.cli.refusals import with_exit_codes
+from tidegate.cli.tables import Column, print_table
+from tidegate.core.config import DURATION
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.control import Kind
+from tidegate.jobs.settings import load_settings
+from tidegate.status import find_job
+
+if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
+    from tidegate.checkpoints.savepoint_folder import Savepoint
+
+
+class _TakesUnasked(TyperGroup):
+    """As Flink's: `savepoint JOB [DIR]` is `savepoint take JOB [DIR]`. A job named as a command needs `take`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["take", *args]
+        return super().parse_args(ctx, args)
+
+
+savepoint = typer.Typer(
+    cls=_TakesUnasked,
+    help="Savepoints: take one of a running job; list, inspect, verify, dispose. `savepoint JOB [DIR]` takes one.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
+
+
+@savepoint.command()
+def take(
+    job: JobName,
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="Where it goes, in a folder of its own; else `savepoints.dir`."),
+    ] = None,
+    timeout: Timeout = None,
+    id: RequestId = None,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
+    """Take a savepoint of everything that a running job has read by now; 10 min unless told. The job goes on.
+
+    It is whole or it is not there, holds no absolute path, and is not touched by the job again. Without `DIR` it goes
+    where the job's own setting `savepoints.dir` says.
+
+    Examples:
+
+    - `tidegate savepoint take wordcount /backup/savepoints`
+
+    - `tidegate savepoint wordcount --id before-the-upgrade --json`
+    """
+    view = find_job(jobs_folder(dir), job)
+    seconds = 600.0 if timeout is None else DURATION.read(timeout)
+    ask_job(view, Kind.SAVEPOINT, id, seconds, json, None if folder is None else str(Path(folder).absolute()))
+
+
+@savepoint.command()
+def ls(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="The folder that holds them; else `savepoints.dir`.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the savepoints in a folder, the newest first. Exit code 1 when one of them cannot be read.
+
+    Examples:
+
+    - `tidegate savepoint ls /backup/savepoints`
+
+    - `tidegate savepoint ls --json`
+    """
+    from tidegate.checkpoints.savepoint_folder import savepoints_in
+
+    named = folder or load_settings({}).savepoints_dir
+    if named is None:
+        raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
+    with with_exit_codes():
+        found, wrong = savepoints_in(Path(named).absolute())
+    if json:
+        print_json({"savepoints": [_summary(each) for each in found], "problems": _problems(wrong)})
+    else:
+        _show_list(found)
+        for error in wrong:
+            typer.echo(error, err=True)
+    if wrong:
+        raise typer.Exit(Exit.FAILED)
+
+
+@savepoint.command()
+def inspect(path: Place, json: Json = False) -> None:
+    """Show what a savepoint is of: by query its epoch, where its sources end, watermark, state, sinks.
+
+    It reads the manifest alone.
+
+    Examples:
+
+    - `tidegate savepoint inspect /backup/savepoints/savepoint-0f1e2d3c-nightly`
+
+    - `tidegate savepoint inspect savepoint-0f1e2d3c-nightly --json`
+    """
+    from tidegate.checkpoints.savepoint_folder import open_savepoint
+
+    with with_exit_codes():
+        found = open_savepoint(path.absolute())
+    shown = {**_summary(found), "queries": _queries(found)}
+    if json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        if name != "queries":
+            typer.echo(f"{name}: {value}")
+    for query in _queries(found):
+        typer.echo(f"query {query.pop('query')}")
+        for name, value in query.items():
+            typer.echo(f"  {name}: {value}")
+
+
+@savepoint.command()
+def verify(path: Place, json: Json = False) -> None:
+    """Read every file of a savepoint and compare it with the manifest. Exit code 1 when something is wrong.
+
+    Examples:
+
+    - `tidegate savepoint verify /backup/savepoints/savepoint-0f1e2d3c-nightly`
+
+    - `tidegate savepoint verify savepoint-0f1e2d3c-nightly --json`
+    """
+    from tidegate.checkpoints import savepoint_folder
+
+    wrong: Sequence[TidegateError]
+    files = 0
+    try:
+        found = savepoint_folder.open_savepoint(path.absolute())
+        files, wrong = len(found.record.files), savepoint_folder.verify(found)
+    except TidegateError as error:
+        wrong = [error]
+    if json:
+        print_json({"path": str(path.absolute()), "whole": not wrong, "files": files, "problems": _problems(wrong)})
+    elif not wrong:
+        typer.echo(f"OK: {files} files are as they were taken")
+    else:
+        for error in wrong:
+            typer.echo(error, err=True)
+    if wrong:
+        raise typer.Exit(Exit.FAILED)
+
+
+@savepoint.command()
+def dispose(path: Place, json: Json = False) -> None:
+    """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
+
+    Examples:
+
+    - `tidegate savepoint dispose /backup/savepoints/savepoint-0f1e2d3c-nightly`
+
+    - `tidegate savepoint dispose savepoint-0f1e2d3c-nightly --json`
+    """
+    from tidegate.checkpoints import savepoint_folder
+
+    with with_exit_codes():
+        found = savepoint_folder.open_savepoint(path.absolute())
+        savepoint_folder.dispose(found)
+    if json:
+        print_json({"path": str(found.folder), "disposed": True})
+    else:
+        typer.echo(f"removed {found.folder}")
+
+
+def _summary(found: Savepoint) -> dict[str, Any]:
+    record = found.record
+    return {
+        "path": str(found.folder),
+        "id": record.id,
+        "format": record.format.value,
+        "job": record.job,
+        "job_id": record.job_id,
+        "generation": record.generation,
+        "at": record.at,
+        "epochs": {query.done.query: query.done.epoch for query in record.queries},
+        "files": len(record.files),
+        "bytes": found.size_bytes,
+    }
+
+
+def _queries(found: Savepoint) -> list[dict[str, Any]]:
+    return [
+        {
+            "query": query.done.query,
+            "epoch": query.done.epoch,
+            "sources": query.ends,
+            "watermark_ms": query.watermark_ms,
+            "sinks": {
+                uid: query.done.progress[uid].epoch if uid in query.done.progress else None for uid in query.done.sinks
+            },
+            "backend": query.backend,
+            "partitions": query.partitions,
+            "operators": [f"{each.number}: {each.name} ({', '.join(each.stores)})" for each in query.operators],
+            "state_bytes": _state_bytes(found, query.done.query),
+            "fingerprint": query.fingerprint,
+        }
+        for query in found.record.queries
+    ]
+
+
+def _state_bytes(found: Savepoint, query: str) -> int:
+    state = f"queries/{query}/spark/state/"
+    return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))
+
+
+def _show_list(found: Sequence[Savepoint]) -> None:
+    columns = [Column("savepoint"), Column("job"), Column("taken at"), Column("epochs"), Column("bytes", number=True)]
+    rows = [
+        (
+            each.folder.name,
+            each.record.job,
+            each.record.at,
+            ", ".join(f"{query.done.query} {query.done.epoch}" for query in each.record.queries),
+            str(each.size_bytes),
+        )
+        for each in found
+    ]
+    print_table(columns, rows)
+
+
+def _problems(errors: Sequence[TidegateError]) -> list[dict[str, str]]:
+    return [{"code": each.code, "expected": each.expected, "found": each.found, "where": each.where} for each in errors]

@@ -1,0 +1,93 @@
+"""Savepoints of real jobs: taken beside their epochs, described, proven."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, wait_until
+from tests.jobs.folders import tidegate
+from tidegate import FileSink, TidegateError
+from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.spark_log import parse_commits
+from tidegate.jobs.asking import ask
+from tidegate.jobs.control import Kind, Outcome
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
+def test_a_running_job_is_saved_and_loses_no_epoch(place: Place, backend: str):
+    place.write("sea", "sand")
+    saved = place.folder / "saved"
+    job = place.job(state_backend=backend, parallelism="2", savepoints_dir=str(saved))
+    counts = place.words(job).groupBy("word").agg(F.count("*").alias("n"))
+    job.query("query", counts, sinks=[FileSink("out", place.folder / "out", format="json")], mode="update")
+    handle = job.start()
+    try:
+        for _ in range(3):
+            place.write("sea", "wind")
+        first = handle.savepoint(id="one")
+        assert first is not None
+        assert first.parent == saved
+        written = threading.Thread(target=lambda: [place.write("sea") for _ in range(4)])
+        written.start()
+        command = ["savepoint", "job", str(place.folder / "elsewhere"), "--dir", str(place.checkpoints), "--json"]
+        code, text = tidegate(*command)
+        written.join()
+        wait_until(lambda: place.log("ledger/done")[-1:] == [7], "every epoch done")
+    finally:
+        handle.stop()
+    assert code == 0
+    second = Path(json.loads(text)["savepoint"])
+    assert second.parent == place.folder / "elsewhere"
+    rows = place.files()
+    assert sorted(rows) == list(range(8))
+    assert [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"] == list(range(1, 9))
+    for path in (first, second):
+        savepoint = open_savepoint(path)
+        (query,) = savepoint.record.queries
+        spark = path / "queries" / "query" / "spark"
+        assert verify(savepoint) == []
+        assert (query.backend, query.partitions) == (backend, 2)
+        assert [(each.name, each.partitions) for each in query.operators] == [("stateStoreSave", 2)]
+        assert max(entry_numbers(each.name for each in (spark / "commits").iterdir())) == query.done.epoch
+        assert lacks_state(spark / "state" / "0", query.done.epoch, query.done.commits) == []
+    assert open_savepoint(first).record.queries[0].done.epoch >= 0
+
+
+def lacks_state(operator: Path, epoch: int, commits: bytes) -> list[str]:
+    """The state files that Spark goes on from after an epoch, by its commit log, and that are not there."""
+    entry = parse_commits(commits)
+    assert entry is not None
+    ids = json.loads(entry.state_ids or '{"0": [[null], [null]]}')["0"]
+    wanted = [
+        (partition, f"{epoch + 1}.delta" if each is None else f"{epoch + 1}_{each}.")
+        for partition, (each,) in enumerate(ids)
+    ]
+    return [
+        name
+        for partition, name in wanted
+        if not any(path.name.startswith(name) for path in (operator / str(partition)).iterdir())
+    ]
+
+
+def test_a_job_without_a_folder_for_savepoints_says_so_and_runs_on(place: Place):
+    place.write("sea")
+    job = place.job()
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    handle = job.start()
+    try:
+        with pytest.raises(TidegateError) as caught:
+            handle.savepoint()
+        assert caught.value.code == "TG-REQUEST-REFUSED"
+        answer = ask(place.checkpoints / "job", Kind.SAVEPOINT, "one", 60, lambda _: None)
+        assert (answer.outcome, "savepoints.dir" in answer.detail) == (Outcome.REFUSED, True)
+        place.write("sand")
+        wait_until(lambda: place.log("ledger/done")[-1:] == [1], "the next epoch done")
+    finally:
+        handle.stop()
+    assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}

@@ -1,0 +1,94 @@
+"""A job's folder as it stands while it runs, written by hand: one query with hashmap state. Run as a program it takes
+a savepoint and kills itself at a step: FOLDER INTO STEP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, START, Query, entry
+from tidegate.core.records import Decided, FinishedThrough, JobRecord, SinkProgress, Start, encode
+
+QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
+RECORD = JobRecord(name="job", job_id="0f1e2d3c", generation=1)
+OPERATOR = (
+    'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"stateStoreSave"},'
+    '"stateStoreInfo":[{"storeName":"default","numColsPrefixKey":0,"numPartitions":1}]}'
+)
+_CONF = (
+    '{"spark.sql.streaming.stateStore.providerClass":'
+    '"org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",'
+    '"spark.sql.shuffle.partitions":"1"}'
+)
+
+
+def write_job(folder: Path, *, through: int = 3) -> RunningJob:
+    """Epochs up to `through` are done."""
+    write(folder, "spark/metadata", '{"id":"x"}')
+    write(folder, "spark/state/0/_metadata/metadata", OPERATOR)
+    start = Start(job_id="0f1e2d3c", generation=1, first_epoch=0, sources=("in",), sinks=("out",))
+    LocalStorage(query_folder(folder)).put_if_absent(START, encode(start))
+    for epoch in range(through + 1):
+        finish(folder, epoch)
+    return running(folder)
+
+
+def running(folder: Path, reach: Callable[[str], None] = lambda _step: None, epochs_kept: int = 10) -> RunningJob:
+    return RunningJob(folder, RECORD, [RunningQuery(QUERY, query_folder(folder), epochs_kept)], reach)
+
+
+def finish(folder: Path, epoch: int) -> None:
+    """One more epoch: what Spark writes, then what the ledger does."""
+    begin(folder, epoch)
+    write(folder, f"spark/commits/{epoch}", commits(epoch))
+    ledger = LocalStorage(query_folder(folder))
+    decided = Decided(
+        epoch=epoch, run=1, prepared_digest="7f" * 32, offsets=offsets(epoch).encode(), commits=commits(epoch).encode()
+    )
+    ledger.put_if_absent(entry(DECIDED, epoch), encode(decided))
+    reached = FinishedThrough(epoch=epoch, sinks={"out": SinkProgress(epoch=epoch, digest="5d" * 32)})
+    ledger.replace(FINISHED_THROUGH, encode(reached))
+
+
+def begin(folder: Path, epoch: int) -> None:
+    """An epoch that Spark has computed, and that nobody has decided."""
+    write(folder, f"spark/offsets/{epoch}", offsets(epoch))
+    write(folder, f"spark/state/0/0/{epoch + 1}.delta", f"state {epoch + 1}")
+
+
+def offsets(epoch: int) -> str:
+    return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{_CONF}}}\n{{"logOffset":{epoch}}}'
+
+
+def commits(epoch: int) -> str:
+    return f'v1\n{{"nextBatchWatermarkMs":{epoch * 1000}}}'
+
+
+def query_folder(folder: Path) -> Path:
+    return folder / "queries" / "query" / "g1"
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = query_folder(folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def main() -> None:
+    folder, into, fatal = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+
+    def reach(step: str) -> None:
+        if step == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    take(running(folder, reach), "fixed", into)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""What can be wrong with a savepoint is found, and named by a code of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.saved_job import write_job
+from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, dispose, open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_take import take
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import SavedFile, encode
+
+STATE = "queries/query/spark/state/0/0/4.delta"
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Savepoint:
+    return take(write_job(tmp_path / "job"), "one", tmp_path / "saved")
+
+
+def flip(folder: Path) -> None:
+    data = bytearray((folder / STATE).read_bytes())
+    data[3] ^= 1
+    (folder / STATE).write_bytes(data)
+
+
+def lose(folder: Path) -> None:
+    (folder / STATE).unlink()
+
+
+def cut(folder: Path) -> None:
+    (folder / STATE).write_bytes((folder / STATE).read_bytes()[:2])
+
+
+def add(folder: Path) -> None:
+    (folder / "queries/query/spark/state/0/0/5.delta").write_text("more")
+
+
+def link_out(folder: Path) -> None:
+    shutil.move(folder / STATE, folder.parent / "elsewhere")
+    (folder / STATE).symlink_to(folder.parent / "elsewhere")
+
+
+def link_folder_out(folder: Path) -> None:
+    (folder / "queries/other").symlink_to(folder.parent)
+
+
+WRONG: dict[str, tuple[Callable[[Path], None], list[str]]] = {
+    "a flipped bit": (flip, ["TG-SAVEPOINT-ALTERED"]),
+    "a missing file": (lose, ["TG-SAVEPOINT-INCOMPLETE"]),
+    "a file that was copied in part": (cut, ["TG-SAVEPOINT-INCOMPLETE"]),
+    "a file more": (add, ["TG-SAVEPOINT-ALTERED"]),
+    "a link in place of a file": (link_out, ["TG-SAVEPOINT-UNSAFE"]),
+    "a link to a folder": (link_folder_out, ["TG-SAVEPOINT-UNSAFE"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_with_a_file_is_found_in_a_copy_elsewhere(saved: Savepoint, tmp_path: Path, case: str):
+    damage, codes = WRONG[case]
+    copy = Path(shutil.copytree(saved.folder, tmp_path / "usb" / "copy"))
+    assert verify(open_savepoint(copy)) == []
+    damage(copy)
+    assert [error.code for error in verify(open_savepoint(copy))] == codes
+    assert verify(saved) == []
+
+
+@pytest.mark.parametrize("name", ["../job/job.json", "/etc/hostname", "queries/../../x", "", "."])
+def test_a_manifest_that_names_a_file_elsewhere_is_refused_before_anything_is_read(saved: Savepoint, name: str):
+    stranger = SavedFile(name=name, size_bytes=1, sha256="0" * 64)
+    record = msgspec.structs.replace(saved.record, files=(*saved.record.files, stranger))
+    (saved.folder / MANIFEST).write_bytes(encode(record))
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-UNSAFE"
+
+
+def test_a_manifest_that_is_missing_torn_or_newer_is_told_apart(saved: Savepoint):
+    manifest = saved.folder / MANIFEST
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:-10])
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-RECORD-CORRUPT"
+    manifest.write_bytes(whole.replace(b"savepoint 1 ", b"savepoint 2 ", 1))
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-RECORD-NEWER"
+    manifest.unlink()
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-INCOMPLETE"
+
+
+def test_one_that_cannot_be_read_hides_no_other(saved: Savepoint):
+    other = Path(shutil.copytree(saved.folder, saved.folder.with_name("copy")))
+    (other / MANIFEST).write_bytes(b"torn")
+    found, wrong = savepoints_in(saved.folder.parent)
+    assert [each.folder for each in found] == [saved.folder]
+    assert [error.code for error in wrong] == ["TG-RECORD-CORRUPT"]
+
+
+def test_it_is_disposed_of_but_not_with_what_somebody_else_has_put_there(saved: Savepoint):
+    add(saved.folder)
+    assert code_of(lambda: dispose(saved)) == "TG-SAVEPOINT-ALTERED"
+    assert (saved.folder / STATE).exists()
+    (saved.folder / "queries/query/spark/state/0/0/5.delta").unlink()
+    dispose(saved)
+    assert list(saved.folder.parent.iterdir()) == []
+
+
+def code_of(act: Callable[[], object]) -> str:
+    with pytest.raises(TidegateError) as caught:
+        act()
+    return caught.value.code

@@ -1,0 +1,109 @@
+"""A savepoint is of one done epoch, and is whole or is not there, wherever whoever takes it is killed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.saved_job import begin, finish, offsets, query_folder, running, write_job
+from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take
+from tidegate.core.errors import TidegateError
+
+ROOT = Path(__file__).parents[2]
+
+
+def names(savepoint: Savepoint) -> set[str]:
+    prefix = "queries/query/spark/"
+    return {file.name.removeprefix(prefix) for file in savepoint.record.files}
+
+
+def test_it_has_what_spark_goes_on_from_and_nothing_of_a_later_epoch(tmp_path: Path):
+    job = write_job(tmp_path / "job", through=2)
+    begin(tmp_path / "job", 3)
+    savepoint = take(job, "one", tmp_path / "saved")
+    assert names(savepoint) == {
+        "metadata",
+        *(f"{log}/{epoch}" for log in ("offsets", "commits") for epoch in range(3)),
+        "state/0/_metadata/metadata",
+        *(f"state/0/0/{version}.delta" for version in (1, 2, 3)),
+    }
+    (query,) = savepoint.record.queries
+    assert (query.done.epoch, query.ends, query.watermark_ms) == (2, {"in": '{"logOffset":2}'}, 2000)
+    assert (query.backend, query.partitions, query.done.progress["out"].epoch) == ("hashmap", 1, 2)
+    assert [(each.number, each.name, each.stores) for each in query.operators] == [(0, "stateStoreSave", ("default",))]
+    assert verify(savepoint) == []
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def test_what_spark_removes_while_it_is_copied_is_in_it_all_the_same(tmp_path: Path):
+    write_job(tmp_path / "job")
+
+    def reach(step: str) -> None:
+        if step == "held":
+            shutil.rmtree(query_folder(tmp_path / "job") / "spark")
+
+    savepoint = take(running(tmp_path / "job", reach), "one", tmp_path / "saved")
+    assert verify(savepoint) == []
+    assert (savepoint.folder / "queries/query/spark/offsets/3").read_text() == offsets(3)
+    assert (savepoint.folder / "queries/query/spark/state/0/0/4.delta").read_text() == "state 4"
+
+
+def test_it_changes_no_more_when_the_jobs_files_do(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    savepoint = take(job, "one", tmp_path / "saved")
+    with (query_folder(tmp_path / "job") / "spark/state/0/0/4.delta").open("a") as file:
+        file.write("more")
+    assert verify(savepoint) == []
+
+
+def test_a_job_whose_files_never_stay_long_enough_is_refused_and_nothing_stays_behind(tmp_path: Path):
+    write_job(tmp_path / "job")
+    begin(tmp_path / "job", 4)
+    with pytest.raises(TidegateError) as caught:
+        take(running(tmp_path / "job", epochs_kept=2), "one", tmp_path / "saved")
+    assert caught.value.code == "TG-SAVEPOINT-REFUSED"
+    assert list((tmp_path / "saved").iterdir()) == []
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def test_the_same_id_is_the_same_savepoint(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    first = take(job, "one", tmp_path / "saved")
+    finish(tmp_path / "job", 4)
+    assert take(job, "one", tmp_path / "saved") == open_savepoint(first.folder)
+    assert take(job, "two", tmp_path / "saved").record.queries[0].done.epoch == 4
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_step_it_is_whole_or_not_there_and_can_be_taken_again(tmp_path: Path, step: str):
+    job, into = write_job(tmp_path / "job"), tmp_path / "saved"
+    before = contents(query_folder(tmp_path / "job"))
+    command = [sys.executable, "-m", "tests.support.saved_job", str(tmp_path / "job"), str(into), step]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+    found, wrong = savepoints_in(into)
+    assert wrong == []
+    assert [verify(each) for each in found] == ([[]] if step == "renamed" else [])
+    remove_held(tmp_path / "job")  # as the next start does
+    assert not (tmp_path / "job" / HELD).exists()
+    assert contents(query_folder(tmp_path / "job")) == before
+    savepoint = take(job, "fixed" if step == "renamed" else "another", into)
+    assert verify(savepoint) == []
+    assert [path.name for path in into.iterdir()] == [savepoint.folder.name]
+
+
+def test_a_savepoint_that_cannot_be_written_leaves_the_job_as_it_was(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    (tmp_path / "saved").write_text("no folder")
+    with pytest.raises(TidegateError) as caught:
+        take(job, "one", tmp_path / "saved")
+    assert caught.value.code == "TG-STORAGE-UNUSABLE"
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -336,6 +336,29 @@ def test_what_a_kill_leaves_of_a_manifest_goes_with_the_next_one(place: Place):
     assert list(manifests(place)) == [1]
 
 
+def test_a_manifest_that_cannot_be_written_is_told_and_tried_again_and_the_job_lives_on(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    """A file stands where their folder was."""
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink).start()
+    folder = place.checkpoints / "job" / "checkpoints"
+    wait_until((folder / "1" / "_metadata.json").exists, "the first manifest")
+    folder.rename(place.folder / "aside")
+    folder.touch()
+    place.write("sand")
+    wait_until(lambda: "its record of retained checkpoints does not work" in caplog.text, "a word of it")
+    place.write("wind")
+    wait_until_finished(handle, 2)
+    folder.unlink()
+    wait_until((folder / "3" / "_metadata.json").exists, "the next try")
+    handle.stop()
+    assert [record.queries[0].epoch for record in manifests(place).values()] == [2]
+    assert caplog.text.count("does not work") == 1
+    assert sink.rows() == ["sand", "sea", "wind"]
+
+
 # --- retention ---------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import CheckpointRecord, JobRecord, decode
+from tidegate.spark.query_run import QueryRun
 
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 
@@ -129,6 +130,35 @@ def test_an_epoch_that_is_done_makes_the_count_of_failed_ones_begin_anew(place: 
     assert sink.moods.visible_after == [0, 1, 2]
     assert sink.rows() == ["sand", "sea", "wind"]
     assert place.table() == [("sand",), ("sea",), ("wind",)]
+
+
+def test_a_run_after_a_tolerated_failure_that_cannot_recover_asks_the_restart_strategy(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    sink = FitfulShelfSink("shelf", place.folder)
+    place.write("sea")
+    handle = shelf_job(place, sink, checkpointing_tolerable_failures=1).start()
+    wait_until_finished(handle, 0)
+    asked: list[str] = []
+    opened = QueryRun.open
+
+    def fail_once(self: QueryRun) -> None:
+        if not asked:
+            raise TidegateError(Code.LEDGER_HOLE, expected="it opens", found="it does not", where="it", next_step="go")
+        opened(self)
+
+    def pause_after(_: QueryRun, error: TidegateError) -> float:
+        asked.append(error.code)
+        return 0.0
+
+    monkeypatch.setattr(QueryRun, "open", fail_once)
+    monkeypatch.setattr(handle, "_pause_after", pause_after)
+    sink.refusal_of(1).touch()
+    place.write("sand")
+    wait_until_finished(handle, 1)
+    handle.stop()
+    assert asked == ["TG-LEDGER-HOLE"]
+    assert (sink.rows(), place.table()) == (["sand", "sea"], [("sand",), ("sea",)])
 
 
 def test_a_record_that_cannot_be_written_is_a_failed_epoch(place: Place, monkeypatch: pytest.MonkeyPatch):

@@ -67,7 +67,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A query that has failed and gets another run, in the same session, at a time of the monotonic clock."""
+    """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
 
     ended: QueryRun
     restart_at: float
@@ -300,9 +300,7 @@ class JobHandle:
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
-                        alive.append(self._another_run_of(run))
-                        alive[-1].open()
-                        self._start_run(alive[-1])
+                        self._waiting.append(Waiting(run, restart_at=time.monotonic()))
                 alive.extend(self._started_again())
                 for companion in self._companions:
                     companion.look()
@@ -317,7 +315,7 @@ class JobHandle:
             return run.close() and self._bounded and not self._leaves_due_epoch
         except TidegateError as error:
             if self._is_tolerated(run):
-                return not self._stop_asked.is_set()
+                return True
             self._put_off(run, error)
             return False
         except BaseException:
@@ -349,7 +347,7 @@ class JobHandle:
         else:
             run.limit_waiting(timeout_seconds)
 
-    # --- a query that failed, in a session that lives --------------------------------------------------------
+    # --- another run of a query, in a session that lives ----------------------------------------------------
 
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
@@ -371,13 +369,13 @@ class JobHandle:
             try:
                 run.open()
                 self._start_run(run)
-            except TidegateError as error:
+            except BaseException as error:  # noqa: BLE001 (raised, or put off, when the run has ended)
                 self._end_failed_start(run, error)
             else:
                 started.append(run)
         return started
 
-    def _end_failed_start(self, run: QueryRun, error: TidegateError) -> None:
+    def _end_failed_start(self, run: QueryRun, error: BaseException) -> None:
         try:
             self._end_all([run], [error])
         except TidegateError as first:

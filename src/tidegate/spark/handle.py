@@ -109,7 +109,6 @@ class JobHandle:
         self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
-        self._after_cancel: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
         self._ending = Ending.NONE
         self._stop_timeout_seconds = stop_timeout_seconds
@@ -119,15 +118,21 @@ class JobHandle:
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
 
     def start(self) -> None:
-        """Recover every query, then start every query."""
+        """Recover every query, then start every query.
+
+        Raises what stands against it. Where somebody has meanwhile asked for the end, and all that is wrong is a sink
+        that does not take a decided epoch yet, the job has ended as it was asked to: that is left for `wait` to say.
+        """
         try:
             for companion in self._companions:
                 companion.opening(self)
             self._start()
         except BaseException as error:
-            self._error = error
+            self._note(error)
             self._tell_the_end(_log_beside)
-            raise
+            self._ended.set()
+            if not (self.was_asked_to_end and _is_of_a_sink(error)):
+                raise
 
     def _start(self) -> None:
         for run in self.runs:
@@ -140,12 +145,13 @@ class JobHandle:
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
 
-    def watch(self, at_end: Callable[[], None], after_cancel: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds, after `after_cancel` where the job was
-        cancelled and has not failed."""
+    def watch(self, at_end: Callable[[], None]) -> None:
+        """Watch over the started queries; `at_end` releases what the job holds, at once where the start was their end."""
         self._at_end = at_end
-        self._after_cancel = after_cancel
-        self._watcher.start()
+        if self._ended.is_set():
+            self._release()
+        else:
+            self._watcher.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
@@ -219,6 +225,12 @@ class JobHandle:
         return self._left_behind or next((run.left_behind for run in self.runs if run.left_behind is not None), None)
 
     @property
+    def has_given_up_its_checkpoints(self) -> bool:
+        """Whether the job was canceled, and nothing is left that a next start would have to finish."""
+        clean = self._error is None and self.left_behind is None
+        return self._ending is Ending.CANCEL and clean and not self.may_still_write()
+
+    @property
     def was_asked_to_end(self) -> bool:
         """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
         return self._ending is not Ending.NONE
@@ -258,7 +270,7 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        for step in (self._watch_runs, partial(self._tell_the_end, self._note), self._clear, self._release):
+        for step in (self._watch_runs, partial(self._tell_the_end, self._note), self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
@@ -270,10 +282,6 @@ class JobHandle:
             self._left_behind = self._left_behind or error
         else:
             self._error = self._error or error
-
-    def _clear(self) -> None:
-        if self._ending is Ending.CANCEL and self._error is None and self.left_behind is None:
-            self._after_cancel()
 
     def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
         """Tell every companion, whatever the others raise."""

@@ -80,10 +80,13 @@ class Supervised:
         if answer is None:
             raise KeyboardInterrupt
 
-    def started(self, handle: JobHandle) -> None:
-        """Every query runs."""
+    def starting(self, handle: JobHandle) -> None:
+        """Recovery comes next: who stops the job from here on says so to its handle."""
         with self._lock:
             self._handle = handle
+
+    def started(self) -> None:
+        """Every query runs."""
         self._say(Running())
 
     def pause_after(self, run: QueryRun, error: TidegateError) -> float | None:

@@ -110,7 +110,9 @@ def test_whoever_reads_the_answer_to_a_cancel_finds_the_checkpoints_gone(
         time.sleep(1.2)  # longer than from one beat to the next
         said.append(_beat(place).state)
         if not deletes:
-            raise TidegateError(Code.SINK_UNUSABLE, expected="it forgets", found="it does not", where="a sink", next_step="go")
+            raise TidegateError(
+                Code.SINK_UNUSABLE, expected="it forgets", found="it does not", where="a sink", next_step="go"
+            )
         delete_checkpoints(*given)
 
     monkeypatch.setattr("tidegate.spark.job.delete_checkpoints", delete_slowly)

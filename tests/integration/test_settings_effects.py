@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
-from tests.integration.shelf import FitfulShelfSink, ShelfSink
+from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
 from tidegate import FileSink, FileSource, Job, SQLiteSink
@@ -188,6 +188,19 @@ def test_an_error_of_the_query_itself_is_never_tolerated(place: Place):
     job.query("query", words, sinks=[FileSink("files", place.folder / "out", format="json")])
     assert error_of(lambda: run(job)).code == "TG-EPOCH-FAILED"
     assert place.log("ledger/runs") == [1]
+
+
+def test_a_sync_that_failed_is_never_tolerated_and_no_run_follows_in_the_same_process(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """The next run would believe what a second sync says of the same files. Under a supervisor, too."""
+    sink = LosingShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink, checkpointing_tolerable_failures=10).start()
+    monkeypatch.setattr(handle, "_pause_after", lambda *_: 0.0)
+    place.write("sea")
+    assert error_of(lambda: handle.wait(60)).code == "TG-EPOCH-FAILED"
+    assert place.log("ledger/runs") == [1]
+    assert (sink.rows(), place.table()) == ([], [])
 
 
 def test_an_epoch_that_nothing_ends_ends_with_its_process(place: Place, tmp_path: Path):

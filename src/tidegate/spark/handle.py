@@ -6,14 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from tidegate.checkpoints.durable import is_of_a_failed_sync
+from tidegate.checkpoints.locks import keep_for_life
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
@@ -116,6 +120,7 @@ class JobHandle:
         self._error: BaseException | None = None
         self._left_behind: TidegateError | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
+        self._clock = threading.Thread(target=self._keep_time, name="tidegate-clock", daemon=True)
 
     def start(self) -> None:
         """Recover every query, then start every query.
@@ -152,6 +157,7 @@ class JobHandle:
             self._release()
         else:
             self._watcher.start()
+            self._clock.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
@@ -277,6 +283,13 @@ class JobHandle:
                 self._note(error)
         self._ended.set()
 
+    def _keep_time(self) -> None:
+        """No epoch takes longer than it may because the watching thread waits for the sink of another query."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            for run in list(self.runs):
+                with suppress(Py4JError, OSError):  # a JVM that is gone: the watching thread meets it, too
+                    run.keep_time()
+
     def _note(self, error: BaseException) -> None:
         if self._ending is Ending.CANCEL and _is_of_a_sink(error):
             self._left_behind = self._left_behind or error
@@ -293,7 +306,9 @@ class JobHandle:
 
     def _release(self) -> None:
         """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
-        if not self.may_still_write():
+        if self.may_still_write():
+            keep_for_life(self._at_end)
+        else:
             self._at_end()
 
     def may_still_write(self) -> bool:
@@ -360,8 +375,9 @@ class JobHandle:
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
         self.failed = run
-        again_here = run.plan.again_here and not run.may_still_write() and error.catalogue_entry not in ENDS_THE_DRIVER
-        if self._pause_after is None or not again_here or self._stop_asked.is_set() or not lives(self._session):
+        may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
+        trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
+        if self._pause_after is None or not may_go_on or not trusted or self._stop_asked.is_set():
             raise error
         pause = self._pause_after(run, error)
         if pause is None:

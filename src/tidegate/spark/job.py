@@ -16,7 +16,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.locks import acquire, keep_for_life, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import JOB_RECORD, QUERIES, delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.storage import LocalStorage, check_folder
@@ -207,7 +207,7 @@ class Job:
                 handle.start()
             except BaseException:
                 if handle.may_still_write():  # until this process has ended
-                    stack.pop_all()
+                    keep_for_life(stack.pop_all().close)
                 raise
             handle.watch(at_end=stack.pop_all().close)
         if supervised is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import threading
@@ -13,6 +14,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate import TidegateError, TwoPhaseSink
+from tidegate.checkpoints.durable import SyncFailed
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -145,6 +147,13 @@ class FitfulShelfSink(ShelfSink):
         return _RefusedTransaction(self, attempt)
 
 
+class LosingShelfSink(ShelfSink):
+    """The disk below its stage loses what it holds, and says so once."""
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        return _LosingTransaction(self, attempt)
+
+
 class _ShelfTransaction(Transaction):
     def __init__(self, sink: ShelfSink, attempt: Attempt) -> None:
         self._sink = sink
@@ -170,3 +179,8 @@ class _RefusedTransaction(_ShelfTransaction):
     def pre_commit(self) -> Committable | None:
         super().pre_commit()
         raise ValueError("the shelf refuses")
+
+
+class _LosingTransaction(_ShelfTransaction):
+    def pre_commit(self) -> Committable | None:
+        raise SyncFailed(errno.EIO, "Input/output error")

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
-from tests.integration.shelf import FitfulShelfSink, ShelfSink
+from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
 from tidegate import FileSink, FileSource, Job, SQLiteSink
@@ -25,6 +25,7 @@ from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import CheckpointRecord, JobRecord, decode
+from tidegate.spark.query_run import QueryRun
 
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 
@@ -131,6 +132,35 @@ def test_an_epoch_that_is_done_makes_the_count_of_failed_ones_begin_anew(place: 
     assert place.table() == [("sand",), ("sea",), ("wind",)]
 
 
+def test_a_run_after_a_tolerated_failure_that_cannot_recover_asks_the_restart_strategy(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    sink = FitfulShelfSink("shelf", place.folder)
+    place.write("sea")
+    handle = shelf_job(place, sink, checkpointing_tolerable_failures=1).start()
+    wait_until_finished(handle, 0)
+    asked: list[str] = []
+    opened = QueryRun.open
+
+    def fail_once(self: QueryRun) -> None:
+        if not asked:
+            raise TidegateError(Code.LEDGER_HOLE, expected="it opens", found="it does not", where="it", next_step="go")
+        opened(self)
+
+    def pause_after(_: QueryRun, error: TidegateError) -> float:
+        asked.append(error.code)
+        return 0.0
+
+    monkeypatch.setattr(QueryRun, "open", fail_once)
+    monkeypatch.setattr(handle, "_pause_after", pause_after)
+    sink.refusal_of(1).touch()
+    place.write("sand")
+    wait_until_finished(handle, 1)
+    handle.stop()
+    assert asked == ["TG-LEDGER-HOLE"]
+    assert (sink.rows(), place.table()) == (["sand", "sea"], [("sand",), ("sea",)])
+
+
 def test_a_record_that_cannot_be_written_is_a_failed_epoch(place: Place, monkeypatch: pytest.MonkeyPatch):
     full = [True, True]
     put = LocalStorage.put_if_absent
@@ -158,6 +188,19 @@ def test_an_error_of_the_query_itself_is_never_tolerated(place: Place):
     job.query("query", words, sinks=[FileSink("files", place.folder / "out", format="json")])
     assert error_of(lambda: run(job)).code == "TG-EPOCH-FAILED"
     assert place.log("ledger/runs") == [1]
+
+
+def test_a_sync_that_failed_is_never_tolerated_and_no_run_follows_in_the_same_process(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """The next run would believe what a second sync says of the same files. Under a supervisor, too."""
+    sink = LosingShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink, checkpointing_tolerable_failures=10).start()
+    monkeypatch.setattr(handle, "_pause_after", lambda *_: 0.0)
+    place.write("sea")
+    assert error_of(lambda: handle.wait(60)).code == "TG-EPOCH-FAILED"
+    assert place.log("ledger/runs") == [1]
+    assert (sink.rows(), place.table()) == ([], [])
 
 
 def test_an_epoch_that_nothing_ends_ends_with_its_process(place: Place, tmp_path: Path):
@@ -334,6 +377,29 @@ def test_what_a_kill_leaves_of_a_manifest_goes_with_the_next_one(place: Place):
     place.write("sea")
     run(shelf_job(place, ShelfSink("shelf", place.folder)))
     assert list(manifests(place)) == [1]
+
+
+def test_a_manifest_that_cannot_be_written_is_told_and_tried_again_and_the_job_lives_on(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    """A file stands where their folder was."""
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    handle = shelf_job(place, sink).start()
+    folder = place.checkpoints / "job" / "checkpoints"
+    wait_until((folder / "1" / "_metadata.json").exists, "the first manifest")
+    folder.rename(place.folder / "aside")
+    folder.touch()
+    place.write("sand")
+    wait_until(lambda: "its record of retained checkpoints does not work" in caplog.text, "a word of it")
+    place.write("wind")
+    wait_until_finished(handle, 2)
+    folder.unlink()
+    wait_until((folder / "3" / "_metadata.json").exists, "the next try")
+    handle.stop()
+    assert [record.queries[0].epoch for record in manifests(place).values()] == [2]
+    assert caplog.text.count("does not work") == 1
+    assert sink.rows() == ["sand", "sea", "wind"]
 
 
 # --- retention ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, read_retained
 from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
 
@@ -79,10 +80,45 @@ def test_a_checkpoint_whose_decision_has_gone_gets_no_manifest(tmp_path: Path, l
     assert epochs(tmp_path) == {2: 1}
 
 
+def test_what_could_not_be_written_is_written_later_unless_newer_ones_have_taken_its_place(
+    tmp_path: Path, ledger: LocalStorage
+):
+    kept = checkpoints(tmp_path, retained=2)
+    (tmp_path / "checkpoints").write_text("no folder can be here")
+    for epoch in range(3):
+        finish(ledger, epoch)
+        kept.note("query")
+        with pytest.raises(TidegateError):
+            kept.write()
+    (tmp_path / "checkpoints").unlink()
+    kept.write()
+    assert epochs(tmp_path) == {2: 1, 3: 2}
+
+
+def test_an_epoch_waits_for_one_file_however_many_queries_the_job_has(
+    tmp_path: Path, ledger: LocalStorage, monkeypatch: pytest.MonkeyPatch
+):
+    idle = [Query(job="job", job_id="0f1e2d3c", generation=1, uid=f"idle-{n}", sources=(), sinks=()) for n in range(9)]
+    queries = [QueryFolder(each, tmp_path / "queries" / each.uid / "g1") for each in (QUERY, *idle)]
+    kept = RetainedCheckpoints(tmp_path, "job", "0f1e2d3c", queries, retained=1)
+    kept.look()
+    finish(ledger, 0)
+    asked: list[Path] = []
+    read = Path.read_bytes
+
+    def noted(self: Path) -> bytes:
+        asked.append(self)
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    kept.note("query")
+    assert asked == [ledger.path(FINISHED_THROUGH)]
+
+
 def test_a_manifest_says_where_everything_stands(tmp_path: Path, ledger: LocalStorage):
     finish(ledger, 0)
     kept = checkpoints(tmp_path, retained=1)
-    kept.begin()
+    kept.look()
     finish(ledger, 1)
     kept.note("query")
     kept.write()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import math
+from pathlib import Path
 
 import pytest
 
+from tidegate.checkpoints.durable import SyncFailed, Trust, storage_error
+from tidegate.core.errors import TidegateError
 from tidegate.core.tolerance import Tolerance
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
+from tidegate.spark.query_run import is_of_the_storage
 
 
 def test_none_is_tolerated_unless_somebody_says_so():
@@ -18,6 +23,27 @@ def test_so_many_are_tolerated_between_two_epochs_that_are_done():
     tolerance = Tolerance(2)
     answers = [tolerance.failed(done) for done in (3, 3, 4, 4, 4, 5)]
     assert answers == [True, True, True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "tolerated"),
+    [
+        (OSError(errno.ENOSPC, "no space"), True),
+        (storage_error(OSError(errno.ENOSPC, "no space"), Path("offsets/0"), "write"), True),
+        (SyncFailed(errno.EIO, "lost"), False),
+        (SyncFailed(errno.ENOSPC, "lost"), False),
+    ],
+)
+def test_after_a_sync_that_failed_nothing_is_tolerated(error: Exception, tolerated: bool):
+    """A second sync of what the disk has lost succeeds, and the run that follows would believe it."""
+    assert is_of_the_storage(error) is tolerated
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_failed_behind_a_storage_is_not_tolerated_either(number: int):
+    with pytest.raises(TidegateError) as raised, Trust().over(Path("offsets/0"), "sync"):
+        raise SyncFailed(number, "lost")
+    assert not is_of_the_storage(raised.value)
 
 
 def overdue() -> EpochWatch:

@@ -17,6 +17,16 @@ class SyncFailed(OSError):
     """A sync failed: what the kernel held of the file may be lost, and it will not say so a second time."""
 
 
+def is_of_a_failed_sync(error: BaseException) -> bool:
+    """Whether an error comes from a sync that failed, here or in a task of Spark's, which hands on its text alone."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, SyncFailed) or SyncFailed.__name__ in str(cause):
+            return True
+        cause = cause.__cause__
+    return False
+
+
 class Trust:
     """Turns a disk's errors into TidegateErrors, and ends all work after a failed sync.
 

@@ -14,6 +14,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -138,6 +139,12 @@ def wait_for_jvm_lock(job_folder: str | Path, timeout_seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
+def keep_for_life(release: Callable[[], None]) -> None:
+    """What `release` would give up stays with this process until it ends: something may still write that nothing here
+    can end. A lock of the JVM's goes with the last reference to it, so there has to be one."""
+    _kept.append(release)
+
+
 DRIVER_LOCK = "locks/driver.lock"
 JVM_LOCK = "locks/jvm.lock"
 _HOLDER = "locks/holder.json"
@@ -145,6 +152,8 @@ _POLL_SECONDS = 0.05
 
 _table: dict[tuple[int, int], DriverLock] = {}
 """The locks of this process by device and inode of their files: a folder may have several names."""
+
+_kept: list[Callable[[], None]] = []
 
 _table_lock = threading.Lock()
 

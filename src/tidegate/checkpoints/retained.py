@@ -53,18 +53,20 @@ class RetainedCheckpoints:
         self._noted: deque[_Noted] = deque(maxlen=retained)
         self._number = max(retained_numbers(job_folder), default=0)
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
 
-    def begin(self) -> None:
-        """Every query has been recovered. One that has nothing to do from now on is part of each checkpoint, too."""
+    def look(self) -> None:
+        """Before and after the recovery of every query: one that has nothing to do from then on is part of each
+        checkpoint, too."""
         with self._lock:
             for uid in self._queries:
                 self._done.update(self._reached(uid))
 
     def note(self, uid: str) -> None:
-        """An epoch of a query is done: that is a checkpoint of the job. From any thread."""
+        """An epoch of a query is done: that is a checkpoint of the job. From any thread; it reads one small file,
+        however many queries the job has."""
         with self._lock:
-            for other in [uid, *(self._queries.keys() - self._done.keys())]:
-                self._done.update(self._reached(other))
+            self._done.update(self._reached(uid))
             self._note(drained=False)
 
     def note_drained(self) -> None:
@@ -78,15 +80,21 @@ class RetainedCheckpoints:
 
     def write(self) -> None:
         """Write the manifests of what was noted, oldest first, and remove those that are too many. Nobody who notes
-        waits for it."""
-        with self._lock:
-            waiting = list(self._noted)
-            self._noted.clear()
-        for noted in waiting:
-            record = self._record(noted)
-            if record is not None:
-                self._storage.put_if_absent(_manifest(noted.number), encode(record))
-        self._remove_older()
+        waits for it. What it raises at stays noted for the next time, unless newer ones have taken its place."""
+        with self._writing:
+            with self._lock:
+                waiting = list(self._noted)
+            for noted in waiting:
+                record = self._record(noted)
+                if record is not None:
+                    self._storage.put_if_absent(_manifest(noted.number), encode(record))
+                self._forget(noted)
+            self._remove_older()
+
+    def _forget(self, written: _Noted) -> None:
+        """Others may have been noted meanwhile, and this one have gone by itself."""
+        with self._lock, suppress(ValueError):
+            self._noted.remove(written)
 
     def _record(self, noted: _Noted) -> CheckpointRecord | None:
         """None where Spark and the ledger have gone on so far that nothing could be restored from it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from enum import Enum
 
 from tidegate.core.errors import Code, TidegateError
 
 CUT_ENDS_WITHIN_SECONDS = 30.0
-"""Spark kills a worker that does not react to a cancelled task after two seconds, and then the stream ends."""
+"""So soon ends what was cut off or stopped: Spark kills a worker that does not react to a cancelled task after two
+seconds, and then the stream ends. Later than that something hangs that nobody can cancel: a disk, a sink's own code."""
 
 
 class Phase(Enum):
@@ -34,6 +36,7 @@ class EpochWatch:
         self._epoch = -1
         self._overdue_at = 0.0
         self._may_begin_at = 0.0
+        self._end_asked_at = math.inf
 
     def rest_seconds(self) -> float:
         """What is left of the pause before the next epoch may be let in."""
@@ -71,9 +74,14 @@ class EpochWatch:
         self.phase = Phase.CUT
         return self._epoch
 
+    def end(self) -> None:
+        """Spark has been asked to end the stream."""
+        self._end_asked_at = min(self._end_asked_at, time.monotonic())
+
     def is_stuck(self) -> bool:
-        """Whether an epoch that was cut off should have ended long ago."""
-        return self.phase is Phase.CUT and time.monotonic() >= self._overdue_at + CUT_ENDS_WITHIN_SECONDS
+        """Whether the stream should have ended long ago: its epoch was cut off, or it was stopped."""
+        since = self._overdue_at if self.phase is Phase.CUT else self._end_asked_at
+        return time.monotonic() >= since + CUT_ENDS_WITHIN_SECONDS
 
     def refuse_if_cut(self, epoch: int) -> None:
         """Raise in the thread of an epoch that was cut off."""
@@ -93,10 +101,11 @@ class EpochWatch:
 
     def stuck_error(self, where: str) -> TidegateError:
         """Why the process has to end."""
+        what = "the query, which was stopped," if self._epoch < 0 else f"epoch {self._epoch}, which was cancelled,"
         return TidegateError(
             Code.EPOCH_STUCK,
-            expected=f"epoch {self._epoch}, which was cancelled, to end within {CUT_ENDS_WITHIN_SECONDS:g} s",
-            found="Spark's stream thread is still in it, and could yet write into the checkpoint",
+            expected=f"{what} to end within {CUT_ENDS_WITHIN_SECONDS:g} s",
+            found=f"Spark's stream thread still runs ({self.phase.value}), and could yet write into the checkpoint",
             where=where,
             next_step="end this process, then start again: until then it keeps the job's locks",
         )

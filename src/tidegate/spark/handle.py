@@ -7,15 +7,19 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.durable import is_of_a_failed_sync
+from tidegate.checkpoints.locks import keep_for_life
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
@@ -74,7 +78,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A query that has failed and gets another run, in the same session, at a time of the monotonic clock."""
+    """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
 
     ended: QueryRun
     restart_at: float
@@ -119,7 +123,6 @@ class JobHandle:
         self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
-        self._after_cancel: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
         self._draining = Draining(drain)
         self._ending = Ending.DRAIN if self._draining.goes_on else Ending.NONE
@@ -130,17 +133,24 @@ class JobHandle:
         self._error: BaseException | None = None
         self._left_behind: TidegateError | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
+        self._clock = threading.Thread(target=self._keep_time, name="tidegate-clock", daemon=True)
 
     def start(self) -> None:
-        """Recover every query, then start every query."""
+        """Recover every query, then start every query.
+
+        Raises what stands against it. Where somebody has meanwhile asked for the end, and all that is wrong is a sink
+        that does not take a decided epoch yet, the job has ended as it was asked to: that is left for `wait` to say.
+        """
         try:
             for companion in self._companions:
                 companion.opening(self)
             self._start()
         except BaseException as error:
-            self._error = error
+            self._note(error)
             self._tell_the_end(_log_beside)
-            raise
+            self._ended.set()
+            if not (self.was_asked_to_end and _is_of_a_sink(error)):
+                raise
 
     def _start(self) -> None:
         for run in self.runs:
@@ -153,12 +163,14 @@ class JobHandle:
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
 
-    def watch(self, at_end: Callable[[], None], after_cancel: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds, after `after_cancel` where the job was
-        cancelled and has not failed."""
+    def watch(self, at_end: Callable[[], None]) -> None:
+        """Watch over the started queries; `at_end` releases what the job holds, at once where the start was their end."""
         self._at_end = at_end
-        self._after_cancel = after_cancel
-        self._watcher.start()
+        if self._ended.is_set():
+            self._release()
+        else:
+            self._watcher.start()
+            self._clock.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
@@ -264,6 +276,12 @@ class JobHandle:
         return self._draining.is_done
 
     @property
+    def has_given_up_its_checkpoints(self) -> bool:
+        """Whether the job was canceled, and nothing is left that a next start would have to finish."""
+        clean = self._error is None and self.left_behind is None
+        return self._ending is Ending.CANCEL and clean and not self.may_still_write()
+
+    @property
     def was_asked_to_end(self) -> bool:
         """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
         return self._ending is not Ending.NONE
@@ -304,28 +322,25 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        for step in (
-            self._watch_runs,
-            self._drain,
-            partial(self._tell_the_end, self._note),
-            self._clear,
-            self._release,
-        ):
+        for step in (self._watch_runs, self._drain, partial(self._tell_the_end, self._note), self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
                 self._note(error)
         self._ended.set()
 
+    def _keep_time(self) -> None:
+        """No epoch takes longer than it may because the watching thread waits for the sink of another query."""
+        while not self._ended.wait(_LOOK_SECONDS):
+            for run in list(self.runs):
+                with suppress(Py4JError, OSError):  # a JVM that is gone: the watching thread meets it, too
+                    run.keep_time()
+
     def _note(self, error: BaseException) -> None:
         if self._ending is Ending.CANCEL and _is_of_a_sink(error):
             self._left_behind = self._left_behind or error
         else:
             self._error = self._error or error
-
-    def _clear(self) -> None:
-        if self._ending is Ending.CANCEL and self._error is None and self.left_behind is None:
-            self._after_cancel()
 
     def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
         """Tell every companion, whatever the others raise."""
@@ -337,7 +352,9 @@ class JobHandle:
 
     def _release(self) -> None:
         """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
-        if not self.may_still_write():
+        if self.may_still_write():
+            keep_for_life(self._at_end)
+        else:
             self._at_end()
 
     def may_still_write(self) -> bool:
@@ -352,9 +369,7 @@ class JobHandle:
                 for run in [each for each in alive if each.has_ended()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
-                        alive.append(self._another_run_of(run))
-                        alive[-1].open()
-                        self._start_run(alive[-1])
+                        self._waiting.append(Waiting(run, restart_at=time.monotonic()))
                 alive.extend(self._started_again())
                 self._look()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
@@ -381,7 +396,7 @@ class JobHandle:
             return run.close() and self._bounded and not self._leaves_due_epoch
         except TidegateError as error:
             if self._is_tolerated(run):
-                return not self._stop_asked.is_set()
+                return True
             self._put_off(run, error)
             return False
         except BaseException:
@@ -413,13 +428,14 @@ class JobHandle:
         else:
             run.limit_waiting(timeout_seconds)
 
-    # --- a query that failed, in a session that lives --------------------------------------------------------
+    # --- another run of a query, in a session that lives ----------------------------------------------------
 
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
         self.failed = run
-        again_here = run.plan.again_here and not run.may_still_write() and error.catalogue_entry not in ENDS_THE_DRIVER
-        if self._pause_after is None or not again_here or self._stop_asked.is_set() or not lives(self._session):
+        may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
+        trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
+        if self._pause_after is None or not may_go_on or not trusted or self._stop_asked.is_set():
             raise error
         pause = self._pause_after(run, error)
         if pause is None:
@@ -435,13 +451,13 @@ class JobHandle:
             try:
                 run.open()
                 self._start_run(run)
-            except TidegateError as error:
+            except BaseException as error:  # noqa: BLE001 (raised, or put off, when the run has ended)
                 self._end_failed_start(run, error)
             else:
                 started.append(run)
         return started
 
-    def _end_failed_start(self, run: QueryRun, error: TidegateError) -> None:
+    def _end_failed_start(self, run: QueryRun, error: BaseException) -> None:
         try:
             self._end_all([run], [error])
         except TidegateError as first:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
-from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.locks import acquire, keep_for_life, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
@@ -37,6 +37,7 @@ from tidegate.jobs.settings import load_settings
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.staging import unwritable
+from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.draining import drained_error
@@ -212,25 +213,29 @@ class Job:
             for sink, plan in plans:
                 sink.open(plan)
                 start_moves(f"sink {sink.uid}, opened")
+            if supervised is not None:
+                supervised.starting(handle)
             try:
                 handle.start()
             except BaseException:
                 if handle.may_still_write():  # until this process has ended
-                    stack.pop_all()
+                    keep_for_life(stack.pop_all().close)
                 raise
-            handle.watch(at_end=stack.pop_all().close, after_cancel=partial(self._after_cancel, folder, record.job_id))
+            handle.watch(at_end=stack.pop_all().close)
         if supervised is not None:
-            supervised.started(handle)
+            supervised.started()
         return handle
 
     def _companions(self, folder: Path, record: JobRecord, plans: Sequence[QueryPlan]) -> list[Companion]:
-        """In the order in which they hear of the end: who answers a request has told before how the job is."""
+        """In the order in which they hear of the end: who answers a request has told before how the job is, and both
+        find the checkpoints gone that a cancel deletes."""
         own = [source.companion() for source in self._opened.values()]
         pulse = Pulse(folder, record.job_id, shown_settings(self.settings))
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
         return [
             *(each for each in own if each is not None),
             *self._retaining(folder, record, plans),
+            *self._clearing(folder, record),
             Historian(folder),
             pulse,
             clerk,
@@ -315,9 +320,10 @@ class Job:
         described = [describe(each.uid, sink, level_of(sink, mode)) for each in self._queries for sink in each.sinks]
         write_sinks(storage, described, self.settings.checkpointing_interval)
 
-    def _after_cancel(self, folder: Path, job_id: str) -> None:
-        if self.settings.checkpointing_retention is Retention.DELETE:
-            delete_checkpoints(folder, job_id, partial(self._forget, folder))
+    def _clearing(self, folder: Path, record: JobRecord) -> list[Companion]:
+        if self.settings.checkpointing_retention is not Retention.DELETE:
+            return []
+        return [Clearing(partial(delete_checkpoints, folder, record.job_id, partial(self._forget, folder)))]
 
     def _forget(self, folder: Path, job_id: str) -> None:
         """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""

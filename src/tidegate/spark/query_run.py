@@ -12,17 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.checkpoints.checksums import drop_checksums
-from tidegate.checkpoints.durable import SyncFailed, ensure_folder
+from tidegate.checkpoints.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
@@ -76,6 +78,7 @@ _COMMIT_POLL_GROWTH = 1.05  # a pause is then about a twentieth of what has been
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 _FIGURES_KEPT = 1000
+_LOST_START_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,9 @@ class QueryRun:
         )
         self._run: Run | None = None
         self._stream: RunningStream | None = None
+        self._start_was_lost = False
+        """Whether Spark's start ended without an answer of Spark's: it may start the query yet."""
+        self._stopper: threading.Thread | None = None
         self._stream_known = threading.Event()
         self._finisher: threading.Thread | None = None
         self._changed = threading.Condition()
@@ -203,6 +209,9 @@ class QueryRun:
             self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
         except PySparkException as error:
             raise refused_by_spark(error, str(self.plan.query)) from error
+        except BaseException as error:
+            self._start_was_lost = not isinstance(error, Py4JJavaError)
+            raise
         finally:
             self._stopping = self._stopping or self._stream is None
             self._stream_known.set()
@@ -227,13 +236,19 @@ class QueryRun:
             self._cancel_epoch()
         elif self._errors:
             self._stop_stream()
+            self._refuse_if_stuck()
         else:
             return False
         return self._stream.has_ended()
 
+    def keep_time(self) -> None:
+        """Cut the epoch under way off when its time is over. From any thread, while another waits for a sink."""
+        if self._stream is not None and self._cut_if_overdue():
+            self._cancel_tasks(self._stream)
+
     def may_still_write(self) -> bool:
-        """Whether Spark's stream thread lives: only where it could not be ended."""
-        return self._stream is not None and not self._stream.has_ended()
+        """Whether Spark's stream thread lives, or may: only where it could not be ended."""
+        return self._start_was_lost or (self._stream is not None and not self._stream.has_ended())
 
     @property
     def failed_epoch(self) -> tuple[int, EpochFault] | None:
@@ -275,8 +290,9 @@ class QueryRun:
             with self._changed:
                 self._stream_ended = True
                 self._changed.notify_all()
-        if self._finisher is not None:
-            self._finisher.join()
+        for thread in (self._stopper, self._finisher):
+            if thread is not None:
+                thread.join()
         for monitor in self._monitors.values():
             monitor.close()
         self._note_cut_off()
@@ -291,10 +307,19 @@ class QueryRun:
             note_cut_off(self.plan.folder)
 
     def _stop_stream(self) -> None:
-        """Ask Spark to stop the query. Whatever it answers, only the end of the stream thread ends the run."""
+        """Ask Spark to stop the query, once, and in a thread: its `stop` waits for the stream thread without an end."""
+        if self._stream is None or self._stopper is not None:
+            return
+        with self._changed:
+            self._watch.end()
+        ask = partial(self._ask_to_stop, self._stream.query)
+        self._stopper = threading.Thread(target=ask, name="tidegate-stopper", daemon=True)
+        self._stopper.start()
+
+    def _ask_to_stop(self, query: StreamingQuery) -> None:
+        """Whatever Spark answers, only the end of the stream thread ends the run."""
         try:
-            if self._stream is not None:
-                self._stream.query.stop()
+            query.stop()
         except (PySparkException, Py4JError) as error:
             self._leave(error)
 
@@ -302,7 +327,9 @@ class QueryRun:
         """Spark may have started the query although its start did not come back; its epochs are refused."""
         for query in self._session.streams.active:
             if query.name == name:
-                query.stop()
+                stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)
+                stopper.start()
+                stopper.join(_LOST_START_SECONDS)
 
     def _has_waited_enough(self) -> bool:
         return self._give_up_at is not None and time.monotonic() >= self._give_up_at
@@ -316,15 +343,10 @@ class QueryRun:
     def _await_stream(self) -> None:
         if self._stream is None:
             return
-        told_at = time.monotonic()
         while not self._stream.await_end(timeout_seconds=0.2):
+            self._refuse_if_stuck()
             if self._watch.phase is Phase.CUT:
-                self._cancel_epoch()
-            if time.monotonic() - told_at >= 60:
-                with self.runner.told():
-                    text = "query %s: Spark's stream thread has not ended yet"
-                    _LOG.warning(text, self.plan.query.uid, extra={"event": "StreamStillRuns"})
-                told_at = time.monotonic()
+                self._cancel_tasks(self._stream)
 
     def _cut_if_overdue(self) -> bool:
         """Whether the epoch under way is cut off, now or before: its input comes again."""
@@ -336,12 +358,19 @@ class QueryRun:
             return self._watch.phase is Phase.CUT
 
     def _cancel_epoch(self) -> None:
-        """Cancel the tasks of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's
-        `stop`, which waits for the stream thread without an end."""
-        if self._watch.is_stuck():
-            raise self._watch.stuck_error(str(self.plan.query))
+        self._refuse_if_stuck()
         if self._stream is not None:
-            self._session.sparkContext.cancelJobGroup(str(self._stream.query.runId))
+            self._cancel_tasks(self._stream)
+
+    def _refuse_if_stuck(self) -> None:
+        with self._changed:
+            if self._watch.is_stuck():
+                raise self._watch.stuck_error(str(self.plan.query))
+
+    def _cancel_tasks(self, stream: RunningStream) -> None:
+        """Of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's `stop`, which
+        also interrupts the stream thread."""
+        self._session.sparkContext.cancelJobGroup(str(stream.query.runId))
 
     def _raise_failure(self) -> None:
         errors = [error for error in self._errors if not self._is_left_behind(error)]
@@ -438,8 +467,14 @@ class QueryRun:
     def _note_fault(self, epoch: int, error: BaseException) -> None:
         if self._watch.phase is Phase.PREPARING and is_of_the_storage(error):
             self._fault = epoch, EpochFault.PREPARED
-        elif self._watch.phase is Phase.COMPUTING and failed_in_pre_commit(str(error)):
+        elif self._is_of_a_pre_commit(error):
             self._fault = epoch, EpochFault.PRE_COMMIT
+
+    def _is_of_a_pre_commit(self, error: BaseException) -> bool:
+        """After a sync that failed the next run would take for durable what a task of this one has lost: the name of
+        a folder, say, which the second sync calls clean."""
+        in_pre_commit = self._watch.phase is Phase.COMPUTING and failed_in_pre_commit(str(error))
+        return in_pre_commit and not is_of_a_failed_sync(error)
 
     def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
         quoted = quoted_in(str(error))
@@ -624,9 +659,10 @@ _TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE
 def is_of_the_storage(error: BaseException) -> bool:
     """Whether a durable record could not be written. A sync that failed is not among them: what the disk lost then
     may be of any record, and nothing here would say so a second time."""
+    if is_of_a_failed_sync(error):
+        return False
     if isinstance(error, TidegateError):
-        code = error.catalogue_entry
-        return code in (Code.STORAGE_FULL, Code.STORAGE_UNUSABLE) and not isinstance(error.__cause__, SyncFailed)
+        return error.catalogue_entry in (Code.STORAGE_FULL, Code.STORAGE_UNUSABLE)
     return isinstance(error, OSError)
 
 

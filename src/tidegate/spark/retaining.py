@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.checkpoints.retained import RetainedCheckpoints
 from tidegate.core.effects import Happening
+from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import EpochDone
-from tidegate.spark.companions import Companion
+from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle
@@ -16,34 +18,47 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN = 0.25
 
 
-class Retaining(Companion):
-    """Notes every epoch that is done where it is told, and writes in the job's own thread: no epoch waits for it."""
+class Retaining(Ticking):
+    """Notes every epoch that is done where it is told, and writes in a thread of its own: no epoch waits for it, and
+    none fails with it. What could not be written is tried again as long as it would stay."""
 
     def __init__(self, checkpoints: RetainedCheckpoints) -> None:
+        super().__init__("record of retained checkpoints", _SECONDS_BETWEEN)
         self._checkpoints = checkpoints
-        self._due = False
-        self._written_at = 0.0
+        self._unread: set[str] = set()
+        """The queries with a done epoch that could not be noted."""
+
+    def begin(self, handle: JobHandle) -> None:
+        self._checkpoints.look()
 
     def started(self, job: JobHandle) -> None:
-        self._checkpoints.begin()
+        self._attempt(self._checkpoints.look)
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        if isinstance(happening, EpochDone):
-            self._checkpoints.note(query)
-            self._due = True
+        if isinstance(happening, EpochDone) and not self._attempt(partial(self._checkpoints.note, query)):
+            self._unread.add(query)
 
-    def look(self) -> None:
-        if self._due and time.monotonic() >= self._written_at + _SECONDS_BETWEEN:
-            self._write()
+    def tick(self) -> None:
+        for query in list(self._unread):
+            self._checkpoints.note(query)
+            self._unread.discard(query)
+        self._checkpoints.write()
 
     def drained(self) -> None:
+        """Unlike any other record this one is asked for: what stands against it fails the drain, which goes on at the
+        next start."""
+        self.tick()
         self._checkpoints.note_drained()
-        self._write()
+        self.tick()
 
-    def ended(self, error: BaseException | None) -> None:
-        self._write()
+    def last(self, error: BaseException | None) -> None:
+        self.tick()
 
-    def _write(self) -> None:
-        self._due = False
-        self._checkpoints.write()
-        self._written_at = time.monotonic()
+    def _attempt(self, step: Callable[[], None]) -> bool:
+        """Whether it went well; what stood against it is told, and no epoch and no start fails with it."""
+        try:
+            step()
+        except (OSError, TidegateError) as error:
+            self._complain(error)
+            return False
+        return True

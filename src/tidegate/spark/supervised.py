@@ -58,6 +58,7 @@ class Supervised:
         self._alone = False
         self._saying = threading.Lock()
         self._steps = set[str]()
+        self._running = False
 
     # --- what the job says ---------------------------------------------------------------------------------
 
@@ -85,14 +86,18 @@ class Supervised:
 
     def moves(self, step: str) -> None:
         """The start has got as far as this. Said once, however often it gets there: a retry gets nowhere."""
-        if self._handle is None and step not in self._steps:
+        if not self._running and step not in self._steps:
             self._steps.add(step)
             self._say(Moved(step))
 
-    def started(self, handle: JobHandle) -> None:
-        """Every query runs."""
+    def starting(self, handle: JobHandle) -> None:
+        """Recovery comes next: who stops the job from here on says so to its handle."""
         with self._lock:
             self._handle = handle
+
+    def started(self) -> None:
+        """Every query runs."""
+        self._running = True
         self._say(Running())
 
     def pause_after(self, run: QueryRun, error: TidegateError) -> float | None:

@@ -1,0 +1,27 @@
+"""Deletes the checkpoints of a cancelled job (checkpointing.retention=delete) before anybody is told of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidegate.spark.companions import Companion
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+
+
+class Clearing(Companion):
+    """Comes behind whoever writes into the checkpoints, and before whoever answers: what it raises is the job's error,
+    and stands in the answer."""
+
+    def __init__(self, delete: Callable[[], None]) -> None:
+        self._delete = delete
+        self._handle: JobHandle | None = None
+
+    def opening(self, handle: JobHandle) -> None:
+        self._handle = handle
+
+    def ended(self, error: BaseException | None) -> None:
+        if self._handle is not None and self._handle.has_given_up_its_checkpoints:
+            self._delete()

@@ -164,7 +164,7 @@ class JobHandle:
             self._end_all(self.runs, [error])
 
     def watch(self, at_end: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds, at once where the start was their end."""
+        """Watch over the started queries; `at_end` releases what the job holds, at once if it has ended."""
         self._at_end = at_end
         if self._ended.is_set():
             self._release()

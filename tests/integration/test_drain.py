@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
@@ -17,6 +17,8 @@ from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.jobs.beat import JobState, read_beat
+
+Mode: TypeAlias = Literal["append", "update", "complete"]
 
 
 def events(place: Place, job: Job, uid: str = "events", late: str = "5 seconds") -> DataFrame:
@@ -27,7 +29,7 @@ def write_events(place: Place, *times: str) -> None:
     place.write(*({"at": f"2024-01-01T{time}Z", "word": "sea"} for time in times))
 
 
-def into_files(place: Place, job: Job, rows: DataFrame, mode: str = "append", uid: str = "query") -> None:
+def into_files(place: Place, job: Job, rows: DataFrame, mode: Mode = "append", uid: str = "query") -> None:
     sink = FileSink(f"{uid}-files", place.folder / f"out-{uid}", format="json")
     job.query(uid, rows, mode=mode, sinks=[sink])
 
@@ -37,7 +39,7 @@ def out(place: Place, uid: str = "query") -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for rows in place.files(f"out-{uid}").values() for row in rows)
 
 
-def counts(windows: DataFrame) -> DataFrame:
+def counts(windows: GroupedData) -> DataFrame:
     return windows.count().select(F.date_format("window.start", "HH:mm:ss").alias("start"), "count")
 
 
@@ -145,7 +147,7 @@ def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
 
 @pytest.mark.more
 @pytest.mark.parametrize("mode", ["update", "complete"])
-def test_what_other_modes_have_shown_is_not_shown_again(place: Place, mode: str):
+def test_what_other_modes_have_shown_is_not_shown_again(place: Place, mode: Mode):
     write_events(place, "00:00:01", "00:00:16")
     job = place.job()
     into_files(place, job, counts(events(place, job).groupBy(F.window("at", "10 seconds"))), mode)

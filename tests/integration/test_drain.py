@@ -124,7 +124,7 @@ def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
     job = place.job()
     inner = events(place, job).groupBy(F.window("at", "5 seconds")).count()
     into_files(place, job, counts(inner.groupBy(F.window("window", "20 seconds"))), uid="chained")
-    sessions = events(place, job, "visits").groupBy(F.session_window("at", "4 seconds").alias("window"))
+    sessions = events(place, job, "visits").groupBy("word", F.session_window("at", "4 seconds").alias("window"))
     into_files(place, job, counts(sessions), uid="sessions")
     left = events(place, job, "left").select(F.col("at").alias("l"))
     right = events(place, job, "right").where("minute(at) > 30").select(F.col("at").alias("r"))

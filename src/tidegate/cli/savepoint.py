@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.control import RequestId, Timeout, ask_job
 from tidegate.cli.exits import Exit
-from tidegate.cli.refusals import with_exit_codes
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -91,8 +90,7 @@ def ls(
     named = folder or load_settings({}).savepoints_dir
     if named is None:
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
-    with with_exit_codes():
-        found, wrong = savepoints_in(Path(named).absolute())
+    found, wrong = savepoints_in(Path(named).absolute())
     if json:
         print_json({"savepoints": [_summary(each) for each in found], "problems": _problems(wrong)})
     else:
@@ -117,8 +115,7 @@ def inspect(path: Place, json: Json = False) -> None:
     """
     from tidegate.checkpoints.savepoint_folder import open_savepoint
 
-    with with_exit_codes():
-        found = open_savepoint(path.absolute())
+    found = open_savepoint(path.absolute())
     shown = {**_summary(found), "queries": _queries(found)}
     if json:
         print_json(shown)
@@ -174,9 +171,8 @@ def dispose(path: Place, json: Json = False) -> None:
     """
     from tidegate.checkpoints import savepoint_folder
 
-    with with_exit_codes():
-        found = savepoint_folder.open_savepoint(path.absolute())
-        savepoint_folder.dispose(found)
+    found = savepoint_folder.open_savepoint(path.absolute())
+    savepoint_folder.dispose(found)
     if json:
         print_json({"path": str(found.folder), "disposed": True})
     else:

@@ -218,7 +218,7 @@ FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), wh
     ids=["it had finished", "it had failed, and is not started again"],
 )
 def test_a_signal_that_comes_after_the_last_word_does_not_change_it(tmp_path: Path, finished: str, outcome: Outcome):
-    """A job that had failed is stopped as in the pause before its restart: nothing that a start cannot cure."""
+    """A job that had failed is stopped as in the pause before its restart."""
     signalled = f"os.kill({os.getpid()}, signal.SIGTERM)\ntime.sleep(0.5)"
     news = Heard()
     assert supervise(tmp_path, ending(finished, signalled), news).outcome is outcome

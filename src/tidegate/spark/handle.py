@@ -130,6 +130,7 @@ class JobHandle:
             self._stop_asked.set()
         self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
+        self._asking = threading.Lock()
         self._error: BaseException | None = None
         self._left_behind: TidegateError | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
@@ -305,12 +306,15 @@ class JobHandle:
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
-        asked_before = self._ending is not Ending.NONE
-        self._ending = max(self._ending, ending, key=list(Ending).index)
-        self._stop_timeout_seconds = (
-            min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
-        )
-        self._stop_asked.set()
+        with self._asking:
+            if self._ended.is_set():  # by itself: nobody has ended it
+                return
+            asked_before = self._ending is not Ending.NONE
+            self._ending = max(self._ending, ending, key=list(Ending).index)
+            self._stop_timeout_seconds = (
+                min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
+            )
+            self._stop_asked.set()
         for run in list(self.runs):
             self._hurry(run, timeout_seconds)
 
@@ -372,15 +376,16 @@ class JobHandle:
                         self._waiting.append(Waiting(run, restart_at=time.monotonic()))
                 alive.extend(self._started_again())
                 self._look()
+            if self._ending is Ending.DRAIN:
+                self._draining.begin()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
-        if self._ending is Ending.DRAIN:
-            self._draining.begin()
         self._end_all([*alive, *self._recovered(errors)], errors)
 
     def _drain(self) -> None:
         if self._ending is not Ending.DRAIN or self._error is not None:
             return
+        self._draining.begin()  # asked for while the queries were stopping
         self._draining.carry_out(self.runs, self._another_run_of, self._look, lambda: self._ending is Ending.CANCEL)
         if self._draining.is_done:
             self._draining.seal(self._companions)

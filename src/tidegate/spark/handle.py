@@ -112,6 +112,7 @@ class JobHandle:
         self._after_cancel: Callable[[], None] = _nothing
         self._stop_asked = threading.Event()
         self._ending = Ending.NONE
+        self._asking = threading.RLock()  # a signal may ask within a question
         self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -240,12 +241,13 @@ class JobHandle:
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
-        asked_before = self._ending is not Ending.NONE
-        if self._ending is not Ending.CANCEL:
-            self._ending = ending
-        self._stop_timeout_seconds = (
-            min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
-        )
+        with self._asking:
+            asked_before = self._ending is not Ending.NONE
+            if self._ending is not Ending.CANCEL:
+                self._ending = ending
+            self._stop_timeout_seconds = (
+                min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
+            )
         self._stop_asked.set()
         for run in list(self.runs):
             self._hurry(run, timeout_seconds)

@@ -11,13 +11,17 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.house.repository import ROOT
 from tests.unit.test_live_view import beat, query
+from tidegate.cli.live import LiveView
 from tidegate.jobs.beat import write_beat
 
 PROGRAM = Path(__file__).with_name("live_program.py")
@@ -153,3 +157,41 @@ pathlib.Path({str(folder / "through")!r}).touch()
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_view_that_breaks_holds_nobody_up_and_every_line_still_comes(monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("what nobody thought of")
+
+    monkeypatch.setattr(Console, "print", broken)
+    shell, end = pty.openpty()
+    output = os.open(os.devnull, os.O_WRONLY)
+    seen = bytearray()
+    reader = threading.Thread(target=read_all, args=(shell, seen), daemon=True)
+    reader.start()
+    lines = b"".join(b"line %d\n" % number for number in range(20_000))  # more than a pipe holds
+    with LiveView(end, (output,)):
+        writer = threading.Thread(target=write_all, args=(output, lines), daemon=True)
+        writer.start()
+        writer.join(20)
+        held_up = writer.is_alive()
+    os.close(end)
+    reader.join(20)
+    os.close(output)
+    os.close(shell)
+    assert not held_up
+    text = bytes(seen).replace(b"\r\n", b"\n")
+    assert b"the live view has ended (ValueError: what nobody thought of)" in text
+    assert text.endswith(lines)
+
+
+def read_all(shell: int, seen: bytearray) -> None:
+    """Until nobody has the other end any more, which Linux tells by an error."""
+    with suppress(OSError):
+        while data := os.read(shell, 65_536):
+            seen += data
+
+
+def write_all(output: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(output, data) :]

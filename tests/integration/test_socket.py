@@ -136,21 +136,26 @@ def test_a_line_that_is_too_long_ends_the_job_and_every_line_before_it_counts(pl
     assert sorted(shown(place)) == ["sand", "sea", "wind"]
 
 
-def test_a_full_disk_ends_the_job_and_nothing_that_counted_is_lost(place: Place, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_holds_the_peer_up_and_every_line_counts_once_when_there_is_space(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
     with Peer() as peer:
         handle = started(place, peer)
         peer.send(b"sea\n")
-        wait_until(lambda: end_of_the_log(place) == 1, "a line in the log")
+        wait_until(lambda: shown(place) == ["sea"], "the first line")
         with monkeypatch.context() as patch:
-            FsRecorder(patch, below=the_log(place)).fail("write", errno.ENOSPC)
+            disk = FsRecorder(patch, below=the_log(place))
+            refused: list[str] = []
+            disk.fail("write", errno.ENOSPC)
+            fail = disk.before_each
+            disk.before_each = lambda event: (refused.append(event.what), fail(event))[1]
             peer.send(b"sand\n")
-            error = error_of(lambda: handle.wait(60))
-        assert (error.catalogue_entry, "make space" in error.next_step) == (Code.STORAGE_FULL, True)
-        again = started(place, peer)
+            wait_until(lambda: refused, "a write that found no space")
+            assert (end_of_the_log(place), handle.status().running) == (1, True)
         peer.send(b"wind\n")
-        wait_until(lambda: len(shown(place)) == 2, "two lines")
-        again.stop()
-    assert sorted(shown(place)) == ["sea", "wind"]
+        wait_until(lambda: len(shown(place)) == 3, "three lines")
+        handle.stop()
+    assert sorted(shown(place)) == ["sand", "sea", "wind"]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +201,27 @@ def test_a_log_that_was_removed_is_missed_at_once_and_not_begun_anew(place: Plac
     error = error_of(lambda: declared(place, 9).start(until="caught-up").wait())
     assert error.catalogue_entry is Code.INGEST_LOST
     assert "removed or exchanged" in error.found
+
+
+def test_an_older_copy_of_the_log_is_refused_before_a_line_can_take_the_place_of_one_that_counted(place: Place):
+    with Peer() as peer:
+        handle = started(place, peer)
+        peer.send(b"1\n")
+        wait_until(lambda: shown(place) == ["1"], "the first line")
+        copy = shutil.copytree(the_log(place), place.folder / "copy")
+        peer.send(b"2\n3\n")
+        wait_until(lambda: len(shown(place)) == 3, "three lines")
+        handle.stop()
+    shutil.rmtree(the_log(place))
+    copy.rename(the_log(place))
+    before = [each.path.read_bytes() for each in segments(the_log(place))]
+    with Peer() as peer:
+        error = error_of(lambda: started(place, peer))
+        assert not peer.was_asked()
+    assert error.catalogue_entry is Code.INGEST_LOST
+    assert "line 3 of log" in error.expected
+    assert "its end at line 1 of log" in error.found
+    assert [each.path.read_bytes() for each in segments(the_log(place))] == before
 
 
 def test_an_at_most_once_job_begins_at_what_arrives_and_leaves_the_rest_of_the_log(place: Place):

@@ -258,6 +258,17 @@ def test_segments_of_two_logs_in_one_folder_are_refused(tmp_path: Path):
     assert refused(lambda: IngestLog(tmp_path / "one")) is Code.RECORD_CORRUPT
 
 
+def test_a_log_that_is_put_back_beside_the_empty_one_of_a_refused_start_is_taken(tmp_path: Path):
+    with closing(IngestLog(tmp_path / "right")) as log:
+        log.append([b"sea"])
+    IngestLog(tmp_path / "began").close()
+    right = segments(tmp_path / "right")[0].path
+    right.rename(tmp_path / "began" / right.name)
+    with closing(IngestLog(tmp_path / "began")) as log:
+        log.append([b"sand"])
+    assert read(tmp_path / "began") == [b"sea", b"sand"]
+
+
 def test_of_two_openers_the_second_is_refused_until_the_first_has_closed(tmp_path: Path):
     log = IngestLog(tmp_path)
     assert refused(lambda: IngestLog(tmp_path)) is Code.DRIVER_ALIVE

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.checkpoints.durable import storage_error
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs import receiver
 from tidegate.jobs.lines import LineCutter, LineTooLong
 from tidegate.jobs.receiver import Peer, Receiver
 
@@ -113,6 +117,42 @@ def test_what_cannot_be_kept_ends_it_and_nothing_more_is_read():
         assert str(taken.error()) == "full"
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             send_much(connection, b"more\n" * 1000)
+
+
+def test_on_a_full_disk_the_peer_is_held_up_and_every_line_comes_once_when_there_is_space(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(receiver, "_SPACE_SECONDS", 0.01)
+    space = threading.Event()
+    kept: list[bytes] = []
+
+    def take(lines: Sequence[bytes]) -> None:
+        if not space.is_set():
+            raise storage_error(OSError(errno.ENOSPC, "No space left on device"), Path("log"), "append")
+        kept.extend(lines)
+
+    sent = [b"%d %s" % (number, b"x" * 99_000) for number in range(200)]
+    with Listening() as peer, Taken(peer.port, take) as taken, peer.connection() as connection:
+        sender = threading.Thread(target=connection.sendall, args=(b"\n".join([*sent, b""]),))
+        sender.start()
+        sender.join(0.5)
+        assert sender.is_alive(), "held up"
+        assert taken.receiver.error is None
+        space.set()
+        sender.join(20)
+        wait_for(lambda: len(kept) >= len(sent), "all lines")
+    assert kept == sent
+
+
+def test_on_a_full_disk_the_end_waits_for_no_space_and_says_what_is_not_kept(caplog: pytest.LogCaptureFixture):
+    def full(lines: Sequence[bytes]) -> None:
+        raise storage_error(OSError(errno.ENOSPC, "No space left on device"), Path("log"), "append")
+
+    with Listening() as peer, Taken(peer.port, full) as taken, peer.connection() as connection:
+        connection.sendall(b"one\ntwo\n")
+        wait_for(lambda: "the peer is held up" in caplog.text, "a warning")
+        taken.receiver.close()
+    assert "2 lines that were read are not kept" in caplog.text
 
 
 def test_while_lines_are_being_kept_nothing_is_read_and_the_peer_is_held_up():

@@ -165,11 +165,22 @@ def altered(expected: str, found: str, where: Path) -> TidegateError:
 
 
 def _kept(folder: Path) -> list[Segment]:
-    found = segments(folder)
+    found = _without_strangers(segments(folder))
     logs = sorted({segment.begin.log for segment in found})
     if len(logs) > 1:
         raise altered("segments of one log", f"segments of {', '.join(logs)}", folder)
     return unbroken(found)
+
+
+def _without_strangers(found: list[Segment]) -> list[Segment]:
+    """A log in which no line ever counted goes when another one was put beside it: it was begun, and the job refused,
+    while the folder of the right one was away."""
+    begun = [segment for segment in found if segment.begin.offset or segment.path.stat().st_size]
+    if begun:
+        for stranger in found:
+            if stranger not in begun and stranger.begin.log not in {segment.begin.log for segment in begun}:
+                stranger.path.unlink()
+    return begun or found
 
 
 def _create(folder: Path, begin: Position) -> Segment:

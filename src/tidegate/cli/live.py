@@ -96,7 +96,7 @@ class LiveView(View):
             os.dup2(writing, number)
         os.close(writing)
         self._measure()
-        self._live.start()
+        self._show(self._live.start)
         for name, work in (("output", partial(self._pass_on, reading)), ("live", self._work)):
             self._threads.append(threading.Thread(target=work, name=f"tidegate-{name}", daemon=True))
             self._threads[-1].start()
@@ -128,7 +128,7 @@ class LiveView(View):
         while not self._ending.wait(_LOOK_SECONDS) and not self._gone.is_set():
             if self._is_ours():
                 self._measure()
-                self._show(partial(self._live.update, self._picture(), refresh=True))
+                self._show(lambda: self._live.update(self._picture(), refresh=True))
 
     def _is_ours(self) -> bool:
         """Not while the job is in the background: the terminal is the shell's then, or another program's."""
@@ -138,12 +138,13 @@ class LiveView(View):
             return False
 
     def _show(self, write: Callable[[], None]) -> None:
-        """A terminal that was closed is no reason to end a job."""
+        """What goes wrong here is no reason to end a job, or to hold it up: then there is no view any more."""
         if not self._gone.is_set():
             try:
                 write()
-            except OSError:
+            except Exception as error:  # noqa: BLE001 (said in the terminal, where there is one)
                 self._gone.set()
+                self._write_plainly(f"{_CURSOR}\nthe live view has ended ({type(error).__name__}: {error})\n".encode())
 
     def _picture(self) -> RenderableType:
         try:
@@ -172,6 +173,14 @@ class LiveView(View):
     def _print(self, lines: bytes) -> None:
         text = _AsItIs(lines.decode("utf-8", "replace"))
         self._show(partial(self._console.print, text, soft_wrap=True, end=""))
+        if self._gone.is_set():
+            self._write_plainly(lines)
+
+    def _write_plainly(self, data: bytes) -> None:
+        """Without a view; a terminal that was closed takes nothing, and that is all."""
+        with suppress(OSError):
+            while data:
+                data = data[os.write(self._terminal, data) :]
 
 
 class _AsItIs:
@@ -184,6 +193,8 @@ class _AsItIs:
         yield Segment(self._text)
 
 
+_CURSOR = "\x1b[?25h"
+"""Shows the cursor, which the view has hidden."""
 _MOVES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*(?!m)[@-~]|\x1b[^\[]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
 
 

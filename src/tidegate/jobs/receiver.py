@@ -36,7 +36,8 @@ class Peer:
 class Receiver:
     """Gives the lines of a peer to `take`, in order, until `close`. `error` holds what ended it before that.
 
-    `take` gets the lines of a few milliseconds and returns when they are safe; what it raises ends the receiver.
+    `take` gets the lines of a few milliseconds and returns when they are safe. While it says that the disk is full, it
+    gets the same lines again, and nothing more is read; whatever else it raises ends the receiver.
     """
 
     def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object]) -> None:
@@ -82,7 +83,7 @@ class Receiver:
     def _receive(self, connection: socket.socket) -> None:
         """Read until the connection ends. A last line without a newline counts when the peer has closed in order."""
         cutter = LineCutter(self._peer.max_line_bytes)
-        batch = _Batch(self._take)
+        batch = _Batch(self._keep)
         try:
             while not self._closing.is_set():
                 data = _read(connection, batch.seconds_left())
@@ -104,6 +105,24 @@ class Receiver:
             batch.hand_on()
             if not self._closing.is_set():
                 self._hesitate("the peer closed the connection")
+
+    def _keep(self, lines: Sequence[bytes]) -> None:
+        """Hand lines on, however long that takes on a full disk; the end of the job does not wait for space."""
+        tries = 0
+        while True:
+            try:
+                self._take(lines)
+                return
+            except TidegateError as error:
+                if error.catalogue_entry is not Code.STORAGE_FULL:
+                    raise
+                if self._closing.is_set():
+                    _LOG.warning("%s: %d lines that were read are not kept: %s", self._peer, len(lines), error)
+                    raise
+                if tries % _TOLD_OF_TRIES == 0:
+                    _LOG.warning("%s: no space to keep lines; the peer is held up (%s)", self._peer, error)
+            tries += 1
+            self._closing.wait(_SPACE_SECONDS)
 
     def _hesitate(self, why: str) -> None:
         """Pause before the next try. The first of a row of failures is told, and then one in many."""
@@ -190,4 +209,5 @@ _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_AT_MOST = 5.0
+_SPACE_SECONDS = 1.0
 _TOLD_OF_TRIES = 12

@@ -130,7 +130,7 @@ class JobHandle:
             self._stop_asked.set()
         self._stop_timeout_seconds = stop_timeout_seconds
         self._ended = threading.Event()
-        self._asking = threading.Lock()
+        self._asking = threading.RLock()  # a signal may ask within a question
         self._error: BaseException | None = None
         self._left_behind: TidegateError | None = None
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)

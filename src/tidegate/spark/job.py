@@ -66,7 +66,7 @@ from tidegate.spark.sources import (
     keeps_nothing,
     vouch_for,
 )
-from tidegate.spark.state_backend import check_state, partitions_kept
+from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
 from tidegate.spark.supervised import current, start_moves
 
 _MODES = ("append", "update", "complete")
@@ -207,6 +207,7 @@ class Job:
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
+            self._compare_sources(handle)
             self._say_what_does_nothing(handle)
             storage.put_if_absent(JOB_RECORD, encode(record))
             self._describe_sinks(storage)
@@ -471,6 +472,14 @@ class Job:
                 start_moves(f"sink {sink.uid}, checked")
         raise_all(violations, f"job {self.name}")
         return plans
+
+    def _compare_sources(self, handle: JobHandle) -> None:
+        """Each of tidegate's own sources with how far the queries have read in it."""
+        for plan in (run.plan for run in handle.runs):
+            reached = newest_offsets(plan.folder / "spark")
+            for uid, position in zip(plan.query.sources, () if reached is None else reached.positions, strict=False):
+                if uid in self._opened and position is not None:
+                    self._opened[uid].compare(f"{plan.query}, source {uid}", position)
 
     def _say_what_does_nothing(self, handle: JobHandle) -> None:
         """Settings that do not do what they seem to: together, or because the checkpoint has fixed something else."""

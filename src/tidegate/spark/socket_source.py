@@ -103,18 +103,11 @@ class SocketIngest(OpenedSource, Companion):
     def begin(self, where: str, level: Level) -> str:
         return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
 
+    def compare(self, where: str, reached: str) -> None:
+        require(self._ground.folder, _begun(reached, where), self._log.end, where)
+
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
-        try:
-            begin = msgspec.json.decode(position, type=Position)
-        except msgspec.MsgspecError:
-            raise TidegateError(
-                Code.SOURCES_CHANGED,
-                expected="a checkpoint of this durable socket source",
-                found=f"one that begins at {position!r}",
-                where=where,
-                next_step="put the source back as it was, or start under another job name or checkpointing.dir",
-            ) from None
-        return _frame(session, where, self._ground.folder, begin)
+        return _frame(session, where, self._ground.folder, _begun(position, where))
 
     def monitor(self, name: str) -> Monitor | None:
         return Trimmer(name, self._kept, self._log)
@@ -264,6 +257,19 @@ def _not_opened(where: str) -> TidegateError:
 
 def _position(offset: Mapping[str, Any]) -> Position:
     return msgspec.convert(offset, type=Position)
+
+
+def _begun(position: str, where: str) -> Position:
+    try:
+        return msgspec.json.decode(position, type=Position)
+    except msgspec.MsgspecError:
+        raise TidegateError(
+            Code.SOURCES_CHANGED,
+            expected="a checkpoint of this durable socket source",
+            found=f"one at {position!r}",
+            where=where,
+            next_step="put the source back as it was, or start under another job name or checkpointing.dir",
+        ) from None
 
 
 def _text(position: Position) -> str:

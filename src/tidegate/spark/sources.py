@@ -70,6 +70,10 @@ class OpenedSource(ABC):
     def begin(self, where: str, level: Level) -> str:
         """Where a query begins that has no *start* yet. Asks the outside world; the answer never moves again."""
 
+    def compare(self, where: str, reached: str) -> None:
+        """Raise when this is not the source in which a checkpoint has reached that position. Called before anything
+        is taken in: what came meanwhile could stand where the checkpoint means other rows."""
+
     @abstractmethod
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
         """The stream for one query, with the columns of `load`, that begins at what *start* says."""

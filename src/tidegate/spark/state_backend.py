@@ -12,7 +12,7 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
-from tidegate.core.spark_log import parse_commits, parse_offsets
+from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 
 
@@ -33,12 +33,22 @@ def partitions_kept(checkpoint: Path) -> int | None:
     return None if kept is None else int(kept)
 
 
-def _newest_conf(storage: LocalStorage) -> Mapping[str, str]:
+def newest_offsets(checkpoint: Path) -> OffsetsEntry | None:
+    """How far a Spark checkpoint says that it has read; None before the first whole entry."""
+    return _newest_offsets(LocalStorage(checkpoint))
+
+
+def _newest_offsets(storage: LocalStorage) -> OffsetsEntry | None:
     for number in _newest_first(storage, "offsets"):
         entry = parse_offsets(storage.read(f"offsets/{number}"))
         if entry is not None:
-            return entry.conf
-    return {}
+            return entry
+    return None
+
+
+def _newest_conf(storage: LocalStorage) -> Mapping[str, str]:
+    entry = _newest_offsets(storage)
+    return {} if entry is None else entry.conf
 
 
 def _has_commit_without_ids(storage: LocalStorage) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.checkpoints.durable import storage_error
+from tidegate.checkpoints.durable import SyncFailed, storage_error
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs import receiver
 from tidegate.jobs.lines import LineCutter, LineTooLong
@@ -153,6 +153,15 @@ def test_on_a_full_disk_the_end_waits_for_no_space_and_says_what_is_not_kept(cap
         wait_for(lambda: "the peer is held up" in caplog.text, "a warning")
         taken.receiver.close()
     assert "2 lines that were read are not kept" in caplog.text
+
+
+def test_after_a_sync_that_failed_nobody_waits_for_space():
+    def unsynced(lines: Sequence[bytes]) -> None:
+        raise storage_error(SyncFailed(errno.ENOSPC, "No space left on device"), Path("log"), "append")
+
+    with Listening() as peer, Taken(peer.port, unsynced) as taken, peer.connection() as connection:
+        connection.sendall(b"one\n")
+        wait_for(lambda: taken.receiver.error is not None, "the end of the receiver")
 
 
 def test_while_lines_are_being_kept_nothing_is_read_and_the_peer_is_held_up():

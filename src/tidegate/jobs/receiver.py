@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from tidegate.checkpoints.durable import is_of_a_failed_sync
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.lines import LineCutter, LineTooLong
 
@@ -114,7 +115,7 @@ class Receiver:
                 self._take(lines)
                 return
             except TidegateError as error:
-                if error.catalogue_entry is not Code.STORAGE_FULL:
+                if error.catalogue_entry is not Code.STORAGE_FULL or is_of_a_failed_sync(error):
                     raise
                 if self._closing.is_set():
                     _LOG.warning("%s: %d lines that were read are not kept: %s", self._peer, len(lines), error)

@@ -137,6 +137,30 @@ def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
 
 
 @pytest.mark.more
+def test_open_sessions_are_drained(place: Place):
+    write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
+    job = place.job()
+    sessions = events(place, job).groupBy(F.session_window("at", "3 seconds"), "word").count()
+    into_files(place, job, sessions.select(F.date_format("session_window.start", "HH:mm:ss"), "count"))
+    drain(job.start())
+    assert out(place) == [("00:00:01", 2), ("00:00:11", 1), ("00:00:16", 1)]
+
+
+@pytest.mark.more
+def test_rows_that_wait_for_their_match_in_a_range_are_drained(place: Place):
+    """What has matched has come out before; what has not comes out alone, and only that."""
+    write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
+    job = place.job()
+    left = events(place, job, "left").select(F.col("at").alias("a"), F.col("word").alias("w"))
+    right = events(place, job, "right").where("second(at) > 10").select(F.col("at").alias("b"), F.col("word").alias("v"))
+    near = F.expr("w = v and b >= a and b <= a + interval 3 seconds")
+    shown = [F.date_format("a", "ss").alias("a"), F.ifnull(F.date_format("b", "ss"), F.lit("-")).alias("b")]
+    into_files(place, job, left.join(right, near, "left_outer").select(*shown))
+    drain(job.start())
+    assert out(place) == [("01", "-"), ("02", "-"), ("11", "11"), ("16", "16")]
+
+
+@pytest.mark.more
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_what_other_modes_have_shown_is_not_shown_again(place: Place, mode: Mode):
     write_events(place, "00:00:01", "00:00:16")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, wait_until
+from tests.integration.place import Place, Row, setting, wait_until
 from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
 from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
@@ -17,6 +19,8 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import parse_commits
 from tidegate.jobs.asking import ask
 from tidegate.jobs.control import Kind, Outcome
+
+FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
@@ -47,6 +51,7 @@ def test_a_running_job_is_saved_and_loses_no_epoch(place: Place, backend: str):
     rows = place.files()
     assert sorted(rows) == list(range(8))
     assert [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"] == list(range(1, 9))
+    shutil.rmtree(place.checkpoints)
     for path in (first, second):
         savepoint = open_savepoint(path)
         (query,) = savepoint.record.queries
@@ -56,7 +61,28 @@ def test_a_running_job_is_saved_and_loses_no_epoch(place: Place, backend: str):
         assert [(each.name, each.partitions) for each in query.operators] == [("stateStoreSave", 2)]
         assert max(entry_numbers(each.name for each in (spark / "commits").iterdir())) == query.done.epoch
         assert lacks_state(spark / "state" / "0", query.done.epoch, query.done.commits) == []
+        epoch = query.done.epoch
+        assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
     assert open_savepoint(first).record.queries[0].done.epoch >= 0
+
+
+def state_of(place: Place, spark: Path, epoch: int) -> dict[str, int]:
+    """The counts that the state holds after an epoch, read by Spark from nothing but this folder.
+
+    Spark's reader takes the names of the state files from its session, not from the checkpoint: with the ids of the
+    commit log in format 2, which only rocksdb has.
+    """
+    commits = parse_commits((spark / "commits" / str(epoch)).read_bytes())
+    assert commits is not None
+    with setting(place.spark, FORMAT_KEY, "1" if commits.state_ids is None else "2"):
+        rows = place.spark.read.format("statestore").option("batchId", epoch).load(str(spark))
+        return {row["word"]: row["n"] for row in rows.selectExpr("key.word AS word", "value.count AS n").collect()}
+
+
+def read_through(place: Place, epoch: int) -> list[Row]:
+    """The rows of the input's first files, one file an epoch."""
+    files = sorted(place.input.iterdir())[: epoch + 1]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def lacks_state(operator: Path, epoch: int, commits: bytes) -> list[str]:

@@ -9,24 +9,24 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.integration.place import Place
+from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob
 from tidegate import FileSink
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.cli.exits import Exit
-from tidegate.cli.main import commands
 
 Lines = dict[str, dict[str, str]]
 
 
 def check(*arguments: str, **environment: str) -> tuple[int, list[dict[str, str]]]:
-    done = CliRunner().invoke(commands, ["check", "--json", *arguments], env=environment)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, json.loads(done.stdout)
+    with patch.dict(os.environ, environment):
+        done = tidegate("check", "--json", *arguments)
+    return done.code, json.loads(done.stdout)
 
 
 def by_name(found: list[dict[str, str]]) -> Lines:
@@ -45,8 +45,8 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
 
 
 def test_a_person_sees_one_line_each(tmp_path: Path) -> None:
-    done = CliRunner().invoke(commands, ["check", "--dir", str(tmp_path)])
-    assert done.exit_code == Exit.OK
+    done = tidegate("check", "--dir", str(tmp_path))
+    assert done.code == Exit.OK
     assert [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")] <= ["OK"] * 7 + ["WARN"]
 
 
@@ -105,8 +105,8 @@ def test_the_sinks_of_a_job_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_not_there_is_unknown(tmp_path: Path) -> None:
-    done = CliRunner().invoke(commands, ["check", "--dir", str(tmp_path), "--job", "nobody"])
-    assert done.exit_code == Exit.UNKNOWN_JOB
+    done = tidegate("check", "--dir", str(tmp_path), "--job", "nobody")
+    assert done.code == Exit.UNKNOWN_JOB
 
 
 PROGRAM = """

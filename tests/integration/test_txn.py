@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
+from tests.support.command import tidegate
 from tidegate import FileSink, FunctionSink, Job, SQLiteSink
 from tidegate.cli.exits import Exit
-from tidegate.cli.main import commands
 from tidegate.jobs.sinks import SINKS
 
 
@@ -29,9 +28,8 @@ def words_job(place: Place) -> Job:
 
 def txn(place: Place, *arguments: str) -> tuple[int, Any]:
     """The command: its exit code and what it printed as JSON, or its error."""
-    done = CliRunner().invoke(commands, ["txn", *arguments, "--json", "--dir", str(place.checkpoints)])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, json.loads(done.stdout) if done.stdout else done.stderr
+    done = tidegate("txn", *arguments, "--json", "--dir", str(place.checkpoints))
+    return done.code, json.loads(done.stdout) if done.stdout else done.stderr
 
 
 def from_another_terminal(place: Place, *arguments: str) -> tuple[int, str]:
@@ -113,7 +111,7 @@ def test_a_job_that_is_not_there_has_its_own_exit_code_and_no_path_leaves_the_fo
 ):
     (tmp_path / "job.json").write_text("{}")
     for arguments in (["txn", "commit", name, "x"], ["txn", "abort", name, "x"]):
-        done = CliRunner().invoke(commands, [*arguments, "--dir", str(tmp_path / "checkpoints")])
-        assert done.exit_code == code, done.output
-        assert told in done.output
+        done = tidegate(*arguments, "--dir", str(tmp_path / "checkpoints"))
+        assert done.code == code, done
+        assert told in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import patch
 
-from tidegate.cli import main
+from tests.support import command
 from tidegate.core.records import JobRecord, encode
 from tidegate.jobs.beat import Beat, JobState, QueryBeat, write_beat
 
@@ -91,10 +89,5 @@ def _holding(program: str, job: Path) -> Iterator[int]:
 
 def tidegate(*arguments: str) -> tuple[int, str]:
     """What the command prints, both streams in one, and its exit code."""
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output), patch.object(sys, "argv", ["tidegate", *arguments]):
-        try:
-            main.app()
-        except SystemExit as ended:
-            return int(ended.code or 0), output.getvalue()
-    return 0, output.getvalue()
+    said = command.tidegate(*arguments)
+    return said.code, said.stdout + said.stderr

@@ -8,21 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.test_kafka_kills import ROWS, both_have_every_row_once, ids_of, started, write_numbers
+from tests.support.command import tidegate
 from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.cli.exits import Exit
-from tidegate.cli.main import commands
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
 
 def txn(folder: Path, *arguments: str) -> tuple[int, Any]:
-    done = CliRunner().invoke(commands, ["txn", *arguments, "--json", "--dir", str(folder / "checkpoints")])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, json.loads(done.stdout) if done.stdout else done.stderr
+    done = tidegate("txn", *arguments, "--json", "--dir", str(folder / "checkpoints"))
+    return done.code, json.loads(done.stdout) if done.stdout else done.stderr
 
 
 def in_kafka(folder: Path) -> list[dict[str, Any]]:
@@ -112,11 +110,11 @@ def test_a_decided_transaction_that_was_aborted_by_force_is_written_again(tmp_pa
 
 def test_a_cluster_is_looked_at_without_a_job(broker: Broker, tmp_path: Path) -> None:
     arguments = ["check", "--json", "--dir", str(tmp_path), "--kafka", broker.servers]
-    done = CliRunner().invoke(commands, arguments)
+    done = tidegate(*arguments)
     (line,) = (each for each in json.loads(done.stdout) if each["what"] == f"Kafka {broker.servers}")
-    assert (done.exit_code, line["health"]) == (Exit.OK, "OK"), line
+    assert (done.code, line["health"]) == (Exit.OK, "OK"), line
     assert "transactions of 900 s" in line["detail"]
-    done = CliRunner().invoke(commands, [*arguments, "-D", "checkpointing.interval=1h"])
+    done = tidegate(*arguments, "-D", "checkpointing.interval=1h")
     (line,) = (each for each in json.loads(done.stdout) if each["what"] == f"Kafka {broker.servers}")
-    assert (done.exit_code, line["health"]) == (Exit.FAILED, "FAILED")
+    assert (done.code, line["health"]) == (Exit.FAILED, "FAILED")
     assert "TG-SETTING-VALUE" in line["detail"]

@@ -317,10 +317,11 @@ class QueryRun:
         self._stopper.start()
 
     def _ask_to_stop(self, query: StreamingQuery) -> None:
-        """Whatever Spark answers, only the end of the stream thread ends the run."""
+        """Whatever Spark answers, only the end of the stream thread ends the run. A new thread has a connection of its
+        own to make: where the JVM is gone that is an OSError."""
         try:
             query.stop()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, OSError) as error:
             self._leave(error)
 
     def _stop_by_name(self, name: str) -> None:

@@ -107,10 +107,16 @@ _MEANS = {
 
 
 class _Interrupts:
-    """Ctrl-C and SIGTERM, noted. The lanes have sessions of their own, so that only we hear a terminal's."""
+    """Ctrl-C and SIGTERM, noted. The lanes have sessions of their own, so that only we hear a terminal's.
+
+    Each is told to the lanes once, whichever of them is being followed: a pytest that hears of one again while it ends
+    its tests is killed by it.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.told = 0
+        self.kill_at: float | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
 
@@ -133,20 +139,18 @@ def _start(output: Path, arguments: Sequence[str], root: Path) -> Lane:
 
 def _follow(lane: Lane, all_lanes: Sequence[Lane], interrupts: _Interrupts) -> None:
     """Copy the output of `lane` until it has ended; an interrupt goes to all lanes, the second kills them."""
-    told = 0
-    kill_at: float | None = None
     with lane.output.open("rb") as file:
         while True:
             ended = lane.process.poll() is not None
             _copy(file)
             if ended:
                 return
-            if interrupts.count > told:
-                told = interrupts.count
-                kill_at = time.monotonic() + (_GRACE_SECONDS if told == 1 else 0.0)
+            if interrupts.count > interrupts.told:
+                interrupts.told = interrupts.count
+                interrupts.kill_at = time.monotonic() + (_GRACE_SECONDS if interrupts.told == 1 else 0.0)
                 for each in all_lanes:
                     _signal(each, signal.SIGINT)
-            if kill_at is not None and time.monotonic() >= kill_at:
+            if interrupts.kill_at is not None and time.monotonic() >= interrupts.kill_at:
                 for each in all_lanes:
                     _end(each)
             time.sleep(_LOOK_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.core.config import Settings
@@ -105,6 +105,7 @@ positive = st.floats(min_value=0.001, max_value=1e6)
 gaps = st.lists(st.floats(min_value=0.0, max_value=1e5), min_size=1, max_size=50)
 
 
+@example(gaps=[65536.0, 0.0], chance=0.0, initial=1.0, maximum=0.001, multiplier=1.0, jitter=0.0)
 @given(gaps, st.floats(0, 1), positive, positive, st.floats(1.0, 100.0), st.floats(0, 1))
 def test_no_pause_leaves_its_bounds(
     gaps: list[float], chance: float, initial: float, maximum: float, multiplier: float, jitter: float

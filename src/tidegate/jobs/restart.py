@@ -81,7 +81,7 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         """The pause before the next start, None when there is to be none."""
         done, restart_at = self._since_reset(past)
         if at < restart_at:
-            return restart_at - at
+            return min(restart_at - at, self.maximum)  # late in time the difference is rounded
         if at - restart_at >= self.reset:
             done = 0
         if self.attempts is not None and done >= self.attempts:

@@ -88,6 +88,7 @@ def await_java(parent: int) -> int:
     while time.monotonic() < end:
         everything = processes()
         drivers = {process.group for process in everything if process.parent == parent}
+        drivers.discard(os.getpgrp())  # a driver that has not yet left for a group of its own
         for process in everything:
             if process.group in drivers and process.command == "java":
                 return process.group

@@ -219,7 +219,7 @@ FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), wh
 )
 def test_a_signal_that_comes_after_the_last_word_does_not_change_it(tmp_path: Path, finished: str, outcome: Outcome):
     """A job that had failed is stopped as in the pause before its restart."""
-    signalled = f"os.kill({os.getpid()}, signal.SIGTERM)\ntime.sleep(0.5)"
+    signalled = f"time.sleep(1)\nos.kill({os.getpid()}, signal.SIGTERM)\ntime.sleep(0.5)"
     news = Heard()
     assert supervise(tmp_path, ending(finished, signalled), news).outcome is outcome
     assert len(starts(tmp_path)) == 1

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
 from tidegate.checkpoints.storage import LocalStorage
-from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
+from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import (
     CheckpointRecord,
-    Decided,
     DoneEpoch,
     FinishedThrough,
     decode,
@@ -103,24 +103,10 @@ class RetainedCheckpoints:
             reached = noted.queries.get(uid)
             if reached is None:
                 continue
-            name = entry(DECIDED, reached.epoch)
-            data = self._ledgers[uid].read(name)
-            if data is None:
+            done = done_epoch(each.query, self._ledgers[uid], reached)
+            if done is None:
                 return None
-            decided = decode(Decided, data, str(self._ledgers[uid].path(name)))
-            queries.append(
-                DoneEpoch(
-                    query=uid,
-                    generation=each.query.generation,
-                    epoch=reached.epoch,
-                    run=decided.run,
-                    sources=each.query.sources,
-                    sinks=each.query.sinks,
-                    offsets=decided.offsets,
-                    commits=decided.commits,
-                    progress=reached.sinks,
-                )
-            )
+            queries.append(done)
         return CheckpointRecord(
             number=noted.number,
             job=self._job,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -25,8 +26,8 @@ from tidegate.checkpoints.spark_layout import (
     offsets_entry,
 )
 from tidegate.checkpoints.storage import LocalStorage
-from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, START, Query, entry
-from tidegate.core.records import Decided, DoneEpoch, FinishedThrough, Start, decode
+from tidegate.core.ledger import FINISHED_THROUGH, START, Query
+from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,7 @@ def _newest_done(running: RunningQuery, ledger: LocalStorage) -> DoneEpoch | Non
     if data is None:
         return None
     finished = decode(FinishedThrough, data, str(ledger.path(FINISHED_THROUGH)))
-    name = entry(DECIDED, finished.epoch)
-    data = ledger.read(name)
-    if data is None:  # the query has gone on that far
-        return None
-    decided = decode(Decided, data, str(ledger.path(name)))
-    return DoneEpoch(
-        query=running.query.uid,
-        generation=running.query.generation,
-        epoch=finished.epoch,
-        run=decided.run,
-        sources=running.query.sources,
-        sinks=running.query.sinks,
-        offsets=decided.offsets,
-        commits=decided.commits,
-        progress=finished.sinks,
-    )
+    return done_epoch(running.query, ledger, finished)
 
 
 def _start(ledger: LocalStorage) -> Start | None:

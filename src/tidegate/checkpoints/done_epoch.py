@@ -1,0 +1,27 @@
+"""A done epoch of a query as its ledger has it: what a retained checkpoint and a savepoint hold of it."""
+
+from __future__ import annotations
+
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.ledger import DECIDED, Query, entry
+from tidegate.core.records import Decided, DoneEpoch, FinishedThrough, decode
+
+
+def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) -> DoneEpoch | None:
+    """The epoch that the query is finished through; None where the ledger has gone on and lets go of it."""
+    name = entry(DECIDED, finished.epoch)
+    data = ledger.read(name)
+    if data is None:
+        return None
+    decided = decode(Decided, data, str(ledger.path(name)))
+    return DoneEpoch(
+        query=query.uid,
+        generation=query.generation,
+        epoch=finished.epoch,
+        run=decided.run,
+        sources=query.sources,
+        sinks=query.sinks,
+        offsets=decided.offsets,
+        commits=decided.commits,
+        progress=finished.sinks,
+    )

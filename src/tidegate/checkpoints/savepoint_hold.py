@@ -26,6 +26,7 @@ from tidegate.checkpoints.spark_layout import (
     offsets_entry,
 )
 from tidegate.checkpoints.storage import LocalStorage
+from tidegate.checkpoints.walking import files_below
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
 
@@ -41,7 +42,8 @@ class RunningQuery:
 
 def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     """Link the files of the newest done epoch below `held`, which is empty. None when Spark may have removed some
-    meanwhile: it is for the caller to try again with the epoch that is the newest then.
+    meanwhile: it is for the caller to try again with the epoch that is the newest then. Raises OSError, also for a
+    folder that cannot be listed: what is in it would be missing.
 
     The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
     """
@@ -88,10 +90,10 @@ def _names(spark: Path, epoch: int) -> Iterator[str]:
             if number < epoch:
                 yield from (f"{log}/{number}", f"{log}/.{number}.crc")
     for root in (SOURCES, STATE):
-        for folder, _, names in os.walk(spark / root):
+        for folder, names in files_below(spark / root) if (spark / root).exists() else ():
             for name in names:
                 if not is_temporary(name) and (root != STATE or _version(name) <= epoch + 1):
-                    yield (Path(folder) / name).relative_to(spark).as_posix()
+                    yield (folder / name).relative_to(spark).as_posix()
 
 
 def _version(name: str) -> int:

@@ -19,6 +19,7 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
 from tidegate.checkpoints.savepoint_query import saved_query
+from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord, SavedFile, SavedQuery, SavepointFormat, SavepointRecord, encode
 
@@ -119,14 +120,14 @@ def _described(
 def _copied(source: Path, target: Path) -> list[SavedFile]:
     """Copy a folder, every file and name of it durable at the end; files by name."""
     copied: list[SavedFile] = []
-    for folder, _, names in os.walk(source):
-        below = Path(folder).relative_to(source)
+    for folder, names in files_below(source):
+        below = folder.relative_to(source)
         (target / below).mkdir()
         for name in names:
-            size, digest = _copy(Path(folder, name), target / below / name)
+            size, digest = _copy(folder / name, target / below / name)
             copied.append(SavedFile(name=(below / name).as_posix(), size_bytes=size, sha256=digest))
-    for folder, _, _ in os.walk(target):
-        sync_folder(Path(folder))
+    for folder, _ in files_below(target):
+        sync_folder(folder)
     return sorted(copied, key=lambda file: file.name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -127,7 +128,7 @@ def ask_job(
         with show_waiting(f"{kind.value} {view.name}") as tell:
             answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into)
     except NoAnswer as none:
-        _show_none(view, kind, named, timeout_seconds, none, json)
+        _show_none(view, kind, named, timeout_seconds, none, json, into)
         raise typer.Exit(Exit.NO_ANSWER) from None
     _show(view, kind, answer, json)
     if answer.outcome is not Outcome.DONE:
@@ -148,7 +149,9 @@ def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
         typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
 
 
-def _show_none(view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool) -> None:
+def _show_none(
+    view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool, into: str | None
+) -> None:
     what = f"request {request_id} stands, and may still be done" if none.stands else "nothing was asked of it"
     detail = f"waited {waited_seconds:g} s for {none.waited_for}; {what}"
     if json:
@@ -156,7 +159,8 @@ def _show_none(view: JobView, kind: Kind, request_id: str, waited_seconds: float
         return
     typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
     verb = "stop --drain" if kind is Kind.DRAIN else kind.value
-    again = f"tidegate {verb} {view.name} --id {request_id}" if none.stands else f"tidegate info {view.name}"
+    where = "" if into is None else f" {shlex.quote(into)}"
+    again = f"tidegate {verb} {view.name}{where} --id {request_id}" if none.stands else f"tidegate info {view.name}"
     typer.echo(f"  next: {again}", err=True)
 
 

@@ -64,8 +64,11 @@ class _Asking:
     def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
-        to = asked_before.to if asked_before is not None else _NOBODY if known is not None else self._living()
+        answered = known is not None and known.counts_for_good
+        to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living()
         if to is None:
+            if known is not None and (known.kind, known.into) == (kind, into):
+                return known
             return Answer(
                 id=request_id, kind=kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
             )

@@ -80,7 +80,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     epochs: dict[str, int] = {}
     savepoint: str | None = None
+    into: str | None = None
+    """What the request said."""
     version: int = VERSION
+
+    @property
+    def counts_for_good(self) -> bool:
+        """Whether whoever asks again under the id has the same answer. A savepoint that is not there is tried again:
+        its folder is named by the id, so there is never a second one."""
+        return self.outcome is Outcome.DONE or self.kind is not Kind.SAVEPOINT
 
 
 class Desk:
@@ -98,13 +106,15 @@ class Desk:
         """
         answered = self.answer_to(request.id)
         if answered is not None:
-            self._must_be(request, answered.kind)
-            return request
+            self._must_be(request, answered)
+            if answered.counts_for_good:
+                return request
+            self._storage.delete(_answer(request.id))
         if self._storage.put_if_absent(_request(request.id), msgspec.json.encode(request)):
             return request
         standing = self.standing(request.id)
         if standing is not None:
-            self._must_be(request, standing.kind)
+            self._must_be(request, standing)
         return standing or request
 
     def answer_to(self, request_id: str) -> Answer | None:
@@ -184,14 +194,19 @@ class Desk:
             for path in by_age[:-ANSWERS_KEPT]:
                 self._storage.delete(f"{ANSWERS}/{path.name}")
 
-    def _must_be(self, request: Request, kind: Kind | None) -> None:
-        if kind is not request.kind:
+    def _must_be(self, request: Request, known: Request | Answer) -> None:
+        if (known.kind, known.into) != (request.kind, request.into):
             raise _refused(
-                f"an id that was not used, or stands for `{request.kind.value}`",
-                f"{request.id}, which stands for {'what could not be read' if kind is None else f'`{kind.value}`'}",
+                f"an id that was not used, or stands for {_meant(request.kind, request.into)}",
+                f"{request.id}, which stands for {_meant(known.kind, known.into)}",
                 "the request's id",
                 "choose another id",
             )
+
+
+def _meant(kind: Kind | None, into: str | None) -> str:
+    named = "what could not be read" if kind is None else f"`{kind.value}`"
+    return named if into is None else f"{named} in {into}"
 
 
 class _Versioned(msgspec.Struct, frozen=True):

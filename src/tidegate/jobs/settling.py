@@ -21,7 +21,9 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
     outcome, detail = _settled(request, last, is_drained)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
-    return Answer(id=request.id, kind=request.kind, outcome=outcome, detail=detail, at=now, epochs=epochs)
+    return Answer(
+        id=request.id, kind=request.kind, outcome=outcome, detail=detail, at=now, epochs=epochs, into=request.into
+    )
 
 
 def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Outcome, str]:

@@ -6,15 +6,18 @@ import json
 import shutil
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, Row, setting, wait_until
+from tests.integration.place import Place, Row, error_of, setting, wait_until
 from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
 from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import parse_commits
 from tidegate.jobs.asking import ask
@@ -116,4 +119,45 @@ def test_a_job_without_a_folder_for_savepoints_says_so_and_runs_on(place: Place)
         wait_until(lambda: place.log("ledger/done")[-1:] == [1], "the next epoch done")
     finally:
         handle.stop()
+    assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}
+
+
+def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hears_why(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    arrived, opened = threading.Event(), threading.Event()
+
+    def hang(step: str) -> None:
+        if step == "held" and not opened.is_set():
+            arrived.set()
+            assert opened.wait(60)
+
+    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=hang))
+    monkeypatch.setattr("tidegate.spark.savepointing._CALLED_OFF_WITHIN_SECONDS", 0.5)
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(savepoints_dir=str(saved))
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    handle = job.start()
+    with ThreadPoolExecutor(2) as beside:
+        own = beside.submit(error_of, lambda: handle.savepoint(id="one"))
+        assert arrived.wait(60)
+        asked = beside.submit(ask, place.checkpoints / "job", Kind.SAVEPOINT, "two", 60, lambda _: None)
+        wait_until(lambda: "two" in handle.savepoints()._begun, "the second one begun")
+        handle.stop()
+        assert own.result().code == "TG-SAVEPOINT-CUT-OFF"
+        assert (asked.result().outcome, "TG-SAVEPOINT-CUT-OFF" in asked.result().detail) == (Outcome.FAILED, True)
+    assert error_of(lambda: handle.savepoint(id="three")).code == "TG-REQUEST-REFUSED"
+    assert list(saved.glob("savepoint-*")) == []
+
+    place.write("sand")
+    again = job.start()  # while what was called off still hangs
+    opened.set()
+    try:
+        wait_until(lambda: place.log("ledger/done")[-1:] == [1], "the next epoch done")
+        path = again.savepoint(id="one")
+    finally:
+        again.stop()
+    assert path is not None
+    assert verify(open_savepoint(path)) == []
     assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.spark.savepoint_requests import SavepointRequests, Word, what_waits
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Clerk(Ticking):
         self._handle: JobHandle | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
         """What each checkpoint that is waited for must reach, by the request's id."""
+        self._savepoints = SavepointRequests()
         self._endings: set[str] = set()
         """The ids of the stops and cancels that are under way."""
 
@@ -71,33 +72,9 @@ class Clerk(Ticking):
             self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
 
     def _savepoint(self, handle: JobHandle, request: Request) -> None:
-        """It is of what a checkpoint would be, and begun when that is done."""
-        try:
-            savepoints = handle.savepoints()
-            begun = savepoints.begun(request.id)
-            if begun is not None:
-                if begun.done():
-                    self._answer_savepoint(request, begun.result())
-            elif handle.has_done(self._checkpoints.setdefault(request.id, handle.under_way())):
-                del self._checkpoints[request.id]
-                savepoints.begin(request.id, request.into)
-        except TidegateError as error:
-            self._answer(request, Outcome.REFUSED, _in_one_line(error))
-
-    def _answer_savepoint(self, request: Request, savepoint: Savepoint) -> None:
-        epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
-        self._answer(request, Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
-
-    def _answer_savepoint_at_the_end(self, handle: JobHandle, request: Request, ended: str) -> None:
-        """One that is being copied is waited for: all it needs is held."""
-        try:
-            begun = handle.savepoints().begun(request.id)
-            if begun is None:
-                self._answer(request, Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
-            else:
-                self._answer_savepoint(request, begun.result())
-        except TidegateError as error:
-            self._answer(request, Outcome.REFUSED, _in_one_line(error))
+        word = self._savepoints.look_after(handle, request)
+        if word is not None:
+            self._tell(request, word)
 
     def _end(self, handle: JobHandle, request: Request) -> None:
         if request.kind is not Kind.CANCEL and self._forgetful:
@@ -121,7 +98,7 @@ class Clerk(Ticking):
         finished = handle.finished()
         ended = "the job has ended before" if error is None else f"the job failed: {error}"
         if request.kind is Kind.SAVEPOINT:
-            self._answer_savepoint_at_the_end(handle, request, ended)
+            self._tell(request, self._savepoints.at_the_end(handle, request, ended))
         elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
@@ -130,9 +107,12 @@ class Clerk(Ticking):
         elif error is None and request.kind is not Kind.CHECKPOINT:
             self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
-            self._answer(request, Outcome.PENDING, _what_waits(error), finished)
+            self._answer(request, Outcome.PENDING, what_waits(error), finished)
         else:
             self._answer(request, Outcome.FAILED, ended, finished)
+
+    def _tell(self, request: Request, word: Word) -> None:
+        self._answer(request, word.outcome, word.detail, word.epochs, word.savepoint)
 
     def _answer(
         self,
@@ -151,6 +131,7 @@ class Clerk(Ticking):
                 at=time.time(),
                 epochs=dict(epochs or {}),
                 savepoint=savepoint,
+                into=request.into,
             )
         )
 
@@ -158,12 +139,4 @@ class Clerk(Ticking):
 def _how_it_ended(handle: JobHandle) -> str:
     drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
     ended = f"the job is {handle.end_state(None).value}{drained}"
-    return ended if handle.left_behind is None else f"{ended}; {_what_waits(handle.left_behind)}"
-
-
-def _in_one_line(error: TidegateError) -> str:
-    return f"{error.code}: {_what_waits(error)}"
-
-
-def _what_waits(error: TidegateError) -> str:
-    return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"
+    return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

@@ -220,13 +220,15 @@ class JobHandle:
         """Take a savepoint of everything that the job has read by now; its folder, a new one below `folder` (else
         `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once.
 
-        None when the epochs under way were not done within `timeout_seconds`, or the job ended before.
+        None when the epochs under way were not done within `timeout_seconds`; it is copied without a limit. Raises
+        REQUEST_REFUSED when the job has ended before, SAVEPOINT_CUT_OFF when it ends meanwhile: it waits for none.
         """
         savepoints = self.savepoints()
-        if self.checkpoint(timeout_seconds) is None:
+        named, into = secrets.token_hex(4) if id is None else id, None if folder is None else str(folder)
+        savepoints.check(named, into)
+        if self.checkpoint(timeout_seconds) is None and not self._ended.is_set():
             return None
-        named = secrets.token_hex(4) if id is None else id
-        return savepoints.begin(named, None if folder is None else str(folder)).result().folder
+        return savepoints.begin(named, into).result().folder
 
     def savepoints(self) -> Savepoints:
         """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
@@ -347,7 +349,9 @@ class JobHandle:
             self._error = self._error or error
 
     def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
-        """Tell every companion, whatever the others raise."""
+        """Call off the savepoints that are being taken, then tell every companion, whatever the others raise."""
+        if self._savepoints is not None:
+            self._savepoints.close(f"the job is {self.end_state(self._error).value}")
         for companion in self._companions:
             try:
                 companion.ended(self._error)

@@ -15,6 +15,7 @@ from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.savepointing import Savepoints, Taking
@@ -265,3 +266,24 @@ def test_who_asked_for_what_was_copied_when_the_job_ended_hears_so_at_once(tmp_p
     assert answer is not None
     assert (answer.outcome, "TG-SAVEPOINT-CUT-OFF" in answer.detail) == (Outcome.FAILED, True)
     assert savepoints_in(tmp_path / "saved") == ([], [])
+
+
+def test_how_far_it_is_stands_beside_the_desk_until_it_is_there(tmp_path: Path):
+    gate = Gate("copied")
+    saved = savepoints(tmp_path, gate.reach)
+    write_progress(tmp_path / "job", "of-a-killed-driver", CopyProgress(copied_bytes=1, total_bytes=2))
+    clerk, desk = desk_of(tmp_path, saved)
+    assert read_progress(tmp_path / "job", "of-a-killed-driver") is None
+    ask(desk, "one")
+    while not gate.arrived.is_set():
+        assert desk.answer_to("one") is None
+        clerk.tick()
+    clerk._savepoints._told_at = float("-inf")  # as if a second had passed
+    clerk.tick()
+    told = read_progress(tmp_path / "job", "one")
+    gate.opened.set()
+    answer = answered(clerk, desk, "one")
+    savepoint = open_savepoint(Path(answer.savepoint or ""))
+    assert told == CopyProgress(copied_bytes=savepoint.size_bytes, total_bytes=savepoint.size_bytes)
+    assert read_progress(tmp_path / "job", "one") is None
+    saved.close("the test is over")

@@ -14,6 +14,7 @@ from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import Beat, Incarnation, JobState, is_of_holder, read_beat
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.copy_progress import read_progress
 from tidegate.jobs.settling import settle
 
 _LOOK_SECONDS = 0.05
@@ -91,8 +92,14 @@ class _Asking:
         while (answer := self._desk.answer_to(request.id)) is None:
             if self._has_ended(request.to):
                 return self._without_driver(request)
-            self._pause(f"the job to answer `{request.kind.value}`", stands=True)
+            self._pause(self._awaiting(request), stands=True)
         return answer
+
+    def _awaiting(self, request: Request) -> str:
+        progress = read_progress(self._folder, request.id)
+        if progress is None:
+            return f"the job to answer `{request.kind.value}`"
+        return f"the savepoint: {progress} copied"
 
     def _has_ended(self, incarnation: Incarnation) -> bool:
         if not driver_lives(self._folder):

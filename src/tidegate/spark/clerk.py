@@ -33,12 +33,13 @@ class Clerk(Ticking):
         self._handle: JobHandle | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
         """What each checkpoint that is waited for must reach, by the request's id."""
-        self._savepoints = SavepointRequests()
+        self._savepoints = SavepointRequests(job_folder)
         self._endings: set[str] = set()
         """The ids of the stops and cancels that are under way."""
 
     def begin(self, handle: JobHandle) -> None:
         self._handle = handle
+        self._savepoints.begin()
         for request in self._desk.open_requests(time.time()):
             if request.to != self._mine:
                 detail = f"it was meant for {request.to}, which has ended since"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.control import Outcome, Request
+from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
 from tidegate.spark.savepointing import Taking
 
 if TYPE_CHECKING:
@@ -27,10 +30,16 @@ class Word:
 class SavepointRequests:
     """The requests for savepoints that were not answered yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, job_folder: Path) -> None:
+        self._job_folder = job_folder
+        self._told_at = float("-inf")
         self._targets: dict[str, Mapping[str, int]] = {}
         """What each must reach before it is begun, by the request's id."""
         self._taking: dict[str, Taking] = {}
+
+    def begin(self) -> None:
+        """A new driver has the desk."""
+        drop_all_progress(self._job_folder)
 
     def look_after(self, handle: JobHandle, request: Request) -> Word | None:
         """What is to be answered; None while it is under way. It is of what a checkpoint would be, and begun when that
@@ -44,6 +53,7 @@ class SavepointRequests:
             self._forget(request)
             return word_of(error)
         if not taking.is_over():
+            self._tell(taking)
             return None
         return self._become(taking, request)
 
@@ -61,6 +71,14 @@ class SavepointRequests:
         if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
             self._taking[request.id] = savepoints.begin(request.id, request.into)
 
+    def _tell(self, taking: Taking) -> None:
+        """Say how far it is, once a second at most."""
+        total, now = taking.copying.total_bytes, time.monotonic()
+        if total and now - self._told_at >= _TOLD_SECONDS:
+            self._told_at = now
+            progress = CopyProgress(copied_bytes=taking.copying.copied_bytes, total_bytes=total)
+            write_progress(self._job_folder, taking.id, progress)
+
     def _become(self, taking: Taking, request: Request) -> Word:
         self._forget(request)
         try:
@@ -73,6 +91,10 @@ class SavepointRequests:
     def _forget(self, request: Request) -> None:
         self._targets.pop(request.id, None)
         self._taking.pop(request.id, None)
+        drop_progress(self._job_folder, request.id)
+
+
+_TOLD_SECONDS = 1.0
 
 
 def word_of(error: Exception) -> Word:

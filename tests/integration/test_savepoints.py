@@ -14,13 +14,15 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, Row, error_of, setting, wait_until
+from tests.integration.shelf import ShelfSink
 from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
-from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import parse_commits
 from tidegate.jobs.asking import ask
+from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Kind, Outcome
 
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -161,3 +163,66 @@ def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hear
     assert path is not None
     assert verify(open_savepoint(path)) == []
     assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}
+
+
+def test_a_job_ends_with_a_savepoint_of_its_last_epoch_and_the_next_start_goes_on_behind_it(place: Place):
+    saved, file = place.folder / "saved", place.folder / "file"
+    file.write_text("no folder")
+    where = ["--dir", str(place.checkpoints), "--json"]
+    job = place.job(parallelism="1", savepoints_dir=str(saved))
+    counts = place.words(job).groupBy("word").agg(F.count("*").alias("n"))
+    job.query("query", counts, sinks=[FileSink("out", place.folder / "out", format="json")], mode="update")
+    place.write("sea", "sand")
+    handle = job.start()
+    code, text = tidegate("stop", "job", "-p", str(file), *where)
+    assert (code, json.loads(text)["outcome"], handle.status().running) == (4, "refused", True)
+    for _ in range(4):
+        place.write("sea")
+    code, text = tidegate("stop", "job", "-p", "--id", "one", *where)
+    answer = json.loads(text)
+    last = place.log("ledger/done")[-1]
+    assert (code, answer["outcome"], answer["epochs"]) == (0, "done", {"query": last})
+    assert handle.wait(60)
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.savepoint) == (JobState.STOPPED, answer["savepoint"])
+    assert error_of(lambda: handle.stop_with_savepoint(id="two")).code == "TG-REQUEST-REFUSED"
+
+    again = job.start()
+    place.write("sea", "wind")
+    wait_until(lambda: place.log("ledger/done")[-1:] == [5], "every epoch done")
+    second = again.cancel_with_savepoint(id="two")
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.savepoint) == (JobState.CANCELED, str(second))
+    rows = place.files()
+    assert [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"] == list(range(1, 7))
+    shutil.rmtree(place.checkpoints)
+    for path, epoch in ((Path(answer["savepoint"]), last), (second, 5)):
+        savepoint = open_savepoint(path)
+        assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], epoch)
+        spark = path / "queries" / "query" / "spark"
+        assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
+
+
+def test_where_a_decided_epoch_waits_for_its_sink_no_savepoint_is_taken_of_the_end(place: Place):
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(stop_timeout="300ms")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/decided") == [0], "a decision")
+    answer = ask(place.checkpoints / "job", Kind.STOP_WITH_SAVEPOINT, "one", 60, lambda _: None, str(saved))
+    assert (answer.outcome, answer.savepoint) == (Outcome.PENDING, None)
+    assert error_of(handle.wait).code == "TG-SINK-UNAVAILABLE"
+    stop = ["stop", "job", "-p", str(saved), "--id", "one", "--dir", str(place.checkpoints)]
+    code, said = tidegate(*stop)
+    assert (code, "TG-SAVEPOINT-REFUSED" in said) == (4, True)
+    assert list(saved.iterdir()) == []
+    sink.moods.busy = 0
+    job.start().stop()
+    assert (tidegate(*stop)[0], sink.rows()) == (0, ["sea"])
+    ([savepoint], _) = savepoints_in(saved)
+    assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.saved_job import running, write_job
+from tests.support.saved_job import running
+from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
 from tidegate.core.errors import TidegateError
@@ -18,42 +18,8 @@ from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
+from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import Savepoints, Taking
-
-BOUND_SECONDS = 30.0
-
-
-def savepoints(folder: Path, reach: Callable[[str], None] = lambda _step: None) -> Savepoints:
-    write_job(folder / "job")
-    return Savepoints(running(folder / "job", reach), str(folder / "saved"))
-
-
-class Gate:
-    """Holds up a take at one step, as a disk does that does not answer."""
-
-    def __init__(self, step: str) -> None:
-        self._step = step
-        self.arrived = threading.Event()
-        self.opened = threading.Event()
-
-    def reach(self, step: str) -> None:
-        if step == self._step and not self.opened.is_set():
-            self.arrived.set()
-            assert self.opened.wait(BOUND_SECONDS)
-
-
-def error_of(call: Callable[[], object]) -> BaseException:
-    try:
-        call()
-    except BaseException as error:  # noqa: BLE001 (what a test looks at)
-        return error
-    raise AssertionError("nothing was raised")
-
-
-def code_of(call: Callable[[], object]) -> str:
-    error = error_of(call)
-    assert isinstance(error, TidegateError), error
-    return error.code
 
 
 def test_what_is_copied_when_the_job_ends_is_called_off_and_nothing_of_it_stays(tmp_path: Path):
@@ -164,7 +130,8 @@ def test_a_folder_that_belongs_to_a_job_or_a_savepoint_is_refused(tmp_path: Path
     saved.begin("one", None).result().folder.rename(tmp_path / "taken")
     before = sorted(path.name for path in tmp_path.iterdir())
     for folder in (tmp_path / place, tmp_path / place / "below"):
-        assert code_of(lambda folder=folder: saved.begin("two", str(folder))) == "TG-REQUEST-REFUSED"
+        for look in (lambda at: saved.begin("two", at), lambda at: saved.look_at("two", at)):
+            assert code_of(look(str(folder)).result) == "TG-REQUEST-REFUSED"
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert not (tmp_path / "job" / HELD).exists()
     saved.close("the test is over")
@@ -182,6 +149,7 @@ class Standing:
 
     def __init__(self, saved: Savepoints) -> None:
         self._saved = saved
+        self.last_savepoint = LastSavepoint(self.name)
 
     def savepoints(self) -> Savepoints:
         return self._saved

@@ -34,7 +34,8 @@ class Copying:
     def cut_off(self) -> TidegateError:
         """What is to be said of a savepoint that was called off."""
         far = f"when {self.copied_bytes} of {self.total_bytes} bytes were copied" if self.total_bytes else "before that"
-        return self._error(f"{self._why}, {far}: nothing of it stays", "start the job, and take the savepoint again")
+        next_step = "start the job, and take it again; `tidegate stop JOB -p` ends a job with a savepoint"
+        return self._error(f"{self._why}, {far}: nothing of it stays", next_step)
 
     def hung(self) -> TidegateError:
         """What is to be said of one that gets its name, and whose disk does not answer."""

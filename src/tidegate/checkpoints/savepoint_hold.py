@@ -48,7 +48,7 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
     """
     ledger = LocalStorage(running.folder)
-    done = _newest_done(running, ledger)
+    done = newest_done(running)
     start = _start(ledger)
     if done is None or start is None:
         return None
@@ -67,7 +67,9 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
 
 
-def _newest_done(running: RunningQuery, ledger: LocalStorage) -> DoneEpoch | None:
+def newest_done(running: RunningQuery) -> DoneEpoch | None:
+    """The newest epoch that is done, by the ledger; None where there is none, or the ledger goes on meanwhile."""
+    ledger = LocalStorage(running.folder)
     data = ledger.read(FINISHED_THROUGH)
     if data is None:
         return None

@@ -20,7 +20,7 @@ from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
+from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
 from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
@@ -31,6 +31,8 @@ STEPS = ("held", "copied", "described", "renamed")
 """What is passed one after another, each durable before the next."""
 
 _ATTEMPTS = 3
+_NAMES_AT_MOST = 100
+_PARTIAL = ".partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class RunningJob:
 
 def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
     """A savepoint of the newest done epochs, in a folder of its own below `into`; the one of this id where it is there
-    already. One at a time for a job. The job's epochs wait for nothing here. `copying` tells how far it is, and ends it.
+    already. One at a time for a job. The job's epochs wait for nothing here. `copying` tells how far it is, and ends
+    it.
 
     Raises SAVEPOINT_REFUSED, SAVEPOINT_CUT_OFF, and what the disk has to say.
     """
@@ -58,10 +61,10 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
         copying.go_on()
         _remove(job.folder / HELD)
         ensure_folder(into)
-        for left in into.glob(f".savepoint-{job.record.job_id}-*.partial"):
+        for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
             _remove(left)
         own = secrets.token_hex(4)  # one that was cut off, on a disk that hung, removes what is its own and no more
-        held, partial = job.folder / HELD / own, into / f".{target.name}.{own}.partial"
+        held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
             record = _put_together(job, savepoint_id, held, partial, copying)
             copying.appear()
@@ -75,15 +78,44 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
     return Savepoint(target, record)
 
 
+def take_last(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
+    """A savepoint of a job whose queries have all ended: of the very epochs that they have ended with.
+
+    One of this id may be there of earlier epochs: whoever took it was killed before the end of the job, and the job has
+    gone on since. Nobody touches it; the new one is named `<id>-2`, or by the next number that is free. Raises as
+    `take`.
+    """
+    ended_with = [newest_done(each) for each in job.queries]
+    for number in range(1, _NAMES_AT_MOST):
+        savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying)
+        if [query.done for query in savepoint.record.queries] == ended_with:
+            return savepoint
+    raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
+
+
 def remove_held(job_folder: Path) -> None:
     """Let go of what a killed driver has held. Only with the job's locks held."""
     with Trust().over(job_folder / HELD, "let go of the files of a savepoint"):
         _remove(job_folder / HELD)
 
 
-def _put_together(
-    job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying
-) -> SavepointRecord:
+def check_sources(job: RunningJob) -> None:
+    """Raises SAVEPOINT_REFUSED where a savepoint would lack what a source goes on from."""
+    ingest = job.folder / INGEST
+    if ingest.is_dir() and any(ingest.iterdir()):
+        raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
+
+
+def check_folder(job: RunningJob, into: Path) -> None:
+    """Raises what the disk has against savepoints in this folder, which is made."""
+    scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
+    with Trust().over(into, "take a savepoint"):
+        ensure_folder(into)
+        scratch.mkdir()
+        scratch.rmdir()
+
+
+def _put_together(job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying) -> SavepointRecord:
     """Everything of the savepoint but its name, durable."""
     queries = _held(job, held)
     job.reach("held")
@@ -97,9 +129,7 @@ def _put_together(
 
 
 def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
-    ingest = job.folder / INGEST
-    if ingest.is_dir() and any(ingest.iterdir()):
-        raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
+    check_sources(job)
     return [_held_query(job, running, held) for running in job.queries]
 
 

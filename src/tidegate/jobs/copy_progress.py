@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.checkpoints.copying import Copying
+
 PROGRESS = "control/progress"
 
 
@@ -19,6 +21,11 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     copied_bytes: int
     total_bytes: int
+
+    @classmethod
+    def of(cls, copying: Copying) -> CopyProgress:
+        """How far it is now."""
+        return cls(copied_bytes=copying.copied_bytes, total_bytes=copying.total_bytes)
 
     def __str__(self) -> str:
         return f"{_size(self.copied_bytes)} of {_size(self.total_bytes)}"

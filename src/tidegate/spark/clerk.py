@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
-from tidegate.spark.savepoint_requests import SavepointRequests, Word, what_waits
+from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
+from tidegate.spark.endings import Ending
+from tidegate.spark.savepoint_requests import SavepointRequests, Word, how_it_ended, what_waits, word_of
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Clerk(Ticking):
                 self._checkpoint(self._handle, request)
             elif request.kind is Kind.SAVEPOINT:
                 self._savepoint(self._handle, request)
-            elif request.id not in self._endings:
+            elif request.id in self._endings:
+                self._tell_how_far(self._handle, request)
+            elif request.kind in WITH_SAVEPOINT:
+                self._end_with_savepoint(self._handle, request)
+            else:
                 self._end(self._handle, request)
 
     def last(self, error: BaseException | None) -> None:
@@ -77,6 +82,21 @@ class Clerk(Ticking):
         if word is not None:
             self._tell(request, word)
 
+    def _end_with_savepoint(self, handle: JobHandle, request: Request) -> None:
+        """Nothing is stopped before the folder for the savepoint was looked at."""
+        ending = Ending.STOP if request.kind is Kind.STOP_WITH_SAVEPOINT else Ending.CANCEL
+        try:
+            if self._savepoints.may_go_there(handle, request):
+                handle.ask_to_end_with_savepoint(ending, request.id, request.into)
+                self._endings.add(request.id)
+        except Exception as error:  # noqa: BLE001 (answered)
+            self._tell(request, word_of(error))
+
+    def _tell_how_far(self, handle: JobHandle, request: Request) -> None:
+        taking = handle.last_savepoint.taking
+        if request.kind in WITH_SAVEPOINT and taking is not None:
+            self._savepoints.tell(request.id, taking.copying)
+
     def _end(self, handle: JobHandle, request: Request) -> None:
         if request.kind is not Kind.CANCEL and self._forgetful:
             self._answer(
@@ -96,6 +116,11 @@ class Clerk(Ticking):
                 handle.ask_to_cancel()
 
     def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
+        if request.kind in WITH_SAVEPOINT:
+            asked = request.id in self._endings
+            self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
+            return
+        error = None if handle.last_savepoint.is_all_that_failed else error
         finished = handle.finished()
         ended = "the job has ended before" if error is None else f"the job failed: {error}"
         if request.kind is Kind.SAVEPOINT:
@@ -103,10 +128,10 @@ class Clerk(Ticking):
         elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
-            detail = f"{_how_it_ended(handle)}, and was not drained to its end"
+            detail = f"{how_it_ended(handle)}, and was not drained to its end"
             self._answer(request, Outcome.FAILED, detail, finished)
         elif error is None and request.kind is not Kind.CHECKPOINT:
-            self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
+            self._answer(request, Outcome.DONE, how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
             self._answer(request, Outcome.PENDING, what_waits(error), finished)
         else:
@@ -135,9 +160,3 @@ class Clerk(Ticking):
                 into=request.into,
             )
         )
-
-
-def _how_it_ended(handle: JobHandle) -> str:
-    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
-    ended = f"the job is {handle.end_state(None).value}{drained}"
-    return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

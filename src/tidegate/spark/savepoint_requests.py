@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate.checkpoints.copying import Copying
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.control import Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
@@ -35,6 +37,8 @@ class SavepointRequests:
         self._told_at = float("-inf")
         self._targets: dict[str, Mapping[str, int]] = {}
         """What each must reach before it is begun, by the request's id."""
+        self._looked: dict[str, Future[None]] = {}
+        """What the disk says of the folder, before a job is ended with a savepoint."""
         self._taking: dict[str, Taking] = {}
 
     def begin(self) -> None:
@@ -53,7 +57,7 @@ class SavepointRequests:
             self._forget(request)
             return word_of(error)
         if not taking.is_over():
-            self._tell(taking)
+            self.tell(request.id, taking.copying)
             return None
         return self._become(taking, request)
 
@@ -65,19 +69,45 @@ class SavepointRequests:
         self._forget(request)
         return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
 
+    def may_go_there(self, handle: JobHandle, request: Request) -> bool:
+        """Whether the folder for a savepoint of the job's end has been looked at; raises what stands against it."""
+        if request.id not in self._looked:
+            self._looked[request.id] = handle.savepoints().look_at(request.id, request.into)
+        looked = self._looked[request.id]
+        if looked.done():
+            del self._looked[request.id]
+            looked.result()
+        return looked.done()
+
+    def of_the_end(self, handle: JobHandle, request: Request, error: BaseException | None, *, asked: bool) -> Word:
+        """What is to be answered to whoever wanted to end the job with a savepoint; `asked`: the job was asked to."""
+        self._forget(request)
+        last, finished = handle.last_savepoint, handle.finished()
+        ended = f"the job is {handle.end_state(error).value}"
+        if not asked:
+            return Word(Outcome.FAILED, f"{ended}: it had ended before it was asked; ask again", finished)
+        why = last.error or error
+        if last.savepoint is not None:
+            outcome, beside = (Outcome.DONE, "") if why is None else (Outcome.FAILED, f": {why}")
+            detail = f"{ended}, with a savepoint of its end{beside}"
+            return Word(outcome, detail, finished, str(last.savepoint.folder))
+        if isinstance(why, TidegateError) and why.catalogue_entry is Code.SINK_UNAVAILABLE:
+            return Word(Outcome.PENDING, f"{ended}, without a savepoint: {what_waits(why)}", finished)
+        shown = in_one_line(why) if isinstance(why, TidegateError) else f"{type(why).__name__}: {why}"
+        return Word(Outcome.FAILED, f"{ended}, without a savepoint: {shown}", finished)
+
     def _begin(self, handle: JobHandle, request: Request) -> None:
         savepoints = handle.savepoints()
         savepoints.check(request.id, request.into)
         if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
             self._taking[request.id] = savepoints.begin(request.id, request.into)
 
-    def _tell(self, taking: Taking) -> None:
-        """Say how far it is, once a second at most."""
-        total, now = taking.copying.total_bytes, time.monotonic()
-        if total and now - self._told_at >= _TOLD_SECONDS:
+    def tell(self, request_id: str, copying: Copying) -> None:
+        """Say how far the savepoint of a request is, once a second at most."""
+        now = time.monotonic()
+        if copying.total_bytes and now - self._told_at >= _TOLD_SECONDS:
             self._told_at = now
-            progress = CopyProgress(copied_bytes=taking.copying.copied_bytes, total_bytes=total)
-            write_progress(self._job_folder, taking.id, progress)
+            write_progress(self._job_folder, request_id, CopyProgress.of(copying))
 
     def _become(self, taking: Taking, request: Request) -> Word:
         self._forget(request)
@@ -113,3 +143,10 @@ def in_one_line(error: TidegateError) -> str:
 def what_waits(error: TidegateError) -> str:
     """Where, what was expected, what was found, what next."""
     return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"
+
+
+def how_it_ended(handle: JobHandle) -> str:
+    """The end of a job that nothing was wrong with."""
+    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
+    ended = f"the job is {handle.end_state(None).value}{drained}"
+    return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

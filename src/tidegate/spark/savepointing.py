@@ -10,13 +10,14 @@ import logging
 import threading
 import time
 from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.checkpoints.savepoint_take import RunningJob, check_folder, check_sources, take, take_last
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 
@@ -31,9 +32,11 @@ _REMEMBERED = 20
 class Taking:
     """A savepoint that was begun: how far it is, and what becomes of it."""
 
-    def __init__(self, savepoint_id: str, into: Path, what: str) -> None:
+    def __init__(self, savepoint_id: str, into: Path, what: str, *, is_last: bool = False) -> None:
         self.id = savepoint_id
         self.into = into
+        self.is_last = is_last
+        """Whether it is of the end of the job: every query has ended."""
         self.copying = Copying(what)
         self._outcome: Future[Savepoint] = Future()
         self._settling = threading.Lock()
@@ -60,6 +63,11 @@ class Taking:
             else:
                 self._outcome.set_result(outcome)
 
+    def cut_off(self, why: str) -> None:
+        """Call it off, and wait a moment for that."""
+        self.copying.call_off(why)
+        self.end_by(time.monotonic() + _CALLED_OFF_WITHIN_SECONDS)
+
     def end_by(self, at: float) -> None:
         """Wait until it is over, up to a time of the monotonic clock; then it counts as cut off."""
         wait([self._outcome], max(0.0, at - time.monotonic()))
@@ -80,7 +88,8 @@ class Savepoints:
         self._over: str | None = None
 
     def check(self, savepoint_id: str, into: str | None) -> Path:
-        """The folder that the savepoint would go to. Raises REQUEST_REFUSED where none would be taken."""
+        """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
+        would be taken."""
         where = f"job {self._job.record.name}"
         if self._over is not None:
             raise _refused("a job that runs", self._over, where, "start it, then take the savepoint")
@@ -91,11 +100,18 @@ class Savepoints:
             raise _refused("a folder for the savepoint", "none", where, "name a folder, or set savepoints.dir for it")
         folder = Path(named).absolute()
         standing = self._begun.get(savepoint_id)
-        if standing is not None and standing.into != folder:
+        if standing is not None and not standing.has_failed() and standing.into != folder:
             found = f"{savepoint_id}, which stands for a savepoint in {standing.into}"
             raise _refused(f"an id that was not used, or for one in {folder}", found, where, "choose another id")
-        check_place(folder, self._job.folder)
         return folder
+
+    def look_at(self, savepoint_id: str, into: str | None) -> Future[None]:
+        """What stands against a savepoint in this folder, which is made, before it is begun. A disk may hang: whoever
+        asks need not wait with it. Raises REQUEST_REFUSED as `check`."""
+        folder, looked = self.check(savepoint_id, into), Future[None]()
+        look = partial(_look_at, self._job, folder, looked)
+        threading.Thread(target=look, name="tidegate-savepoint-folder", daemon=True).start()
+        return looked
 
     def begin(self, savepoint_id: str, into: str | None) -> Taking:
         """Take a savepoint. Asked again under its id it is the same one; one that has failed is tried again.
@@ -107,13 +123,15 @@ class Savepoints:
             standing = self._begun.get(savepoint_id)
             if standing is not None and not standing.has_failed():
                 return standing
-            taking = Taking(savepoint_id, folder, f"savepoint {savepoint_id} of job {self._job.record.name}")
-            self._remember(taking)
-            self._queue.put(taking)
-            if self._thread is None:  # a daemon: a process does not wait for a disk that hangs
-                self._thread = threading.Thread(target=self._take_all, name="tidegate-savepoint", daemon=True)
-                self._thread.start()
-            return taking
+            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id)))
+
+    def begin_last(self, savepoint_id: str, into: str | None) -> Taking:
+        """Every query has ended: take the savepoint of that, which waits for no other one. Raises REQUEST_REFUSED."""
+        with self._lock:
+            folder = self.check(savepoint_id, into)
+            for other in self._begun.values():
+                other.copying.call_off("the job ends with another savepoint")
+            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id), is_last=True))
 
     def close(self, why: str) -> None:
         """The job ends: call off every savepoint that is not there yet, and begin none any more.
@@ -131,6 +149,17 @@ class Savepoints:
         for taking in begun:
             taking.end_by(at)
 
+    def _begin(self, taking: Taking) -> Taking:
+        self._remember(taking)
+        self._queue.put(taking)
+        if self._thread is None:  # a daemon: a process does not wait for a disk that hangs
+            self._thread = threading.Thread(target=self._take_all, name="tidegate-savepoint", daemon=True)
+            self._thread.start()
+        return taking
+
+    def _named(self, savepoint_id: str) -> str:
+        return f"savepoint {savepoint_id} of job {self._job.record.name}"
+
     def _remember(self, taking: Taking) -> None:
         self._begun.pop(taking.id, None)
         over = [each.id for each in self._begun.values() if each.is_over()]
@@ -141,12 +170,25 @@ class Savepoints:
     def _take_all(self) -> None:
         while (taking := self._queue.get()) is not None:
             try:
-                taking.settle(take(self._job, taking.id, taking.into, taking.copying))
+                check_place(taking.into, self._job.folder)
+                act = take_last if taking.is_last else take
+                taking.settle(act(self._job, taking.id, taking.into, taking.copying))
             except TidegateError as error:
                 taking.settle(error)
             except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
-                _LOG.exception("the job goes on, but savepoint %s could not be taken", taking.id)
+                _LOG.exception("savepoint %s could not be taken, and the job goes its way", taking.id)
                 taking.settle(error)
+
+
+def _look_at(job: RunningJob, folder: Path, looked: Future[None]) -> None:
+    try:
+        check_sources(job)
+        check_place(folder, job.folder)
+        check_folder(job, folder)
+    except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+        looked.set_exception(error)
+    else:
+        looked.set_result(None)
 
 
 def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import threading
@@ -224,5 +225,32 @@ def test_where_a_decided_epoch_waits_for_its_sink_no_savepoint_is_taken_of_the_e
     sink.moods.busy = 0
     job.start().stop()
     assert (tidegate(*stop)[0], sink.rows()) == (0, ["sea"])
+    ([savepoint], _) = savepoints_in(saved)
+    assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], 0)
+
+
+def test_a_job_whose_last_savepoint_does_not_fit_on_the_disk_is_stopped_and_the_command_takes_it_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    def be_full(step: str) -> None:
+        if step == "copied":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=be_full))
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(checkpointing_retention="delete")
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/done") == [0], "the epoch done")
+    cancel = ["cancel", "job", "-s", str(saved), "--id", "one", "--dir", str(place.checkpoints)]
+    code, said = tidegate(*cancel)
+    assert (code, "the job is CANCELED, without a savepoint: TG-STORAGE-FULL" in said) == (1, True)
+    assert error_of(handle.wait).code == "TG-STORAGE-FULL"
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.error.partition(":")[0]) == (JobState.CANCELED, "TG-STORAGE-FULL")
+    assert list(saved.iterdir()) == []
+    assert tidegate(*cancel)[0] == 0  # its checkpoints were not given up
     ([savepoint], _) = savepoints_in(saved)
     assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], 0)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, Row, setting, wait_until
+from tests.integration.place import Place, Row, error_of, setting, wait_until
+from tests.integration.shelf import ShelfSink
 from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
-from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import parse_commits
 from tidegate.jobs.asking import ask
+from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Kind, Outcome
 
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -117,3 +123,134 @@ def test_a_job_without_a_folder_for_savepoints_says_so_and_runs_on(place: Place)
     finally:
         handle.stop()
     assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}
+
+
+def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hears_why(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    arrived, opened = threading.Event(), threading.Event()
+
+    def hang(step: str) -> None:
+        if step == "held" and not opened.is_set():
+            arrived.set()
+            assert opened.wait(60)
+
+    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=hang))
+    monkeypatch.setattr("tidegate.spark.savepointing._CALLED_OFF_WITHIN_SECONDS", 0.5)
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(savepoints_dir=str(saved))
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    handle = job.start()
+    with ThreadPoolExecutor(2) as beside:
+        own = beside.submit(error_of, lambda: handle.savepoint(id="one"))
+        assert arrived.wait(60)
+        asked = beside.submit(ask, place.checkpoints / "job", Kind.SAVEPOINT, "two", 60, lambda _: None)
+        wait_until(lambda: "two" in handle.savepoints()._begun, "the second one begun")
+        handle.stop()
+        assert own.result().code == "TG-SAVEPOINT-CUT-OFF"
+        assert (asked.result().outcome, "TG-SAVEPOINT-CUT-OFF" in asked.result().detail) == (Outcome.FAILED, True)
+    assert error_of(lambda: handle.savepoint(id="three")).code == "TG-REQUEST-REFUSED"
+    assert list(saved.glob("savepoint-*")) == []
+
+    place.write("sand")
+    again = job.start()  # while what was called off still hangs
+    opened.set()
+    try:
+        wait_until(lambda: place.log("ledger/done")[-1:] == [1], "the next epoch done")
+        path = again.savepoint(id="one")
+    finally:
+        again.stop()
+    assert path is not None
+    assert verify(open_savepoint(path)) == []
+    assert place.files() == {0: [{"word": "sea"}], 1: [{"word": "sand"}]}
+
+
+def test_a_job_ends_with_a_savepoint_of_its_last_epoch_and_the_next_start_goes_on_behind_it(place: Place):
+    saved, file = place.folder / "saved", place.folder / "file"
+    file.write_text("no folder")
+    where = ["--dir", str(place.checkpoints), "--json"]
+    job = place.job(parallelism="1", savepoints_dir=str(saved))
+    counts = place.words(job).groupBy("word").agg(F.count("*").alias("n"))
+    job.query("query", counts, sinks=[FileSink("out", place.folder / "out", format="json")], mode="update")
+    place.write("sea", "sand")
+    handle = job.start()
+    code, text = tidegate("stop", "job", "-p", str(file), *where)
+    assert (code, json.loads(text)["outcome"], handle.status().running) == (4, "refused", True)
+    for _ in range(4):
+        place.write("sea")
+    code, text = tidegate("stop", "job", "-p", "--id", "one", *where)
+    answer = json.loads(text)
+    last = place.log("ledger/done")[-1]
+    assert (code, answer["outcome"], answer["epochs"]) == (0, "done", {"query": last})
+    assert handle.wait(60)
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.savepoint) == (JobState.STOPPED, answer["savepoint"])
+    assert error_of(lambda: handle.stop_with_savepoint(id="two")).code == "TG-REQUEST-REFUSED"
+
+    again = job.start()
+    place.write("sea", "wind")
+    wait_until(lambda: place.log("ledger/done")[-1:] == [5], "every epoch done")
+    second = again.cancel_with_savepoint(id="two")
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.savepoint) == (JobState.CANCELED, str(second))
+    rows = place.files()
+    assert [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"] == list(range(1, 7))
+    shutil.rmtree(place.checkpoints)
+    for path, epoch in ((Path(answer["savepoint"]), last), (second, 5)):
+        savepoint = open_savepoint(path)
+        assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], epoch)
+        spark = path / "queries" / "query" / "spark"
+        assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
+
+
+def test_where_a_decided_epoch_waits_for_its_sink_no_savepoint_is_taken_of_the_end(place: Place):
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(stop_timeout="300ms")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/decided") == [0], "a decision")
+    answer = ask(place.checkpoints / "job", Kind.STOP_WITH_SAVEPOINT, "one", 60, lambda _: None, str(saved))
+    assert (answer.outcome, answer.savepoint) == (Outcome.PENDING, None)
+    assert error_of(handle.wait).code == "TG-SINK-UNAVAILABLE"
+    stop = ["stop", "job", "-p", str(saved), "--id", "one", "--dir", str(place.checkpoints)]
+    code, said = tidegate(*stop)
+    assert (code, "TG-SAVEPOINT-REFUSED" in said) == (4, True)
+    assert list(saved.iterdir()) == []
+    sink.moods.busy = 0
+    job.start().stop()
+    assert (tidegate(*stop)[0], sink.rows()) == (0, ["sea"])
+    ([savepoint], _) = savepoints_in(saved)
+    assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], 0)
+
+
+def test_a_job_whose_last_savepoint_does_not_fit_on_the_disk_is_stopped_and_the_command_takes_it_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    def be_full(step: str) -> None:
+        if step == "copied":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=be_full))
+    saved = place.folder / "saved"
+    place.write("sea")
+    job = place.job(checkpointing_retention="delete")
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/done") == [0], "the epoch done")
+    cancel = ["cancel", "job", "-s", str(saved), "--id", "one", "--dir", str(place.checkpoints)]
+    code, said = tidegate(*cancel)
+    assert (code, "the job is CANCELED, without a savepoint: TG-STORAGE-FULL" in said) == (1, True)
+    assert error_of(handle.wait).code == "TG-STORAGE-FULL"
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.error.partition(":")[0]) == (JobState.CANCELED, "TG-STORAGE-FULL")
+    assert list(saved.iterdir()) == []
+    assert tidegate(*cancel)[0] == 0  # its checkpoints were not given up
+    ([savepoint], _) = savepoints_in(saved)
+    assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], 0)

@@ -1,6 +1,7 @@
 """A driver under test: it starts the same job again whenever it is told to, in one process and one JVM.
 
-While the file `busy` stands in its folder, the sink takes nothing; while `slow` does, an epoch's tasks do not end.
+While the file `busy` stands in its folder, the sink takes nothing; while `slow` does, an epoch's tasks do not end;
+while `at-STEP` does, a savepoint gets no further than that step.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,7 +17,9 @@ from pyspark.sql import functions as F
 
 from tests.integration.shelf import ShelfSink
 from tidegate import FileSource, Job, TidegateError
+from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.core.records import Answer, Committable
+from tidegate.spark import job as job_module
 
 
 class SulkingSink(ShelfSink):
@@ -41,6 +45,11 @@ def main(folder: Path) -> None:
             time.sleep(0.02)
         return word
 
+    def hold_up(step: str) -> None:
+        while (folder / f"at-{step}").exists():
+            time.sleep(0.02)
+
+    job_module.RunningJob = partial(RunningJob, reach=hold_up)  # type: ignore[misc, assignment]
     for _ in sys.stdin:
         settings = {"checkpointing_dir": str(folder / "checkpoints"), "checkpointing_interval": "50ms"}
         job = Job("words", spark=spark, stop_timeout="1s", **settings)

@@ -66,6 +66,18 @@ def test_a_driver_that_does_not_answer_leaves_the_request_standing(tmp_path: Pat
         assert (refused, "TG-REQUEST-REFUSED" in said) == (4, True)
 
 
+def test_who_had_no_answer_is_told_how_to_ask_for_the_same_savepoint_again(tmp_path: Path):
+    job, into = make_job(tmp_path), tmp_path / "my saved"
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        where = ["--dir", str(tmp_path), "--timeout", "200ms", "--id", "one"]
+        code, output = tidegate("savepoint", "job", str(into), *where)
+        assert (code, f"tidegate savepoint job '{into}' --id one" in output) == (7, True)
+        assert tidegate("savepoint", "job", str(into), *where)[0] == 7
+        refused, said = tidegate("savepoint", "job", *where)
+        assert (refused, f"stands for `savepoint` in {into}" in said) == (4, True)
+
+
 def test_the_outcome_is_unknown_when_the_driver_died_and_another_one_has_started_since(tmp_path: Path):
     job = make_job(tmp_path)
     with another_driver(job) as process:

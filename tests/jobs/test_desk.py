@@ -60,6 +60,29 @@ def test_an_id_that_stands_for_something_else_is_refused(desk: Desk, answered: b
         desk.ask(request(kind=Kind.CANCEL))
 
 
+@pytest.mark.parametrize("answered", [False, True])
+def test_an_id_that_stands_for_a_savepoint_in_another_folder_is_refused(desk: Desk, answered: bool):
+    desk.ask(savepoint("/here"))
+    if answered:
+        desk.answer(msgspec.structs.replace(answer(kind=Kind.SAVEPOINT), into="/here"))
+    for into in ("/there", None):
+        with pytest.raises(TidegateError, match=r"TG-REQUEST-REFUSED(.|\n)*stands for `savepoint` in /here"):
+            desk.ask(savepoint(into))
+
+
+def savepoint(into: str | None, at: float = NOW) -> Request:
+    return Request(id="one", kind=Kind.SAVEPOINT, to=DRIVER, asked_at=at, asked_by="a test", into=into)
+
+
+@pytest.mark.parametrize("outcome", [each for each in Outcome if each is not Outcome.DONE])
+def test_a_savepoint_that_is_not_there_is_asked_for_again_under_its_id(desk: Desk, outcome: Outcome):
+    desk.ask(savepoint("/here"))
+    desk.answer(msgspec.structs.replace(answer(outcome=outcome, kind=Kind.SAVEPOINT), into="/here"))
+    again = desk.ask(savepoint("/here", at=NOW + 60))
+    assert desk.open_requests(NOW + 60) == [again]
+    assert desk.answer_to("one") is None
+
+
 @pytest.mark.parametrize("name", ["", "../one", "a/b", "nul\0", ".hidden", "x" * 10_000])
 def test_an_id_that_is_no_name_is_refused_and_nothing_is_written(desk: Desk, tmp_path: Path, name: str):
     with pytest.raises(TidegateError, match="TG-REQUEST-REFUSED") as caught:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from tests.integration.place import wait_until
 from tests.jobs.folders import tidegate
+from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Desk, Kind, Request
 
@@ -91,6 +93,13 @@ class Operated:
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     folder = tmp_path_factory.mktemp("operated")
     (folder / "in").mkdir()
+    with process_in(folder) as operated:
+        yield operated
+
+
+@contextmanager
+def process_in(folder: Path) -> Iterator[Operated]:
+    """A process for the job in a folder that may have run before."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
@@ -106,8 +115,9 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
     try:
         yield operated
     finally:
-        os.killpg(process.pid, signal.SIGCONT)
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGCONT)
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -267,3 +277,34 @@ def test_a_request_for_a_driver_that_has_ended_does_not_strike_the_next_one(
     answer = desk.answer_to("late")
     assert answer is not None
     assert (answer.outcome.value, desk.open_requests(3.0)) == ("too late", [])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("step", ["copied", "renamed"])
+def test_killed_while_it_ends_with_a_savepoint_a_job_is_saved_by_the_same_command_again(tmp_path: Path, step: str):
+    (tmp_path / "in").mkdir()
+    saved = tmp_path / "saved"
+    stop = ("stop", "words", "-p", str(saved), "--id", "one")
+    with process_in(tmp_path) as driven:
+        driven.write("sea", "sand")
+        driven.start()
+        wait_until(lambda: driven.done() == 0, "the first epoch done")
+        (tmp_path / f"at-{step}").touch()
+        assert driven.command(*stop, "--timeout", "5s")[0] == 7
+        os.killpg(driven.process.pid, signal.SIGKILL)
+        driven.process.wait()
+        assert [verify(each) for each in savepoints_in(saved)[0]] == ([[]] if step == "renamed" else [])
+        code, answer = driven.command(*stop)
+        assert (code, "died before the job had ended" in answer["detail"]) == (1, True)
+        code, answer = driven.command(*stop)
+        assert (code, answer["outcome"], answer["epochs"]) == (0, "done", {"copy": 0})
+    assert [path.name for path in saved.iterdir()] == [Path(answer["savepoint"]).name]
+    assert verify(open_savepoint(Path(answer["savepoint"]))) == []
+    (tmp_path / f"at-{step}").unlink()
+    with process_in(tmp_path) as driven:
+        driven.write("wind")
+        driven.start()
+        wait_until(lambda: driven.done() == 1, "the next epoch done")
+        code, answer = driven.command("stop", "words", "-p", str(saved))
+        assert (code, answer["epochs"], driven.said()) == (0, {"copy": 1}, "ended")
+        assert driven.rows() == ["sand", "sea", "wind"]

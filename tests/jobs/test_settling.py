@@ -21,6 +21,7 @@ class Case:
     state: JobState
     outcome: Outcome
     error: str = ""
+    savepoint: str = ""
 
 
 CASES = [
@@ -42,6 +43,19 @@ CASES = [
     Case(Kind.CHECKPOINT, JobState.RUNNING, Outcome.UNKNOWN),
     Case(Kind.SAVEPOINT, JobState.RUNNING, Outcome.UNKNOWN),
     Case(Kind.SAVEPOINT, JobState.STOPPED, Outcome.UNKNOWN),
+    *(
+        Case(kind, state, outcome, error=error, savepoint=savepoint)
+        for kind in (Kind.STOP_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT)
+        for state, outcome, error, savepoint in (
+            (JobState.STOPPED, Outcome.DONE, "", "/saved/one"),
+            (JobState.CANCELED, Outcome.DONE, "", "/saved/one"),
+            (JobState.STOPPED, Outcome.FAILED, "TG-STORAGE-FULL", ""),
+            (JobState.STOPPED, Outcome.PENDING, "TG-SINK-UNAVAILABLE", ""),
+            (JobState.FAILED, Outcome.FAILED, "TG-QUERY-FAILED", ""),
+            (JobState.FINISHED, Outcome.FAILED, "", ""),
+            (JobState.RUNNING, Outcome.FAILED, "", ""),
+        )
+    ),
 ]
 
 
@@ -67,7 +81,9 @@ def request(kind: Kind) -> Request:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind.value}-{case.state.value}-{case.outcome.name}")
 def test_the_end_of_the_job_tells(case: Case):
-    answer = settle(request(case.kind), beat(case.state, case.error), NOW)
+    last = msgspec.structs.replace(beat(case.state, case.error), savepoint=case.savepoint)
+    answer = settle(request(case.kind), last, NOW)
+    assert (answer.savepoint or "") == case.savepoint
     assert answer.outcome is case.outcome
     assert answer.epochs == ({"query": 4} if case.outcome in (Outcome.DONE, Outcome.PENDING) else {})
     assert case.error in answer.detail or case.outcome is Outcome.NOT_RUNNING

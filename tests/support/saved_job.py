@@ -80,6 +80,19 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
+def write_where_nobody_can_list(folder: Path) -> None:
+    """A file so deep below `folder` that its folder has no path the system takes: nobody can list it, not even root."""
+    name, depth = "x" * 200, 25
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=descriptor)
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(os.open("1.delta", os.O_WRONLY | os.O_CREAT, dir_fd=descriptor))
+    os.close(descriptor)
+
+
 def main() -> None:
     folder, into, fatal = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.saved_job import begin, finish, offsets, query_folder, running, write_job
+from tests.support.saved_job import (
+    begin,
+    finish,
+    offsets,
+    query_folder,
+    running,
+    write_job,
+    write_where_nobody_can_list,
+)
 from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take
 from tidegate.core.errors import TidegateError
@@ -102,6 +110,30 @@ def test_a_savepoint_that_cannot_be_written_leaves_the_job_as_it_was(tmp_path: P
     with pytest.raises(TidegateError) as caught:
         take(job, "one", tmp_path / "saved")
     assert caught.value.code == "TG-STORAGE-UNUSABLE"
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def test_a_folder_of_state_that_cannot_be_listed_is_an_error_and_no_savepoint(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    write_where_nobody_can_list(query_folder(tmp_path / "job") / "spark/state/0/0")
+    with pytest.raises(TidegateError) as caught:
+        take(job, "one", tmp_path / "saved")
+    assert caught.value.code == "TG-STORAGE-UNUSABLE"
+    assert list((tmp_path / "saved").iterdir()) == []
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def test_a_held_folder_that_cannot_be_listed_when_it_is_copied_is_an_error_and_no_savepoint(tmp_path: Path):
+    write_job(tmp_path / "job")
+
+    def reach(step: str) -> None:
+        if step == "held":
+            write_where_nobody_can_list(next((tmp_path / "job" / HELD).rglob("state/0/0")))
+
+    with pytest.raises(TidegateError) as caught:
+        take(running(tmp_path / "job", reach), "one", tmp_path / "saved")
+    assert caught.value.code == "TG-STORAGE-UNUSABLE"
+    assert list((tmp_path / "saved").iterdir()) == []
     assert not (tmp_path / "job" / HELD).exists()
 
 

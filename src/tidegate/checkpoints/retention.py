@@ -55,6 +55,11 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
     return True
 
 
+def is_being_deleted(job_folder: Path) -> bool:
+    """Whether somebody has begun to delete the job's checkpoints: what is left of them belongs to nothing."""
+    return (job_folder / _CLOSING).exists()
+
+
 def _job_id(storage: LocalStorage) -> str | None:
     data = storage.read(JOB_RECORD)
     return None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD))).job_id

@@ -26,6 +26,7 @@ from tidegate.checkpoints.spark_layout import (
     offsets_entry,
 )
 from tidegate.checkpoints.storage import LocalStorage
+from tidegate.checkpoints.walking import files_below
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
 
@@ -41,12 +42,13 @@ class RunningQuery:
 
 def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     """Link the files of the newest done epoch below `held`, which is empty. None when Spark may have removed some
-    meanwhile: it is for the caller to try again with the epoch that is the newest then.
+    meanwhile: it is for the caller to try again with the epoch that is the newest then. Raises OSError, also for a
+    folder that cannot be listed: what is in it would be missing.
 
     The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
     """
     ledger = LocalStorage(running.folder)
-    done = _newest_done(running, ledger)
+    done = newest_done(running)
     start = _start(ledger)
     if done is None or start is None:
         return None
@@ -65,7 +67,9 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
 
 
-def _newest_done(running: RunningQuery, ledger: LocalStorage) -> DoneEpoch | None:
+def newest_done(running: RunningQuery) -> DoneEpoch | None:
+    """The newest epoch that is done, by the ledger; None where there is none, or the ledger goes on meanwhile."""
+    ledger = LocalStorage(running.folder)
     data = ledger.read(FINISHED_THROUGH)
     if data is None:
         return None
@@ -88,10 +92,10 @@ def _names(spark: Path, epoch: int) -> Iterator[str]:
             if number < epoch:
                 yield from (f"{log}/{number}", f"{log}/.{number}.crc")
     for root in (SOURCES, STATE):
-        for folder, _, names in os.walk(spark / root):
+        for folder, names in files_below(spark / root) if (spark / root).exists() else ():
             for name in names:
                 if not is_temporary(name) and (root != STATE or _version(name) <= epoch + 1):
-                    yield (Path(folder) / name).relative_to(spark).as_posix()
+                    yield (folder / name).relative_to(spark).as_posix()
 
 
 def _version(name: str) -> int:

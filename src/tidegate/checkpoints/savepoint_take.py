@@ -1,24 +1,28 @@
 """Takes a savepoint of a job that runs: its files are held by links, copied beside the target, then renamed.
 
 Killed anywhere it leaves a hidden folder beside the target, and the links in the job's folder. Neither is ever taken
-for a savepoint, and the next one of the job removes both.
+for a savepoint, and the next one of the job removes both. Called off it ends with the next block that it copies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
+from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
 from tidegate.checkpoints.savepoint_query import saved_query
+from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord, SavedFile, SavedQuery, SavepointFormat, SavepointRecord, encode
 
@@ -27,6 +31,8 @@ STEPS = ("held", "copied", "described", "renamed")
 """What is passed one after another, each durable before the next."""
 
 _ATTEMPTS = 3
+_NAMES_AT_MOST = 100
+_PARTIAL = ".partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,38 +45,52 @@ class RunningJob:
     reach: Callable[[str], None] = lambda _step: None
 
 
-def take(job: RunningJob, savepoint_id: str, into: Path) -> Savepoint:
+def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
     """A savepoint of the newest done epochs, in a folder of its own below `into`; the one of this id where it is there
-    already. One at a time for a job. The job's epochs wait for nothing here.
+    already. One at a time for a job. The job's epochs wait for nothing here. `copying` tells how far it is, and ends
+    it.
 
-    Raises SAVEPOINT_REFUSED, and what the disk has to say.
+    Raises SAVEPOINT_REFUSED, SAVEPOINT_CUT_OFF, and what the disk has to say.
     """
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
-    if (target / MANIFEST).exists():
-        return open_savepoint(target)
-    held = job.folder / HELD
+    copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
-        _remove(held)
+        if (target / MANIFEST).exists():
+            sync_folder(into)  # whoever renamed it may have been killed before that
+            return open_savepoint(target)
+        copying.go_on()
+        _remove(job.folder / HELD)
         ensure_folder(into)
-        for left in into.glob(f".savepoint-{job.record.job_id}-*.partial"):
+        for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
             _remove(left)
-        partial = into / f".{target.name}.partial"
+        own = secrets.token_hex(4)  # one that was cut off, on a disk that hung, removes what is its own and no more
+        held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
-            queries = _held(job, held)
-            job.reach("held")
-            files = _copied(held, partial)
-            job.reach("copied")
-            record = _described(job, savepoint_id, queries, files)
-            _write_synced(partial / MANIFEST, encode(record))
-            sync_folder(partial)
-            job.reach("described")
+            record = _put_together(job, savepoint_id, held, partial, copying)
+            copying.appear()
             os.rename(partial, target)
             sync_folder(into)
             job.reach("renamed")
         finally:
-            _remove(partial)
-            _remove(held)
+            for remove in (lambda: _remove(partial), lambda: _remove(held), held.parent.rmdir):
+                with suppress(OSError):  # the next one removes what stays: it must not cover what went wrong
+                    remove()
     return Savepoint(target, record)
+
+
+def take_last(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
+    """A savepoint of a job whose queries have all ended: of the very epochs that they have ended with.
+
+    One of this id may be there of earlier epochs: whoever took it was killed before the end of the job, and the job has
+    gone on since. Nobody touches it; the new one is named `<id>-2`, or by the next number that is free. Raises as
+    `take`.
+    """
+    ended_with = [newest_done(each) for each in job.queries]
+    for number in range(1, _NAMES_AT_MOST):
+        savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying)
+        if [query.done for query in savepoint.record.queries] == ended_with:
+            return savepoint
+    raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
 
 
 def remove_held(job_folder: Path) -> None:
@@ -79,10 +99,37 @@ def remove_held(job_folder: Path) -> None:
         _remove(job_folder / HELD)
 
 
-def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
+def check_sources(job: RunningJob) -> None:
+    """Raises SAVEPOINT_REFUSED where a savepoint would lack what a source goes on from."""
     ingest = job.folder / INGEST
     if ingest.is_dir() and any(ingest.iterdir()):
         raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
+
+
+def check_folder(job: RunningJob, into: Path) -> None:
+    """Raises what the disk has against savepoints in this folder, which is made."""
+    scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
+    with Trust().over(into, "take a savepoint"):
+        ensure_folder(into)
+        scratch.mkdir()
+        scratch.rmdir()
+
+
+def _put_together(job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying) -> SavepointRecord:
+    """Everything of the savepoint but its name, durable."""
+    queries = _held(job, held)
+    job.reach("held")
+    files = _copied(held, partial, copying)
+    job.reach("copied")
+    record = _described(job, savepoint_id, queries, files)
+    _write_synced(partial / MANIFEST, encode(record))
+    sync_folder(partial)
+    job.reach("described")
+    return record
+
+
+def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
+    check_sources(job)
     return [_held_query(job, running, held) for running in job.queries]
 
 
@@ -116,27 +163,30 @@ def _described(
     )
 
 
-def _copied(source: Path, target: Path) -> list[SavedFile]:
+def _copied(source: Path, target: Path, copying: Copying) -> list[SavedFile]:
     """Copy a folder, every file and name of it durable at the end; files by name."""
     copied: list[SavedFile] = []
-    for folder, _, names in os.walk(source):
-        below = Path(folder).relative_to(source)
+    folders = list(files_below(source))
+    copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
+    for folder, names in folders:
+        below = folder.relative_to(source)
         (target / below).mkdir()
         for name in names:
-            size, digest = _copy(Path(folder, name), target / below / name)
+            size, digest = _copy(folder / name, target / below / name, copying)
             copied.append(SavedFile(name=(below / name).as_posix(), size_bytes=size, sha256=digest))
-    for folder, _, _ in os.walk(target):
-        sync_folder(Path(folder))
+    for folder, _ in files_below(target):
+        sync_folder(folder)
     return sorted(copied, key=lambda file: file.name)
 
 
-def _copy(source: Path, target: Path) -> tuple[int, str]:
+def _copy(source: Path, target: Path, copying: Copying) -> tuple[int, str]:
     size, digest = 0, hashlib.sha256()
     with source.open("rb") as read, target.open("xb") as written:
         while block := read.read(BLOCK_BYTES):
             digest.update(block)
             written.write(block)
             size += len(block)
+            copying.copied(len(block))
         written.flush()
         sync_file(written.fileno())
     return size, digest.hexdigest()
@@ -150,8 +200,11 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):  # whoever was cut off removes it at the same time
+            if folder.exists():
+                shutil.rmtree(folder)
+            return
 
 
 def _refused(job: RunningJob, expected: str, found: str) -> TidegateError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
@@ -56,6 +58,10 @@ def checkpoint(
 
 def stop(
     job: JobName,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("--savepointPath", "-p", metavar="[DIR]", help="With a savepoint; else in `savepoints.dir`."),
+    ] = None,
     drain: Annotated[
         bool, typer.Option("--drain", help="End it for good: every window and timer comes out as at the end of time.")
     ] = False,
@@ -69,37 +75,91 @@ def stop(
     It waits a minute longer than the job's `stop_timeout`. When a sink does not take a decided epoch until then, the
     job ends all the same, exit code 6: the next start commits it. A job that reads a plain socket is not stopped.
 
+    With `-p` a savepoint is taken of the last epoch before the job has ended; ten minutes more are waited for it. Asked
+    again, of a job that has ended already, it takes what savepoint is missing.
+
     Examples:
 
     - `tidegate stop wordcount`
+
+    - `tidegate stop wordcount -p /backup/savepoints --id before-the-upgrade`
 
     - `tidegate stop wordcount --drain`
 
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
+    if drain and savepoint is not None:
+        raise typer.BadParameter("a drained job goes on from nothing: stop it with -p, or drain it", param_hint="-p")
     view = find_job(jobs_folder(dir), job)
-    ask_job(
-        view,
-        Kind.DRAIN if drain else Kind.STOP,
-        id,
-        _stop_timeout(view) + 60.0 if timeout is None else DURATION.read(timeout),
-        json,
-    )
+    kind = Kind.STOP_WITH_SAVEPOINT if savepoint is not None else Kind.DRAIN if drain else Kind.STOP
+    seconds = _stop_timeout(view) + (60.0 if savepoint is None else _SAVEPOINT_SECONDS)
+    ask_job(view, kind, id, seconds if timeout is None else DURATION.read(timeout), json, folder_of(savepoint))
 
 
-def cancel(job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False) -> None:
+def cancel(
+    job: JobName,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("--withSavepoint", "-s", metavar="[DIR]", help="With a savepoint; else in `savepoints.dir`."),
+    ] = None,
+    timeout: Timeout = None,
+    id: RequestId = None,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
     """End a running job at once: what is undecided is aborted, and its input comes again at the next start.
 
-    It waits a minute unless told.
+    It waits a minute unless told. With `-s` a savepoint is taken of the newest epoch that is done, before the job has
+    ended; ten minutes are waited for it.
 
     Examples:
 
     - `tidegate cancel wordcount`
 
-    - `tidegate cancel wordcount --timeout 10s --json`
+    - `tidegate cancel wordcount -s /backup/savepoints --json`
     """
     view = find_job(jobs_folder(dir), job)
-    ask_job(view, Kind.CANCEL, id, 60.0 if timeout is None else DURATION.read(timeout), json)
+    kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
+    seconds = 60.0 if savepoint is None else _SAVEPOINT_SECONDS
+    ask_job(view, kind, id, seconds if timeout is None else DURATION.read(timeout), json, folder_of(savepoint))
+
+
+def folder_of(text: str | None) -> str | None:
+    """The folder for a savepoint, as the job is told; None where it is to take its own."""
+    return str(Path(text).absolute()) if text else None
+
+
+_SAVEPOINT_SECONDS = 600.0
+
+
+class PathIsOptional(TyperCommand):
+    """The path behind -p and -s may be left out, as in Flink. Where no JOB is left but it, it is the JOB."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_a_value(args))
+
+
+STOP = CANCEL = {"cls": PathIsOptional}
+
+_PATHS = {"-p": "--savepointPath", "--savepointPath": "", "-s": "--withSavepoint", "--withSavepoint": ""}
+_WITH_VALUE = frozenset({"--timeout", "--id", "--dir"})
+
+
+def _with_a_value(args: Sequence[str]) -> list[str]:
+    """The same arguments, with a value to the option for a path: an empty one where it was left out."""
+    at = next((index for index, each in enumerate(args) if each in _PATHS), None)
+    if at is None:
+        return list(args)
+    name, before, behind = _PATHS[args[at]] or args[at], args[:at], args[at + 1 :]
+    if not behind or behind[0].startswith("-") or not _names_a_job([*before, *behind[1:]]):
+        return [*before, f"{name}=", *behind]
+    return [*before, f"{name}={behind[0]}", *behind[1:]]
+
+
+def _names_a_job(args: Sequence[str]) -> bool:
+    """Whether something is left that is no option, and no option's value."""
+    is_value = [False, *(each in _WITH_VALUE for each in args)]
+    return any(not each.startswith("-") and not value for each, value in zip(args, is_value, strict=False))
 
 
 _EXITS: Mapping[Outcome, Exit] = {
@@ -127,7 +187,7 @@ def ask_job(
         with show_waiting(f"{kind.value} {view.name}") as tell:
             answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into)
     except NoAnswer as none:
-        _show_none(view, kind, named, timeout_seconds, none, json)
+        _show_none(view, kind, named, timeout_seconds, none, json, into)
         raise typer.Exit(Exit.NO_ANSWER) from None
     _show(view, kind, answer, json)
     if answer.outcome is not Outcome.DONE:
@@ -148,16 +208,27 @@ def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
         typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
 
 
-def _show_none(view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool) -> None:
+def _show_none(
+    view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool, into: str | None
+) -> None:
     what = f"request {request_id} stands, and may still be done" if none.stands else "nothing was asked of it"
     detail = f"waited {waited_seconds:g} s for {none.waited_for}; {what}"
     if json:
         print_json({"job": view.name, "id": request_id, "kind": kind.value, "outcome": "no answer", "detail": detail})
         return
     typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
-    verb = "stop --drain" if kind is Kind.DRAIN else kind.value
-    again = f"tidegate {verb} {view.name} --id {request_id}" if none.stands else f"tidegate info {view.name}"
+    where = "" if into is None else f" {shlex.quote(into)}"
+    asked = _ASKED.get(kind, f"{kind.value} {{job}}{{where}}").format(job=view.name, where=where)
+    again = f"tidegate {asked} --id {request_id}" if none.stands else f"tidegate info {view.name}"
     typer.echo(f"  next: {again}", err=True)
+
+
+_ASKED = {
+    Kind.DRAIN: "stop {job} --drain",
+    Kind.STOP_WITH_SAVEPOINT: "stop {job} -p{where}",
+    Kind.CANCEL_WITH_SAVEPOINT: "cancel {job} -s{where}",
+}
+"""How a request is put whose kind is no command."""
 
 
 def _stop_timeout(view: JobView) -> float:

@@ -31,7 +31,12 @@ COMMANDS = {
 """Every command, in the order of the help: where its function, or its group of commands, is found. One that is called
 by its name is loaded alone: `tidegate list` need not wait for what the others import."""
 
-SPECIAL = {"run": "tidegate.cli.run:RUN", "run-application": "tidegate.cli.run:RUN_APPLICATION"}
+SPECIAL = {
+    "run": "tidegate.cli.run:RUN",
+    "run-application": "tidegate.cli.run:RUN_APPLICATION",
+    "stop": "tidegate.cli.control:STOP",
+    "cancel": "tidegate.cli.control:CANCEL",
+}
 """The commands that typer is to treat in a way of their own, and where that stands."""
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
-from tidegate.cli.control import RequestId, Timeout, ask_job
+from tidegate.cli.control import RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
@@ -67,7 +67,7 @@ def take(
     """
     view = find_job(jobs_folder(dir), job)
     seconds = 600.0 if timeout is None else DURATION.read(timeout)
-    ask_job(view, Kind.SAVEPOINT, id, seconds, json, None if folder is None else str(Path(folder).absolute()))
+    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder))
 
 
 @savepoint.command()

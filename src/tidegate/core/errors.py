@@ -143,6 +143,11 @@ class Code(Enum):
         Remedy.RESTART,
         "the driver's process ended without a word: killed, or out of memory",
     )
+    SAVEPOINT_CUT_OFF = (
+        "TG-SAVEPOINT-CUT-OFF",
+        Remedy.RESTART,
+        "the job ended while a savepoint of it was taken",
+    )
     DRIVER_STALLED = ("TG-DRIVER-STALLED", Remedy.RESTART, "the driver was alive and did nothing for progress_timeout")
 
     # Somebody has to decide.

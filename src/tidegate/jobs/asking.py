@@ -13,7 +13,8 @@ from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import Beat, Incarnation, JobState, is_of_holder, read_beat
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
+from tidegate.jobs.copy_progress import read_progress
 from tidegate.jobs.settling import settle
 
 _LOOK_SECONDS = 0.05
@@ -40,7 +41,9 @@ def ask(
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
     answer = asking.answer_of(kind, request_id, into)
-    if kind in (Kind.STOP, Kind.CANCEL) and answer.outcome in (Outcome.DONE, Outcome.PENDING):
+    if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
+        return asking.save_ended(kind, request_id, into)
+    if kind in (Kind.STOP, Kind.CANCEL, *WITH_SAVEPOINT) and answer.outcome in (Outcome.DONE, Outcome.PENDING):
         asking.wait_for_the_lock()
     return answer
 
@@ -64,8 +67,13 @@ class _Asking:
     def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
-        to = asked_before.to if asked_before is not None else _NOBODY if known is not None else self._living()
+        answered = known is not None and known.counts_for_good
+        to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living()
         if to is None:
+            if known is not None:
+                must_stand_for(kind, into, known)
+                if kind is Kind.SAVEPOINT:
+                    return known
             return Answer(
                 id=request_id, kind=kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
             )
@@ -88,8 +96,14 @@ class _Asking:
         while (answer := self._desk.answer_to(request.id)) is None:
             if self._has_ended(request.to):
                 return self._without_driver(request)
-            self._pause(f"the job to answer `{request.kind.value}`", stands=True)
+            self._pause(self._awaiting(request), stands=True)
         return answer
+
+    def _awaiting(self, request: Request) -> str:
+        progress = read_progress(self._folder, request.id)
+        if progress is None:
+            return f"the job to answer `{request.kind.value}`"
+        return f"the savepoint: {progress} copied"
 
     def _has_ended(self, incarnation: Incarnation) -> bool:
         if not driver_lives(self._folder):
@@ -99,7 +113,7 @@ class _Asking:
 
     def _without_driver(self, request: Request) -> Answer:
         """The driver has ended: it may have answered before, else the end of the job tells."""
-        if not (self._folder / "job.json").exists():
+        if not (self._folder / "job.json").exists() and request.kind not in WITH_SAVEPOINT:
             done = request.kind is Kind.CANCEL
             return Answer(
                 id=request.id,
@@ -113,6 +127,27 @@ class _Asking:
 
     def _settled(self, request: Request) -> Answer:
         return settle(request, read_beat(self._folder), time.time(), is_drained=is_drained(self._folder))
+
+    def save_ended(self, kind: Kind, request_id: str, into: str | None) -> Answer:
+        """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
+        from tidegate.jobs.ended_savepoint import save_ended  # loads what no other request needs
+
+        known = self._desk.answer_to(request_id)
+        savepoint = save_ended(self._folder, request_id, into, self._tell)
+        if known is not None:
+            self._desk.withdraw(known)
+        return self._desk.answer(
+            Answer(
+                id=request_id,
+                kind=kind,
+                outcome=Outcome.DONE,
+                detail="the job had ended before; the savepoint is of its end",
+                at=time.time(),
+                epochs={query.done.query: query.done.epoch for query in savepoint.record.queries},
+                savepoint=str(savepoint.folder),
+                into=into,
+            )
+        )
 
     def wait_for_the_lock(self) -> None:
         """A driver answers before it has let go of its locks."""

@@ -87,6 +87,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     queries: tuple[QueryBeat, ...] = ()
     error: str = ""
     """What ended the job, when it did not end well."""
+    savepoint: str = ""
+    """The savepoint that the job has ended with, if it has."""
 
     @property
     def incarnation(self) -> Incarnation:

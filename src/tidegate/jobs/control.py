@@ -35,6 +35,12 @@ class Kind(Enum):
     STOP = "stop"
     DRAIN = "drain"
     CANCEL = "cancel"
+    STOP_WITH_SAVEPOINT = "stop-with-savepoint"
+    CANCEL_WITH_SAVEPOINT = "cancel-with-savepoint"
+
+
+WITH_SAVEPOINT = frozenset({Kind.STOP_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT})
+"""What ends a job with a savepoint of its end."""
 
 
 class Outcome(Enum):
@@ -80,7 +86,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     epochs: dict[str, int] = {}
     savepoint: str | None = None
+    into: str | None = None
+    """What the request said."""
     version: int = VERSION
+
+    @property
+    def counts_for_good(self) -> bool:
+        """Whether whoever asks again under the id has the same answer. A savepoint that is not there is tried again:
+        its folder is named by the id, so there is never a second one of the same epochs."""
+        return self.outcome is Outcome.DONE or self.kind not in {Kind.SAVEPOINT, *WITH_SAVEPOINT}
 
 
 class Desk:
@@ -98,13 +112,15 @@ class Desk:
         """
         answered = self.answer_to(request.id)
         if answered is not None:
-            self._must_be(request, answered.kind)
-            return request
+            must_stand_for(request.kind, request.into, answered)
+            if answered.counts_for_good:
+                return request
+            self.withdraw(answered)
         if self._storage.put_if_absent(_request(request.id), msgspec.json.encode(request)):
             return request
         standing = self.standing(request.id)
         if standing is not None:
-            self._must_be(request, standing.kind)
+            must_stand_for(request.kind, request.into, standing)
         return standing or request
 
     def answer_to(self, request_id: str) -> Answer | None:
@@ -132,6 +148,11 @@ class Desk:
             return None if data is None else msgspec.json.decode(data, type=Request)
         except msgspec.DecodeError:
             return None
+
+    def withdraw(self, answer: Answer) -> None:
+        """Make room for another answer under the id, where this one does not count for good."""
+        if not answer.counts_for_good:
+            self._storage.delete(_answer(answer.id))
 
     # --- who answers ---------------------------------------------------------------------------------------
 
@@ -184,14 +205,21 @@ class Desk:
             for path in by_age[:-ANSWERS_KEPT]:
                 self._storage.delete(f"{ANSWERS}/{path.name}")
 
-    def _must_be(self, request: Request, kind: Kind | None) -> None:
-        if kind is not request.kind:
-            raise _refused(
-                f"an id that was not used, or stands for `{request.kind.value}`",
-                f"{request.id}, which stands for {'what could not be read' if kind is None else f'`{kind.value}`'}",
-                "the request's id",
-                "choose another id",
-            )
+
+def must_stand_for(kind: Kind, into: str | None, known: Request | Answer) -> None:
+    """Raises REQUEST_REFUSED where an id stands for something else than what is asked under it."""
+    if (known.kind, known.into) != (kind, into):
+        raise _refused(
+            f"an id that was not used, or stands for {_meant(kind, into)}",
+            f"{known.id}, which stands for {_meant(known.kind, known.into)}",
+            "the request's id",
+            "choose another id",
+        )
+
+
+def _meant(kind: Kind | None, into: str | None) -> str:
+    named = "what could not be read" if kind is None else f"`{kind.value}`"
+    return named if into is None else f"{named} in {into}"
 
 
 class _Versioned(msgspec.Struct, frozen=True):

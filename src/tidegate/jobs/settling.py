@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tidegate.core.errors import Code
 from tidegate.jobs.beat import Beat, JobState
-from tidegate.jobs.control import Answer, Kind, Outcome, Request
+from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Request
 
 _WAS_DONE = {
     (Kind.STOP, JobState.STOPPED): "the job has stopped",
@@ -21,7 +22,17 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
     outcome, detail = _settled(request, last, is_drained)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
-    return Answer(id=request.id, kind=request.kind, outcome=outcome, detail=detail, at=now, epochs=epochs)
+    savepoint = last.savepoint if last is not None and told and request.kind in WITH_SAVEPOINT else None
+    return Answer(
+        id=request.id,
+        kind=request.kind,
+        outcome=outcome,
+        detail=detail,
+        at=now,
+        epochs=epochs,
+        savepoint=savepoint or None,
+        into=request.into,
+    )
 
 
 def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Outcome, str]:
@@ -32,6 +43,8 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
     if request.kind is Kind.SAVEPOINT:
         detail = "a savepoint is whole or is not there: `tidegate savepoint ls` shows it"
         return Outcome.UNKNOWN, f"its driver ({request.to}) ended before it answered; {detail}"
+    if request.kind in WITH_SAVEPOINT:
+        return _settled_with_savepoint(request, last)
     done = _WAS_DONE.get((request.kind, last.state))
     if done is not None and not last.error:
         return Outcome.DONE, done
@@ -46,3 +59,15 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
             return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost"
         case _:
             return Outcome.NOT_RUNNING, f"the job had ended before: {last.state.value}"
+
+
+def _settled_with_savepoint(request: Request, last: Beat) -> tuple[Outcome, str]:
+    again = "asked again under its id it is ended, and saved"
+    if last.state in (JobState.RUNNING, JobState.RESTARTING):
+        return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost; {again}"
+    if last.savepoint and not last.error:
+        return Outcome.DONE, f"the job is {last.state.value}, with a savepoint of its end"
+    why = f": {last.error}" if last.error else ""
+    waits = last.state is JobState.STOPPED and last.error.startswith(Code.SINK_UNAVAILABLE.label)
+    saved = f"the savepoint {last.savepoint}" if last.savepoint else "no savepoint"
+    return Outcome.PENDING if waits else Outcome.FAILED, f"the job is {last.state.value}, with {saved}{why}; {again}"

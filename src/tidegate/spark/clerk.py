@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
+from tidegate.spark.endings import Ending
+from tidegate.spark.savepoint_requests import SavepointRequests, Word, how_it_ended, what_waits, word_of
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ class Clerk(Ticking):
         self._handle: JobHandle | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
         """What each checkpoint that is waited for must reach, by the request's id."""
+        self._savepoints = SavepointRequests(job_folder)
         self._endings: set[str] = set()
         """The ids of the stops and cancels that are under way."""
 
     def begin(self, handle: JobHandle) -> None:
         self._handle = handle
+        self._savepoints.begin()
         for request in self._desk.open_requests(time.time()):
             if request.to != self._mine:
                 detail = f"it was meant for {request.to}, which has ended since"
@@ -53,7 +56,11 @@ class Clerk(Ticking):
                 self._checkpoint(self._handle, request)
             elif request.kind is Kind.SAVEPOINT:
                 self._savepoint(self._handle, request)
-            elif request.id not in self._endings:
+            elif request.id in self._endings:
+                self._tell_how_far(self._handle, request)
+            elif request.kind in WITH_SAVEPOINT:
+                self._end_with_savepoint(self._handle, request)
+            else:
                 self._end(self._handle, request)
 
     def last(self, error: BaseException | None) -> None:
@@ -71,33 +78,24 @@ class Clerk(Ticking):
             self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
 
     def _savepoint(self, handle: JobHandle, request: Request) -> None:
-        """It is of what a checkpoint would be, and begun when that is done."""
-        try:
-            savepoints = handle.savepoints()
-            begun = savepoints.begun(request.id)
-            if begun is not None:
-                if begun.done():
-                    self._answer_savepoint(request, begun.result())
-            elif handle.has_done(self._checkpoints.setdefault(request.id, handle.under_way())):
-                del self._checkpoints[request.id]
-                savepoints.begin(request.id, request.into)
-        except TidegateError as error:
-            self._answer(request, Outcome.REFUSED, _in_one_line(error))
+        word = self._savepoints.look_after(handle, request)
+        if word is not None:
+            self._tell(request, word)
 
-    def _answer_savepoint(self, request: Request, savepoint: Savepoint) -> None:
-        epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
-        self._answer(request, Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
-
-    def _answer_savepoint_at_the_end(self, handle: JobHandle, request: Request, ended: str) -> None:
-        """One that is being copied is waited for: all it needs is held."""
+    def _end_with_savepoint(self, handle: JobHandle, request: Request) -> None:
+        """Nothing is stopped before the folder for the savepoint was looked at."""
+        ending = Ending.STOP if request.kind is Kind.STOP_WITH_SAVEPOINT else Ending.CANCEL
         try:
-            begun = handle.savepoints().begun(request.id)
-            if begun is None:
-                self._answer(request, Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
-            else:
-                self._answer_savepoint(request, begun.result())
-        except TidegateError as error:
-            self._answer(request, Outcome.REFUSED, _in_one_line(error))
+            if self._savepoints.may_go_there(handle, request):
+                handle.ask_to_end_with_savepoint(ending, request.id, request.into)
+                self._endings.add(request.id)
+        except Exception as error:  # noqa: BLE001 (answered)
+            self._tell(request, word_of(error))
+
+    def _tell_how_far(self, handle: JobHandle, request: Request) -> None:
+        taking = handle.last_savepoint.taking
+        if request.kind in WITH_SAVEPOINT and taking is not None:
+            self._savepoints.tell(request.id, taking.copying)
 
     def _end(self, handle: JobHandle, request: Request) -> None:
         if request.kind is not Kind.CANCEL and self._forgetful:
@@ -118,21 +116,29 @@ class Clerk(Ticking):
                 handle.ask_to_cancel()
 
     def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
+        if request.kind in WITH_SAVEPOINT:
+            asked = request.id in self._endings
+            self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
+            return
+        error = None if handle.last_savepoint.is_all_that_failed else error
         finished = handle.finished()
         ended = "the job has ended before" if error is None else f"the job failed: {error}"
         if request.kind is Kind.SAVEPOINT:
-            self._answer_savepoint_at_the_end(handle, request, ended)
+            self._tell(request, self._savepoints.at_the_end(handle, request, ended))
         elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
-            detail = f"{_how_it_ended(handle)}, and was not drained to its end"
+            detail = f"{how_it_ended(handle)}, and was not drained to its end"
             self._answer(request, Outcome.FAILED, detail, finished)
         elif error is None and request.kind is not Kind.CHECKPOINT:
-            self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
+            self._answer(request, Outcome.DONE, how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
-            self._answer(request, Outcome.PENDING, _what_waits(error), finished)
+            self._answer(request, Outcome.PENDING, what_waits(error), finished)
         else:
             self._answer(request, Outcome.FAILED, ended, finished)
+
+    def _tell(self, request: Request, word: Word) -> None:
+        self._answer(request, word.outcome, word.detail, word.epochs, word.savepoint)
 
     def _answer(
         self,
@@ -151,19 +157,6 @@ class Clerk(Ticking):
                 at=time.time(),
                 epochs=dict(epochs or {}),
                 savepoint=savepoint,
+                into=request.into,
             )
         )
-
-
-def _how_it_ended(handle: JobHandle) -> str:
-    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
-    ended = f"the job is {handle.end_state(None).value}{drained}"
-    return ended if handle.left_behind is None else f"{ended}; {_what_waits(handle.left_behind)}"
-
-
-def _in_one_line(error: TidegateError) -> str:
-    return f"{error.code}: {_what_waits(error)}"
-
-
-def _what_waits(error: TidegateError) -> str:
-    return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -29,6 +28,8 @@ from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 from tidegate.spark.draining import Draining
+from tidegate.spark.endings import Ending
+from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
@@ -65,17 +66,6 @@ class JobStatus:
     queries: tuple[QueryStatus, ...]
 
 
-class Ending(Enum):
-    """How somebody wants a job to end: not at all, with what is under way done, for good, or at once.
-
-    Of several the last in this order counts."""
-
-    NONE = "runs on"
-    STOP = "stop"
-    DRAIN = "drain"
-    CANCEL = "cancel"
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
@@ -109,6 +99,7 @@ class JobHandle:
     ) -> None:
         self.name = name
         self._savepoints = savepoints
+        self.last_savepoint = LastSavepoint(name)
         self._pause_after = pause_after
         self._waiting: list[Waiting] = []
         self.failed: QueryRun | None = None
@@ -148,6 +139,7 @@ class JobHandle:
             self._start()
         except BaseException as error:
             self._note(error)
+            self.last_savepoint.pass_by(error)
             self._tell_the_end(_log_beside)
             self._ended.set()
             if not (self.was_asked_to_end and _is_of_a_sink(error)):
@@ -202,6 +194,35 @@ class JobHandle:
         self.ask_to_cancel()
         self.wait()
 
+    def stop_with_savepoint(
+        self, folder: str | Path | None = None, *, id: str | None = None, timeout_seconds: float | None = None
+    ) -> Path:
+        """As `stop`, with a savepoint of the last epoch, taken when every query has ended; its folder. It is waited
+        for without a limit, unless somebody asks for the end of the job once more.
+
+        What is known to stand against it is raised before anything is stopped. Later it is what made the job fail,
+        SINK_UNAVAILABLE for a decided epoch that waits for its sink, or what the disk had to say: the job has ended,
+        and `tidegate stop -p` takes what savepoint is missing.
+        """
+        return self._end_with(Ending.STOP, _named(id), folder, timeout_seconds)
+
+    def cancel_with_savepoint(self, folder: str | Path | None = None, *, id: str | None = None) -> Path:
+        """As `cancel`, with a savepoint of the newest done epoch, taken when every query has ended; its folder. Raises
+        as `stop_with_savepoint`."""
+        return self._end_with(Ending.CANCEL, _named(id), folder)
+
+    def _end_with(
+        self, ending: Ending, id: str, folder: str | Path | None, timeout_seconds: float | None = None
+    ) -> Path:
+        self.savepoints().look_at(id, None if folder is None else str(folder)).result()
+        self.ask_to_end_with_savepoint(ending, id, folder, timeout_seconds)
+        self.wait()
+        if self.last_savepoint.error is not None:
+            raise self.last_savepoint.error
+        if self.last_savepoint.savepoint is None:
+            raise no_last_savepoint(self.name, "the job has ended by itself")
+        return self.last_savepoint.savepoint.folder
+
     def checkpoint(self, timeout_seconds: float | None = None) -> dict[str, int] | None:
         """Wait until everything is done that the job has read by now; the newest done epoch of each query.
 
@@ -220,13 +241,15 @@ class JobHandle:
         """Take a savepoint of everything that the job has read by now; its folder, a new one below `folder` (else
         `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once.
 
-        None when the epochs under way were not done within `timeout_seconds`, or the job ended before.
+        None when the epochs under way were not done within `timeout_seconds`; it is copied without a limit. Raises
+        REQUEST_REFUSED when the job has ended before, SAVEPOINT_CUT_OFF when it ends meanwhile: it waits for none.
         """
         savepoints = self.savepoints()
-        if self.checkpoint(timeout_seconds) is None:
+        named, into = _named(id), None if folder is None else str(folder)
+        savepoints.check(named, into)
+        if self.checkpoint(timeout_seconds) is None and not self._ended.is_set():
             return None
-        named = secrets.token_hex(4) if id is None else id
-        return savepoints.begin(named, None if folder is None else str(folder)).result().folder
+        return savepoints.begin(named, into).result().folder
 
     def savepoints(self) -> Savepoints:
         """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
@@ -245,6 +268,18 @@ class JobHandle:
     def ask_to_cancel(self) -> None:
         """As `cancel`, without waiting."""
         self._end_by(Ending.CANCEL, 0.0)
+
+    def ask_to_end_with_savepoint(
+        self, ending: Ending, id: str, folder: str | Path | None, timeout_seconds: float | None = None
+    ) -> None:
+        """As `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a look at the folder.
+        Raises where nothing was asked of the job: it has no savepoints, is being drained, or is ending already."""
+        with self._asking:
+            if self._ending is Ending.DRAIN:
+                raise no_last_savepoint(self.name, "the job is being drained: nothing goes on from its end")
+            self.last_savepoint.ask(self.savepoints(), id, None if folder is None else str(folder))
+            default = 0.0 if ending is Ending.CANCEL else self._stop_timeout_seconds
+            self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
 
     def under_way(self) -> dict[str, int]:
         """By query, the epoch that is under way, or the newest done one where none is."""
@@ -279,7 +314,7 @@ class JobHandle:
     @property
     def has_given_up_its_checkpoints(self) -> bool:
         """Whether the job was canceled, and nothing is left that a next start would have to finish."""
-        clean = self._error is None and self.left_behind is None
+        clean = self._error is None and self.left_behind is None and self.last_savepoint.error is None
         return self._ending is Ending.CANCEL and clean and not self.may_still_write()
 
     @property
@@ -289,7 +324,7 @@ class JobHandle:
 
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
-        if error is not None:
+        if error is not None and not self.last_savepoint.is_all_that_failed:
             stopped = self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
             return JobState.STOPPED if stopped else JobState.FAILED
         if self._bounded and self._draining.goes_on:
@@ -305,11 +340,14 @@ class JobHandle:
         queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
-    def _end_by(self, ending: Ending, timeout_seconds: float) -> None:
+    def _end_by(self, ending: Ending, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
         with self._asking:
             if self._ended.is_set():  # by itself: nobody has ended it
                 return
             asked_before = self._ending is not Ending.NONE
+            if asked_before and not with_savepoint:
+                why = f"somebody asked for the job's end once more ({ending.value})"
+                self.last_savepoint.limit(why, timeout_seconds)
             self._ending = max(self._ending, ending, key=list(Ending).index)
             self._stop_timeout_seconds = (
                 min(self._stop_timeout_seconds, timeout_seconds) if asked_before else timeout_seconds
@@ -326,7 +364,8 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
-        for step in (self._watch_runs, self._drain, partial(self._tell_the_end, self._note), self._release):
+        tell = partial(self._tell_the_end, self._note)
+        for step in (self._watch_runs, self._drain, self._take_the_last, tell, self._release):
             try:
                 step()
             except BaseException as error:  # noqa: BLE001 (the first is kept, and raised by `wait`)
@@ -347,7 +386,9 @@ class JobHandle:
             self._error = self._error or error
 
     def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
-        """Tell every companion, whatever the others raise."""
+        """Call off the savepoints that are being taken, then tell every companion, whatever the others raise."""
+        if self._savepoints is not None:
+            self._savepoints.close(f"the job is {self.end_state(self._error).value}")
         for companion in self._companions:
             try:
                 companion.ended(self._error)
@@ -389,6 +430,20 @@ class JobHandle:
         self._draining.carry_out(self.runs, self._another_run_of, self._look, lambda: self._ending is Ending.CANCEL)
         if self._draining.is_done:
             self._draining.seal(self._companions)
+
+    def _take_the_last(self) -> None:
+        if self.last_savepoint.pass_by(self._against_the_last()) and self._savepoints is not None:
+            self.last_savepoint.take(self._savepoints, self._look)
+
+    def _against_the_last(self) -> BaseException | None:
+        """Why no savepoint can be taken of the job's end; None where it can."""
+        if self._error is not None or self.left_behind is not None:
+            return self._error or self.left_behind
+        if self.may_still_write():
+            return no_last_savepoint(self.name, "a query that nothing ends")
+        if self._ending is Ending.DRAIN:
+            return no_last_savepoint(self.name, "the job was drained: nothing goes on from its end")
+        return None
 
     def _look(self) -> None:
         for companion in self._companions:
@@ -546,6 +601,10 @@ class Log(Companion):
     def happened(self, query: str, run: int, happening: Happening) -> None:
         level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
         log_happening(level, happening, job=self._job, query=query, run=run or None)
+
+
+def _named(savepoint_id: str | None) -> str:
+    return secrets.token_hex(4) if savepoint_id is None else savepoint_id
 
 
 def _nothing() -> None:

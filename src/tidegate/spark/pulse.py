@@ -20,6 +20,7 @@ from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
+from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Pulse(Ticking):
         self._runs: dict[str, int] = {}
         self._done_at: dict[str, float] = {}
         self._moved_at = time.time()
+        self._copied = 0
         self._samples: dict[str, deque[tuple[float, int]]] = {}
 
     def begin(self, handle: JobHandle) -> None:
@@ -76,17 +78,21 @@ class Pulse(Ticking):
             process=self.incarnation.process,
             started_at=self.incarnation.started_at,
             at=now,
-            progress_at=self._progress_at(queries, now),
+            progress_at=self._progress_at(queries, handle.last_savepoint, now),
             settings=self._settings,
             queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
             error=error,
+            savepoint=str(last.folder) if (last := handle.last_savepoint.savepoint) is not None else "",
         )
         write_beat(self._folder, beat)
 
-    def _progress_at(self, queries: Sequence[QueryStatus], now: float) -> float:
+    def _progress_at(self, queries: Sequence[QueryStatus], last: LastSavepoint, now: float) -> float:
+        """An epoch that was cut off stays behind the done ones while the savepoint of the job's end is copied."""
+        copied = 0 if last.taking is None else last.taking.copying.copied_bytes
         with self._lock:
-            if not any(query.epoch > query.finished for query in queries):
+            if copied != self._copied or not any(query.epoch > query.finished for query in queries):
                 self._moved_at = now
+            self._copied = copied
             return self._moved_at
 
     def _query(self, query: QueryStatus, folder: Path, now: float) -> QueryBeat:

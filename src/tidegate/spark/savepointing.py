@@ -1,15 +1,78 @@
-"""Savepoints of a running job: in a thread of their own, one after another, so that no epoch and no request waits."""
+"""Savepoints of a running job: in a thread of their own, one after another, so that no epoch and no request waits.
+
+The end of the job does not wait for one either: it calls off what is being copied, and then nothing of the job's
+folder is touched any more.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
+from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.checkpoints.savepoint_place import check_place
+from tidegate.checkpoints.savepoint_take import RunningJob, check_folder, check_sources, take, take_last
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
+
+_LOG = logging.getLogger("tidegate")
+_CALLED_OFF_WITHIN_SECONDS = 10.0
+"""A block is copied, or a file synced, in less. A disk that hangs holds up no end of a job."""
+
+_REMEMBERED = 20
+"""So many savepoints that are over; behind them the savepoint's own folder tells what an id stands for."""
+
+
+class Taking:
+    """A savepoint that was begun: how far it is, and what becomes of it."""
+
+    def __init__(self, savepoint_id: str, into: Path, what: str, *, is_last: bool = False) -> None:
+        self.id = savepoint_id
+        self.into = into
+        self.is_last = is_last
+        """Whether it is of the end of the job: every query has ended."""
+        self.copying = Copying(what)
+        self._outcome: Future[Savepoint] = Future()
+        self._settling = threading.Lock()
+
+    def is_over(self) -> bool:
+        """Whether it is there, or has failed."""
+        return self._outcome.done()
+
+    def has_failed(self) -> bool:
+        """Whether it is over, and not there."""
+        return self.is_over() and self._outcome.exception() is not None
+
+    def result(self) -> Savepoint:
+        """Wait for it; raises what went wrong."""
+        return self._outcome.result()
+
+    def settle(self, outcome: Savepoint | BaseException) -> None:
+        """What has become of it. The first word counts."""
+        with self._settling:
+            if self._outcome.done():
+                return
+            if isinstance(outcome, BaseException):
+                self._outcome.set_exception(outcome)
+            else:
+                self._outcome.set_result(outcome)
+
+    def cut_off(self, why: str) -> None:
+        """Call it off, and wait a moment for that."""
+        self.copying.call_off(why)
+        self.end_by(time.monotonic() + _CALLED_OFF_WITHIN_SECONDS)
+
+    def end_by(self, at: float) -> None:
+        """Wait until it is over, up to a time of the monotonic clock; then it counts as cut off."""
+        wait([self._outcome], max(0.0, at - time.monotonic()))
+        if not self.is_over():
+            self.settle(self.copying.hung() if self.copying.appears else self.copying.cut_off())
 
 
 class Savepoints:
@@ -18,34 +81,117 @@ class Savepoints:
     def __init__(self, job: RunningJob, default: str | None) -> None:
         self._job = job
         self._default = default
-        self._thread = ThreadPoolExecutor(1, "tidegate-savepoint")
         self._lock = threading.Lock()
-        self._taken: dict[str, Future[Savepoint]] = {}
+        self._begun: dict[str, Taking] = {}
+        self._queue: SimpleQueue[Taking | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._over: str | None = None
 
-    def begin(self, savepoint_id: str, into: str | None) -> Future[Savepoint]:
-        """Take a savepoint; asked again under its id it is the same one. Raises REQUEST_REFUSED."""
-        with self._lock:
-            if savepoint_id not in self._taken:
-                folder = self._folder(savepoint_id, into)
-                self._taken[savepoint_id] = self._thread.submit(take, self._job, savepoint_id, folder)
-            return self._taken[savepoint_id]
-
-    def begun(self, savepoint_id: str) -> Future[Savepoint] | None:
-        """The savepoint of this id, if it was begun."""
-        return self._taken.get(savepoint_id)
-
-    def _folder(self, savepoint_id: str, into: str | None) -> Path:
+    def check(self, savepoint_id: str, into: str | None) -> Path:
+        """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
+        would be taken."""
+        where = f"job {self._job.record.name}"
+        if self._over is not None:
+            raise _refused("a job that runs", self._over, where, "start it, then take the savepoint")
         if not is_name(savepoint_id):
-            raise _refused(f"an id of {NAME_RULE}", shown(savepoint_id), self._job, "choose another id")
-        folder = into or self._default
-        if folder is None:
-            next_step = "name a folder, or set savepoints.dir for the job"
-            raise _refused("a folder for the savepoint", "none", self._job, next_step)
-        return Path(folder).absolute()
+            raise _refused(f"an id of {NAME_RULE}", shown(savepoint_id), where, "choose another id")
+        named = into or self._default
+        if named is None:
+            raise _refused("a folder for the savepoint", "none", where, "name a folder, or set savepoints.dir for it")
+        folder = Path(named).absolute()
+        standing = self._begun.get(savepoint_id)
+        if standing is not None and not standing.has_failed() and standing.into != folder:
+            found = f"{savepoint_id}, which stands for a savepoint in {standing.into}"
+            raise _refused(f"an id that was not used, or for one in {folder}", found, where, "choose another id")
+        return folder
+
+    def look_at(self, savepoint_id: str, into: str | None) -> Future[None]:
+        """What stands against a savepoint in this folder, which is made, before it is begun. A disk may hang: whoever
+        asks need not wait with it. Raises REQUEST_REFUSED as `check`."""
+        folder, looked = self.check(savepoint_id, into), Future[None]()
+        look = partial(_look_at, self._job, folder, looked)
+        threading.Thread(target=look, name="tidegate-savepoint-folder", daemon=True).start()
+        return looked
+
+    def begin(self, savepoint_id: str, into: str | None) -> Taking:
+        """Take a savepoint. Asked again under its id it is the same one; one that has failed is tried again.
+
+        Raises REQUEST_REFUSED, also where the id stands for one in another folder, or the job has ended.
+        """
+        with self._lock:
+            folder = self.check(savepoint_id, into)
+            standing = self._begun.get(savepoint_id)
+            if standing is not None and not standing.has_failed():
+                return standing
+            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id)))
+
+    def begin_last(self, savepoint_id: str, into: str | None) -> Taking:
+        """Every query has ended: take the savepoint of that, which waits for no other one. Raises REQUEST_REFUSED."""
+        with self._lock:
+            folder = self.check(savepoint_id, into)
+            for other in self._begun.values():
+                other.copying.call_off("the job ends with another savepoint")
+            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id), is_last=True))
+
+    def close(self, why: str) -> None:
+        """The job ends: call off every savepoint that is not there yet, and begin none any more.
+
+        When it returns they are over. What was called off never appears, and whatever a disk that hangs keeps from
+        ending touches nothing but what is its own.
+        """
+        with self._lock:
+            self._over = why
+            begun = list(self._begun.values())
+        self._queue.put(None)
+        for taking in begun:
+            taking.copying.call_off(why)
+        at = time.monotonic() + _CALLED_OFF_WITHIN_SECONDS
+        for taking in begun:
+            taking.end_by(at)
+
+    def _begin(self, taking: Taking) -> Taking:
+        self._remember(taking)
+        self._queue.put(taking)
+        if self._thread is None:  # a daemon: a process does not wait for a disk that hangs
+            self._thread = threading.Thread(target=self._take_all, name="tidegate-savepoint", daemon=True)
+            self._thread.start()
+        return taking
+
+    def _named(self, savepoint_id: str) -> str:
+        return f"savepoint {savepoint_id} of job {self._job.record.name}"
+
+    def _remember(self, taking: Taking) -> None:
+        self._begun.pop(taking.id, None)
+        over = [each.id for each in self._begun.values() if each.is_over()]
+        for savepoint_id in over[: max(0, len(over) - _REMEMBERED)]:
+            del self._begun[savepoint_id]
+        self._begun[taking.id] = taking
+
+    def _take_all(self) -> None:
+        while (taking := self._queue.get()) is not None:
+            try:
+                check_place(taking.into, self._job.folder)
+                act = take_last if taking.is_last else take
+                taking.settle(act(self._job, taking.id, taking.into, taking.copying))
+            except TidegateError as error:
+                taking.settle(error)
+            except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+                _LOG.exception("savepoint %s could not be taken, and the job goes its way", taking.id)
+                taking.settle(error)
 
 
-def _refused(expected: str, found: str, job: RunningJob, next_step: str) -> TidegateError:
-    where = f"job {job.record.name}"
+def _look_at(job: RunningJob, folder: Path, looked: Future[None]) -> None:
+    try:
+        check_sources(job)
+        check_place(folder, job.folder)
+        check_folder(job, folder)
+    except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+        looked.set_exception(error)
+    else:
+        looked.set_result(None)
+
+
+def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
     return TidegateError(Code.REQUEST_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
 
 

@@ -1,0 +1,34 @@
+"""Where a savepoint may go: into no folder that belongs to a job, or to another savepoint, and may go with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust
+from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.checkpoints.savepoint_folder import MANIFEST
+from tidegate.core.errors import Code, TidegateError
+
+
+def check_place(into: Path, job_folder: Path) -> None:
+    """Raises REQUEST_REFUSED where savepoints may not go, of the job in this folder or any other one."""
+    with Trust().over(into, "look at the folder for a savepoint"):
+        place = into.resolve()
+        above = [place, *place.parents]
+        if job_folder.resolve() in above:
+            raise _refused(into, "the job's own folder, which a cancel may delete")
+        for folder in above:
+            if (folder / JOB_RECORD).is_file():
+                raise _refused(into, f"the folder of a job, {folder}")
+            if (folder / MANIFEST).is_file():
+                raise _refused(into, f"a savepoint or a checkpoint, {folder}")
+
+
+def _refused(into: Path, found: str) -> TidegateError:
+    return TidegateError(
+        Code.REQUEST_REFUSED,
+        expected="a folder for savepoints that belongs to no job and is in no savepoint",
+        found=f"a folder in {found}",
+        where=str(into),
+        next_step="name another folder, or set savepoints.dir for the job",
+    )

@@ -1,0 +1,73 @@
+"""How far a savepoint is that is being taken: a small file beside the desk, for whoever waits in a terminal.
+
+It is for the living and may be thrown away, as the beat is: it is not synced, and nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.copying import Copying
+
+PROGRESS = "control/progress"
+
+
+class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What is copied, of what is to be."""
+
+    copied_bytes: int
+    total_bytes: int
+
+    @classmethod
+    def of(cls, copying: Copying) -> CopyProgress:
+        """How far it is now."""
+        return cls(copied_bytes=copying.copied_bytes, total_bytes=copying.total_bytes)
+
+    def __str__(self) -> str:
+        return f"{_size(self.copied_bytes)} of {_size(self.total_bytes)}"
+
+
+def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) -> None:
+    """Say how far the savepoint of a request is. What the disk has against it is dropped: nobody needs it."""
+    target = _path(job_folder, request_id)
+    with suppress(OSError):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.write_bytes(msgspec.json.encode(progress))
+        os.replace(temporary, target)
+
+
+def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
+    """How far the savepoint of a request is; None where nobody says so."""
+    try:
+        return msgspec.json.decode(_path(job_folder, request_id).read_bytes(), type=CopyProgress)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def drop_progress(job_folder: Path, request_id: str) -> None:
+    """The savepoint of a request is over."""
+    with suppress(OSError):
+        _path(job_folder, request_id).unlink(missing_ok=True)
+
+
+def drop_all_progress(job_folder: Path) -> None:
+    """Remove what killed drivers have left."""
+    with suppress(OSError):
+        for path in (job_folder / PROGRESS).iterdir():
+            path.unlink(missing_ok=True)
+
+
+def _path(job_folder: Path, request_id: str) -> Path:
+    return job_folder / PROGRESS / f"{request_id}.json"
+
+
+def _size(count: int) -> str:
+    for unit, bytes_of_it in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= bytes_of_it:
+            return f"{count / bytes_of_it:.1f} {unit}"
+    return f"{count} bytes"

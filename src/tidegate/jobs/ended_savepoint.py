@@ -1,0 +1,120 @@
+"""Takes the savepoint of a job that has ended, without its program: what a `stop -p` still owes that was cut short.
+
+All that is needed stands in the job's folder. The job's locks are held meanwhile, so no start comes in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from pathlib import Path
+
+from tidegate.checkpoints.copying import Copying
+from tidegate.checkpoints.drained import is_drained
+from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.retention import is_being_deleted
+from tidegate.checkpoints.savepoint_folder import Savepoint
+from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
+from tidegate.checkpoints.savepoint_place import check_place
+from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take_last
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import COMMITS, DECIDED
+from tidegate.core.levels import Level
+from tidegate.jobs.beat import read_beat
+from tidegate.jobs.copy_progress import CopyProgress
+from tidegate.jobs.place import JobPlace, open_job
+
+_JVM_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+
+
+def save_ended(job_folder: Path, savepoint_id: str, into: str | None, tell: Callable[[str], None]) -> Savepoint:
+    """A savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said. `tell`
+    hears how far it is.
+
+    Raises DRIVER_ALIVE when the job has been started since, SAVEPOINT_REFUSED where a start has to come first.
+    """
+    copying = Copying(f"savepoint {savepoint_id} of job {job_folder.name}, which has ended")
+    with ThreadPoolExecutor(1, "tidegate-savepoint") as beside:
+        saving = beside.submit(_save, job_folder, savepoint_id, into, copying)
+        try:
+            while not saving.done():
+                tell(f"the savepoint: {CopyProgress.of(copying)} copied")
+                wait([saving], _LOOK_SECONDS)
+        except BaseException:
+            copying.call_off("the command was interrupted")
+            raise
+    return saving.result()
+
+
+def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copying) -> Savepoint:
+    with ExitStack() as stack:
+        stack.callback(acquire(job_folder, job_folder.name).release)
+        wait_for_jvm_lock(job_folder, _JVM_SECONDS)
+        job = open_job(job_folder)
+        folder = _folder(job, into)
+        check_place(folder, job.folder)
+        queries = _queries(job)
+        remove_held(job_folder)
+        return take_last(RunningJob(job.folder, job.record, queries), savepoint_id, folder, copying)
+
+
+def _queries(job: JobPlace) -> list[RunningQuery]:
+    """Spark runs no more, and keeps what it has: no epoch goes while it is held."""
+    if _said(job, "checkpointing.mode") == Level.AT_MOST_ONCE.value:
+        raise _refused(job, "a job at exactly-once or at-least-once", "one at most once, which goes on from nothing")
+    if is_drained(job.folder) or is_being_deleted(job.folder):
+        raise _refused(job, "checkpoints that a start goes on from", "a job that was drained, or given up")
+    beat = read_beat(job.folder)
+    told = None if beat is None else {query.uid for query in beat.queries}
+    places = [each for each in job.queries() if told is None or each.uid in told]  # an older program may have had more
+    found = [RunningQuery(job.query(each, _NONE, _NONE), each.folder, _ALL) for each in places]
+    for running in found:
+        done = newest_done(running)
+        newest = max((max(_entries(running.folder / each), default=-1) for each in (DECIDED, COMMITS)), default=-1)
+        if done is None or newest > done.epoch:
+            found_done = "no done epoch" if done is None else f"epoch {newest} decided, epoch {done.epoch} done"
+            raise _refused(job, f"query {running.query.uid} with everything done that is decided", found_done)
+    if not found:
+        raise _refused(job, "a query that has begun", "none")
+    return found
+
+
+_NONE: frozenset[str] = frozenset()
+_ALL = 1 << 62
+
+
+def _entries(folder: Path) -> list[int]:
+    return entry_numbers(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def _folder(job: JobPlace, into: str | None) -> Path:
+    named = into or _said(job, "savepoints.dir")
+    if not Path(named).is_absolute():  # it counts from where the driver ran
+        raise TidegateError(
+            Code.REQUEST_REFUSED,
+            expected="a folder for the savepoint",
+            found=f"savepoints.dir = {named}, which the driver took from its own folder" if named else "none",
+            where=f"job {job.name}",
+            next_step="name a folder",
+        )
+    return Path(named).absolute()
+
+
+def _said(job: JobPlace, setting: str) -> str:
+    """A setting as the job's last driver had it; empty where nobody said so."""
+    beat = read_beat(job.folder)
+    found = {} if beat is None else {each.name: each.value for each in beat.settings if each.origin != "default"}
+    return found.get(setting, "")
+
+
+def _refused(job: JobPlace, expected: str, found: str) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected=expected,
+        found=found,
+        where=f"job {job.name}, which has ended",
+        next_step="start the job, which finishes what is decided, and ask again under the same id",
+    )

@@ -1,0 +1,152 @@
+"""The clerk's side of savepoints: has those begun that are asked for, and tells what becomes of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate.checkpoints.copying import Copying
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.control import Outcome, Request
+from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
+from tidegate.spark.savepointing import Taking
+
+if TYPE_CHECKING:
+    from tidegate.spark.handle import JobHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What is to be answered to a request."""
+
+    outcome: Outcome
+    detail: str
+    epochs: Mapping[str, int] = field(default_factory=dict[str, int])
+    savepoint: str | None = None
+
+
+class SavepointRequests:
+    """The requests for savepoints that were not answered yet."""
+
+    def __init__(self, job_folder: Path) -> None:
+        self._job_folder = job_folder
+        self._told_at = float("-inf")
+        self._targets: dict[str, Mapping[str, int]] = {}
+        """What each must reach before it is begun, by the request's id."""
+        self._looked: dict[str, Future[None]] = {}
+        """What the disk says of the folder, before a job is ended with a savepoint."""
+        self._taking: dict[str, Taking] = {}
+
+    def begin(self) -> None:
+        """A new driver has the desk."""
+        drop_all_progress(self._job_folder)
+
+    def look_after(self, handle: JobHandle, request: Request) -> Word | None:
+        """What is to be answered; None while it is under way. It is of what a checkpoint would be, and begun when that
+        is done."""
+        taking = self._taking.get(request.id)
+        try:
+            if taking is None:
+                self._begin(handle, request)
+                return None
+        except Exception as error:  # noqa: BLE001 (answered: whatever went wrong, who asks is not left without a word)
+            self._forget(request)
+            return word_of(error)
+        if not taking.is_over():
+            self.tell(request.id, taking.copying)
+            return None
+        return self._become(taking, request)
+
+    def at_the_end(self, handle: JobHandle, request: Request, ended: str) -> Word:
+        """What is to be answered when the job has ended, which has called off what was under way."""
+        taking = self._taking.get(request.id)
+        if taking is not None:
+            return self._become(taking, request)
+        self._forget(request)
+        return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
+
+    def may_go_there(self, handle: JobHandle, request: Request) -> bool:
+        """Whether the folder for a savepoint of the job's end has been looked at; raises what stands against it."""
+        if request.id not in self._looked:
+            self._looked[request.id] = handle.savepoints().look_at(request.id, request.into)
+        looked = self._looked[request.id]
+        if looked.done():
+            del self._looked[request.id]
+            looked.result()
+        return looked.done()
+
+    def of_the_end(self, handle: JobHandle, request: Request, error: BaseException | None, *, asked: bool) -> Word:
+        """What is to be answered to whoever wanted to end the job with a savepoint; `asked`: the job was asked to."""
+        self._forget(request)
+        last, finished = handle.last_savepoint, handle.finished()
+        ended = f"the job is {handle.end_state(error).value}"
+        if not asked:
+            return Word(Outcome.FAILED, f"{ended}: it had ended before it was asked; ask again", finished)
+        why = last.error or error
+        if last.savepoint is not None:
+            outcome, beside = (Outcome.DONE, "") if why is None else (Outcome.FAILED, f": {why}")
+            detail = f"{ended}, with a savepoint of its end{beside}"
+            return Word(outcome, detail, finished, str(last.savepoint.folder))
+        if isinstance(why, TidegateError) and why.catalogue_entry is Code.SINK_UNAVAILABLE:
+            return Word(Outcome.PENDING, f"{ended}, without a savepoint: {what_waits(why)}", finished)
+        shown = in_one_line(why) if isinstance(why, TidegateError) else f"{type(why).__name__}: {why}"
+        return Word(Outcome.FAILED, f"{ended}, without a savepoint: {shown}", finished)
+
+    def _begin(self, handle: JobHandle, request: Request) -> None:
+        savepoints = handle.savepoints()
+        savepoints.check(request.id, request.into)
+        if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
+            self._taking[request.id] = savepoints.begin(request.id, request.into)
+
+    def tell(self, request_id: str, copying: Copying) -> None:
+        """Say how far the savepoint of a request is, once a second at most."""
+        now = time.monotonic()
+        if copying.total_bytes and now - self._told_at >= _TOLD_SECONDS:
+            self._told_at = now
+            write_progress(self._job_folder, request_id, CopyProgress.of(copying))
+
+    def _become(self, taking: Taking, request: Request) -> Word:
+        self._forget(request)
+        try:
+            savepoint = taking.result()
+        except Exception as error:  # noqa: BLE001 (answered, as above)
+            return word_of(error)
+        epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
+        return Word(Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
+
+    def _forget(self, request: Request) -> None:
+        self._targets.pop(request.id, None)
+        self._taking.pop(request.id, None)
+        drop_progress(self._job_folder, request.id)
+
+
+_TOLD_SECONDS = 1.0
+
+
+def word_of(error: Exception) -> Word:
+    """What is answered for a savepoint that is not there."""
+    if not isinstance(error, TidegateError):
+        return Word(Outcome.FAILED, f"{type(error).__name__}: {error}: the log of the job's driver says more")
+    failed = error.catalogue_entry is Code.SAVEPOINT_CUT_OFF
+    return Word(Outcome.FAILED if failed else Outcome.REFUSED, in_one_line(error))
+
+
+def in_one_line(error: TidegateError) -> str:
+    """The error with its code."""
+    return f"{error.code}: {what_waits(error)}"
+
+
+def what_waits(error: TidegateError) -> str:
+    """Where, what was expected, what was found, what next."""
+    return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"
+
+
+def how_it_ended(handle: JobHandle) -> str:
+    """The end of a job that nothing was wrong with."""
+    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
+    ended = f"the job is {handle.end_state(None).value}{drained}"
+    return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

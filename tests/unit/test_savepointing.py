@@ -1,0 +1,257 @@
+"""Savepoints beside a job that runs, and at its end: one id is one savepoint, and no end waits for one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.saved_job import running
+from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
+from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
+from tidegate.core.errors import TidegateError
+from tidegate.jobs.beat import Incarnation
+from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
+from tidegate.spark import savepointing
+from tidegate.spark.clerk import Clerk
+from tidegate.spark.last_savepoint import LastSavepoint
+from tidegate.spark.savepointing import Savepoints, Taking
+
+
+def test_what_is_copied_when_the_job_ends_is_called_off_and_nothing_of_it_stays(tmp_path: Path):
+    begun: list[Taking] = []
+    arrived = threading.Event()
+
+    def reach(step: str) -> None:
+        if step == "held":
+            arrived.set()
+            assert begun[0].copying.called_off.wait(BOUND_SECONDS)
+
+    saved = savepoints(tmp_path, reach)
+    begun.append(saved.begin("one", None))
+    waiting = saved.begin("two", None)
+    assert arrived.wait(BOUND_SECONDS)
+    saved.close("the job is STOPPED")
+    for taking in (begun[0], waiting):
+        error = error_of(taking.result)
+        assert isinstance(error, TidegateError)
+        assert (error.code, "the job is STOPPED" in error.found) == ("TG-SAVEPOINT-CUT-OFF", True)
+    assert list((tmp_path / "saved").iterdir()) == []
+    assert not (tmp_path / "job" / HELD).exists()
+    assert code_of(lambda: saved.begin("three", None)) == "TG-REQUEST-REFUSED"
+
+
+def test_an_end_does_not_wait_for_a_disk_that_hangs_and_the_next_start_is_not_harmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(savepointing, "_CALLED_OFF_WITHIN_SECONDS", 0.2)
+    old, new = Gate("held"), Gate("held")
+    before = savepoints(tmp_path, old.reach)
+    hung = before.begin("one", None)
+    assert old.arrived.wait(BOUND_SECONDS)
+    begun = time.monotonic()
+    before.close("the job is STOPPED")
+    assert time.monotonic() - begun < BOUND_SECONDS / 2
+    assert code_of(hung.result) == "TG-SAVEPOINT-CUT-OFF"
+
+    remove_held(tmp_path / "job")  # the next start
+    after = Savepoints(running(tmp_path / "job", new.reach), str(tmp_path / "saved"))
+    another = after.begin("two", None)
+    assert new.arrived.wait(BOUND_SECONDS)
+    old.opened.set()
+    before_is_over(before)
+    new.opened.set()
+    savepoint = another.result()
+    assert verify(savepoint) == []
+    assert [path.name for path in (tmp_path / "saved").iterdir()] == [savepoint.folder.name]
+    assert not (tmp_path / "job" / HELD).exists()
+
+
+def before_is_over(closed: Savepoints) -> None:
+    """Its thread has come to its end."""
+    assert closed._thread is not None
+    closed._thread.join(BOUND_SECONDS)
+    assert not closed._thread.is_alive()
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step != "renamed"])
+def test_called_off_at_any_step_it_never_appears(tmp_path: Path, step: str):
+    gate = Gate(step)
+    saved = savepoints(tmp_path, gate.reach)
+    taking = saved.begin("one", None)
+    assert gate.arrived.wait(BOUND_SECONDS)
+    assert taking.copying.call_off("the job is STOPPED")
+    gate.opened.set()
+    assert code_of(taking.result) == "TG-SAVEPOINT-CUT-OFF"
+    assert savepoints_in(tmp_path / "saved") == ([], [])
+    saved.close("the test is over")
+
+
+def test_one_that_has_its_name_when_the_job_ends_is_there(tmp_path: Path):
+    gate = Gate("renamed")
+    saved = savepoints(tmp_path, gate.reach)
+    taking = saved.begin("one", None)
+    assert gate.arrived.wait(BOUND_SECONDS)
+    closing = threading.Thread(target=saved.close, args=("the job is STOPPED",))
+    closing.start()
+    gate.opened.set()
+    closing.join(BOUND_SECONDS)
+    assert verify(taking.result()) == []
+
+
+def test_an_id_stands_for_one_savepoint_in_one_folder_and_is_tried_again_when_it_failed(tmp_path: Path):
+    steps: list[str] = []
+
+    def reach(step: str) -> None:
+        steps.append(step)
+        if steps == ["held", "copied"]:
+            raise RuntimeError("nobody has thought of this")
+
+    saved = savepoints(tmp_path, reach)
+    assert isinstance(error_of(saved.begin("one", None).result), RuntimeError)
+    found = saved.begin("one", None).result()
+    assert open_savepoint(found.folder) == found
+    assert saved.begin("one", str(tmp_path / "saved")).result() == found
+    assert code_of(lambda: saved.begin("one", str(tmp_path / "elsewhere"))) == "TG-REQUEST-REFUSED"
+    assert not (tmp_path / "elsewhere").exists()
+    saved.close("the test is over")
+
+
+@pytest.mark.parametrize("place", ["job", f"job/{HELD}", "job/queries/query", "other/checkpoints", "link", "taken"])
+def test_a_folder_that_belongs_to_a_job_or_a_savepoint_is_refused(tmp_path: Path, place: str):
+    saved = savepoints(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "job.json").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "job")
+    saved.begin("one", None).result().folder.rename(tmp_path / "taken")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for folder in (tmp_path / place, tmp_path / place / "below"):
+        for look in (lambda at: saved.begin("two", at), lambda at: saved.look_at("two", at)):
+            assert code_of(look(str(folder)).result) == "TG-REQUEST-REFUSED"
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert not (tmp_path / "job" / HELD).exists()
+    saved.close("the test is over")
+
+
+# --- what is answered --------------------------------------------------------------------------------------
+
+
+class Standing:
+    """What the clerk asks of a job that stands still with everything done."""
+
+    name = "job"
+    is_drained = False
+    left_behind = None
+
+    def __init__(self, saved: Savepoints) -> None:
+        self._saved = saved
+        self.last_savepoint = LastSavepoint(self.name)
+
+    def savepoints(self) -> Savepoints:
+        return self._saved
+
+    def under_way(self) -> dict[str, int]:
+        return {"query": 3}
+
+    def finished(self) -> dict[str, int]:
+        return {"query": 3}
+
+    def has_done(self, _epochs: dict[str, int]) -> bool:
+        return True
+
+
+MINE = Incarnation(host="here", process=7, started_at=1.0)
+
+
+def desk_of(folder: Path, saved: Savepoints) -> tuple[Clerk, Desk]:
+    clerk = Clerk(folder / "job", MINE, [])
+    clerk.begin(Standing(saved))  # type: ignore[arg-type]
+    return clerk, Desk(folder / "job")
+
+
+def ask(desk: Desk, request_id: str, into: str | None = None) -> None:
+    desk.ask(Request(id=request_id, kind=Kind.SAVEPOINT, to=MINE, asked_at=1.0, asked_by="a test", into=into))
+
+
+def answered(clerk: Clerk, desk: Desk, request_id: str) -> Answer:
+    end = time.monotonic() + BOUND_SECONDS
+    while (answer := desk.answer_to(request_id)) is None:
+        assert time.monotonic() < end, f"request {request_id} is not answered"
+        clerk.tick()
+    return answer
+
+
+def test_an_error_nobody_has_thought_of_is_answered_and_asked_again_the_savepoint_is_taken(tmp_path: Path):
+    steps: list[str] = []
+
+    def reach(step: str) -> None:
+        steps.append(step)
+        if len(steps) == 1:
+            raise RuntimeError("nobody has thought of this")
+
+    saved = savepoints(tmp_path, reach)
+    clerk, desk = desk_of(tmp_path, saved)
+    ask(desk, "one")
+    failed = answered(clerk, desk, "one")
+    assert (failed.outcome, "nobody has thought of this" in failed.detail) == (Outcome.FAILED, True)
+    ask(desk, "one")
+    done = answered(clerk, desk, "one")
+    assert (done.outcome, done.epochs) == (Outcome.DONE, {"query": 3})
+    assert done.savepoint is not None
+    assert verify(open_savepoint(Path(done.savepoint))) == []
+    saved.close("the test is over")
+
+
+def test_an_id_asked_by_the_program_for_one_folder_is_refused_at_the_desk_for_another(tmp_path: Path):
+    saved = savepoints(tmp_path)
+    first = saved.begin("one", None).result()
+    clerk, desk = desk_of(tmp_path, saved)
+    ask(desk, "one", str(tmp_path / "elsewhere"))
+    refused = answered(clerk, desk, "one")
+    assert (refused.outcome, str(first.folder.parent) in refused.detail) == (Outcome.REFUSED, True)
+    saved.close("the test is over")
+
+
+def test_who_asked_for_what_was_copied_when_the_job_ended_hears_so_at_once(tmp_path: Path):
+    gate = Gate("held")
+    saved = savepoints(tmp_path, gate.reach)
+    clerk, desk = desk_of(tmp_path, saved)
+    ask(desk, "one")
+    while not gate.arrived.is_set():
+        clerk.tick()
+    taking = saved.begin("one", None)
+    closing = threading.Thread(target=saved.close, args=("the job is STOPPED",))
+    closing.start()
+    assert taking.copying.called_off.wait(BOUND_SECONDS)
+    gate.opened.set()
+    closing.join(BOUND_SECONDS)
+    clerk.last(None)
+    answer = desk.answer_to("one")
+    assert answer is not None
+    assert (answer.outcome, "TG-SAVEPOINT-CUT-OFF" in answer.detail) == (Outcome.FAILED, True)
+    assert savepoints_in(tmp_path / "saved") == ([], [])
+
+
+def test_how_far_it_is_stands_beside_the_desk_until_it_is_there(tmp_path: Path):
+    gate = Gate("copied")
+    saved = savepoints(tmp_path, gate.reach)
+    write_progress(tmp_path / "job", "of-a-killed-driver", CopyProgress(copied_bytes=1, total_bytes=2))
+    clerk, desk = desk_of(tmp_path, saved)
+    assert read_progress(tmp_path / "job", "of-a-killed-driver") is None
+    ask(desk, "one")
+    while not gate.arrived.is_set():
+        assert desk.answer_to("one") is None
+        clerk.tick()
+    clerk._savepoints._told_at = float("-inf")  # as if a second had passed
+    clerk.tick()
+    told = read_progress(tmp_path / "job", "one")
+    gate.opened.set()
+    answer = answered(clerk, desk, "one")
+    savepoint = open_savepoint(Path(answer.savepoint or ""))
+    assert told == CopyProgress(copied_bytes=savepoint.size_bytes, total_bytes=savepoint.size_bytes)
+    assert read_progress(tmp_path / "job", "one") is None
+    saved.close("the test is over")

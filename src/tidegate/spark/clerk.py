@@ -125,8 +125,7 @@ class Clerk(Ticking):
         elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
-            detail = f"{_how_it_ended(handle)}, and was not drained to its end"
-            self._answer(request, Outcome.FAILED, detail, finished)
+            self._answer(request, Outcome.FAILED, _in_one_line(handle.not_drained()), finished)
         elif error is None and request.kind is not Kind.CHECKPOINT:
             self._answer(request, Outcome.DONE, _how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
+from tests.support.command import tidegate
 from tidegate import FileSink, Job, JobHandle
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
@@ -56,7 +57,13 @@ def drain(handle: JobHandle, epoch: int = 0) -> None:
 
 
 def command(place: Place, *arguments: str) -> dict[str, Any]:
-    """What the command prints, in a process of its own."""
+    """What the command prints."""
+    said = tidegate(*arguments, "--dir", str(place.checkpoints), "--json")
+    assert said.code == 0, said
+    return json.loads(said.stdout)
+
+
+def command_of_another_process(place: Place, *arguments: str) -> dict[str, Any]:
     whole = [sys.executable, "-m", "tidegate.cli.main", *arguments, "--dir", str(place.checkpoints), "--json"]
     return json.loads(subprocess.run(whole, capture_output=True, text=True, check=True).stdout)
 
@@ -71,7 +78,7 @@ def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place:
     write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
     handle = windows_job(place).start()
     wait_until_finished(handle, 0)
-    answer = command(place, "stop", "job", "--drain", "--id", "the-end")
+    answer = command_of_another_process(place, "stop", "job", "--drain", "--id", "the-end")
     handle.wait()
     assert (answer["outcome"], answer["kind"], "drained" in answer["detail"]) == ("done", "drain", True)
     assert command(place, "stop", "job", "--drain", "--id", "the-end") == answer

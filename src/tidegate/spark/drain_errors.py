@@ -18,7 +18,7 @@ def drained_error(found: Drain, where: str) -> TidegateError:
 
 
 def not_drained(where: str, state: str, *, stands: bool) -> TidegateError:
-    """Somebody has asked for a drain, and the job has ended well without one. `stands`: the next start goes on with it."""
+    """The job has ended well, and not as somebody has asked. `stands`: its next start goes on with the drain."""
     return TidegateError(
         Code.JOB_NOT_DRAINED,
         expected="a job that is drained to its end",
@@ -33,7 +33,7 @@ def cut_off_at_the_stop(where: str, epoch: int) -> TidegateError:
     return TidegateError(
         Code.JOB_NOT_DRAINED,
         expected="every epoch that was begun to be done, as no epoch runs again at at-most-once",
-        found=f"epoch {epoch} was cut off when the job stopped, and may have been shown: its windows may be among it",
+        found=f"epoch {epoch} was cut off when the job stopped, and may have been shown",
         where=where,
         next_step="allow the stop more time (its timeout, or stop_timeout); the next start begins at the newest input",
     )

@@ -70,7 +70,7 @@ class Draining:
             self.stands = not self._was_done
 
     def carry_out(self, runs: Sequence[QueryRun], reins: Reins) -> None:
-        """Drain every query, whose run, of `runs`, has ended. There the next runs take the places of theirs."""
+        """Drain every query. Its run, of `runs`, has ended, and gives its place there to the next one."""
         self.is_under_way = True
         for run in list(runs):
             if not self._drain(run, runs, reins):

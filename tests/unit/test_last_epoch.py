@@ -1,4 +1,4 @@
-"""The epoch at the end of time in Spark's log: added once, run once, and taken back only while it counts for nothing."""
+"""The epoch at the end of time in Spark's log: added once, and taken back only while it counts for nothing."""
 
 from __future__ import annotations
 

@@ -13,9 +13,18 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, wait_until, wait_until_finished
+from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
-from tests.integration.test_drain import counts, events, last_watermark, windows_job, write_events
+from tests.integration.test_drain import (
+    counts,
+    drain,
+    events,
+    into_files,
+    last_watermark,
+    out,
+    windows_job,
+    write_events,
+)
 from tests.integration.test_supervised_line import under_supervision
 from tests.jobs.folders import tidegate
 from tests.support.driver import numbers
@@ -30,9 +39,9 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.query_run import QueryRun
 
 
-def job_of(place: Place, sink: TwoPhaseSink, seconds: float = 0, **settings: str | float) -> Job:
+def job_of(place: Place, sink: TwoPhaseSink, seconds: float = 0, *, stop_timeout: str = "5min") -> Job:
     """The starts of windows as words; each takes so long to be computed."""
-    job = place.job(**settings)
+    job = place.job(stop_timeout=stop_timeout)
     windows = counts(events(place, job).groupBy(F.window("at", "10 seconds")))
     job.query("query", slowly(windows, seconds), sinks=[sink])
     return job
@@ -92,6 +101,7 @@ def test_what_recovery_meets_in_a_drain_is_what_is_said_and_a_sink_is_only_waite
     assert (sink.rows(), drained(place)) == (["00:00:00"], True)
 
 
+@pytest.mark.more
 def test_with_state_in_memory_an_epoch_that_was_cut_off_leaves_the_drain_to_another_process(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -165,6 +175,42 @@ def test_a_drain_that_is_canceled_is_no_success_and_goes_on_at_the_next_start(pl
     assert (sink.rows(), drained(place)) == (["00:00:00"], True)
 
 
+# --- what cannot be computed there -------------------------------------------------------------------------
+
+
+def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the_job_goes_on(place: Place):
+    broken, folder = place.folder / "broken", place.checkpoints / "job"
+
+    def unless_broken(word: str) -> str:
+        if broken.exists():
+            raise OverflowError("the year 287169 is out of range")
+        return word
+
+    def windows() -> Job:
+        job = place.job()
+        rows = counts(events(place, job).groupBy(F.window("at", "10 seconds")))
+        into_files(place, job, rows.select(F.udf(unless_broken, "string")("start").alias("start"), "count"))
+        return job
+
+    broken.touch()
+    write_events(place, "00:00:01")
+    handle = windows().start()
+    wait_until_finished(handle, 0)
+    tried_before = numbers(place.query() / "ledger/runs")[-1]
+    error = error_of(lambda: handle.stop(drain=True))
+    assert (error.code, "OverflowError: the year" in error.found) == ("TG-DRAIN-FAILS", True), error
+    assert "the drain is taken back: the next start goes on where the job stopped" in error.next_step
+    assert numbers(place.query() / "ledger/runs")[-1] - tried_before in (3, 4), "one more for what the stop cut off"
+    assert (read_drain(folder), out(place)) == (None, [])
+    assert last_watermark(place)[1] < END_OF_TIME_MS
+
+    broken.unlink()
+    write_events(place, "00:00:02")
+    run(windows())  # with this one the first file is not alone in its window
+    drain(windows().start(), -1)
+    assert (is_drained(folder), out(place)) == (True, [("00:00:00", 2)])
+
+
 # --- a sink that is down -----------------------------------------------------------------------------------
 
 
@@ -182,19 +228,21 @@ def test_a_sink_that_is_down_in_a_drain_is_waited_for_and_only_the_waiting_count
     monkeypatch.setattr("tidegate.sinks.sqlite.BUSY_TIMEOUT_SECONDS", 0.05)
     write_events(place, "00:00:01")
     table = SQLiteSink("table", place.folder / "out.db", table="words")
-    handle = job_of(place, table, seconds=2, stop_timeout="1.5s").start()
+    handle = job_of(place, table, seconds=1.2, stop_timeout="1s").start()
     wait_until_finished(handle, 0)
     with closing(locked(place)) as other:
 
         def come_back() -> None:
             wait_until(lambda: last_watermark(place) == (place.log("ledger/decided")[-1], END_OF_TIME_MS), "a decision")
-            time.sleep(0.3)
+            time.sleep(0.1)
             other.execute("ROLLBACK")
 
         back = threading.Thread(target=come_back)
         back.start()
-        handle.stop(drain=True)
-        back.join()
+        try:
+            handle.stop(drain=True)
+        finally:
+            back.join()
     assert (place.table(), drained(place)) == ([("00:00:00",)], True)
 
 
@@ -277,6 +325,8 @@ def test_at_most_once_an_epoch_that_was_cut_off_is_not_shown_again_by_a_drain(
     handle = job.start()
     place.write("sea")
     wait_until(sink.rows, "a row that is shown")
-    error = error_of(lambda: handle.stop(0, drain=True))
+    handle.ask_to_drain(0)
+    wait_until(lambda: not handle.status().running, "the end of the job")
     assert sink.rows() == ["sea"]
+    error = error_of(handle.wait)
     assert (error.code, "may have been shown" in error.found) == ("TG-JOB-NOT-DRAINED", True)

@@ -55,6 +55,7 @@ def has_read(place: Place, files: int, uid: str = "query") -> bool:
     return f'"logOffset":{files - 1}' in offsets
 
 
+@pytest.mark.more
 def test_a_function_that_the_end_of_time_is_too_much_for_takes_the_drain_back_and_the_job_goes_on(place: Place):
     again, folder = place.folder / "again", place.checkpoints / "job"
     again.write_text("early")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any, Literal, TypeAlias
 
 import pytest
@@ -63,11 +61,6 @@ def command(place: Place, *arguments: str) -> dict[str, Any]:
     return json.loads(said.stdout)
 
 
-def command_of_another_process(place: Place, *arguments: str) -> dict[str, Any]:
-    whole = [sys.executable, "-m", "tidegate.cli.main", *arguments, "--dir", str(place.checkpoints), "--json"]
-    return json.loads(subprocess.run(whole, capture_output=True, text=True, check=True).stdout)
-
-
 def last_watermark(place: Place) -> tuple[int, int]:
     epoch = max(place.log("spark/offsets"))
     lines = (place.query() / "spark/offsets" / str(epoch)).read_text().splitlines()
@@ -78,7 +71,7 @@ def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place:
     write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
     handle = windows_job(place).start()
     wait_until_finished(handle, 0)
-    answer = command_of_another_process(place, "stop", "job", "--drain", "--id", "the-end")
+    answer = command(place, "stop", "job", "--drain", "--id", "the-end")
     handle.wait()
     assert (answer["outcome"], answer["kind"], "drained" in answer["detail"]) == ("done", "drain", True)
     assert command(place, "stop", "job", "--drain", "--id", "the-end") == answer

@@ -24,10 +24,9 @@ PROGRAM = Path(__file__).with_name("drain_program.py")
 WINDOWS = [("00:00:00", 1), ("00:00:10", 1), ("00:00:20", 1)]
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "killed_at", [None, *(pytest.param(each, marks=pytest.mark.more) for each in ("commit.before", "commit.after"))]
-)
+@pytest.mark.parametrize("killed_at", [None, "commit.before", "commit.after"])
 def test_open_windows_are_in_the_topic_once_after_a_drain(tmp_path: Path, broker: Broker, killed_at: str | None):
     """Where the driver is killed, the last epoch is decided by then, and its transactions wait in the broker."""
     topic, log = make_topic(broker.servers), tmp_path / "log"

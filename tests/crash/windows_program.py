@@ -22,13 +22,17 @@ def main(folder: Path, no_data_epochs: str, until: str) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    windows_job(folder, spark).run(until="caught-up" if until == "caught-up" else None)
+
+
+def windows_job(folder: Path, spark: SparkSession) -> Job:
     job = Job("windows", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     source = FileSource(str(folder / "in"), format="json", schema="at timestamp", maxFilesPerTrigger=1)
     events = job.source("events", source).withWatermark("at", "5 seconds")
     counts = events.groupBy(F.window("at", "10 seconds")).count()
     rows = counts.select(F.date_format("window.start", "HH:mm:ss").alias("start"), "count")
     job.query("windows", rows, sinks=[FileSink("files", str(folder / "out"), format="json")])
-    job.run(until="caught-up" if until == "caught-up" else None)
+    return job
 
 
 if __name__ == "__main__":

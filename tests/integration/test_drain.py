@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any, Literal, TypeAlias
 
 import pytest
@@ -12,6 +10,7 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
+from tests.support.command import tidegate
 from tidegate import FileSink, Job, JobHandle
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
@@ -56,9 +55,10 @@ def drain(handle: JobHandle, epoch: int = 0) -> None:
 
 
 def command(place: Place, *arguments: str) -> dict[str, Any]:
-    """What the command prints, in a process of its own."""
-    whole = [sys.executable, "-m", "tidegate.cli.main", *arguments, "--dir", str(place.checkpoints), "--json"]
-    return json.loads(subprocess.run(whole, capture_output=True, text=True, check=True).stdout)
+    """What the command prints."""
+    said = tidegate(*arguments, "--dir", str(place.checkpoints), "--json")
+    assert said.code == 0, said
+    return json.loads(said.stdout)
 
 
 def last_watermark(place: Place) -> tuple[int, int]:

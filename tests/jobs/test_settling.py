@@ -96,6 +96,12 @@ def test_where_another_driver_has_started_the_job_since_nobody_can_tell(kind: Ki
     assert settle(request(kind), None, NOW).outcome is Outcome.UNKNOWN
 
 
+@pytest.mark.parametrize("state", [JobState.FINISHED, JobState.STOPPED, JobState.CANCELED])
+def test_a_job_that_has_ended_without_its_drain_is_no_success(state: JobState):
+    answer = settle(request(Kind.DRAIN), beat(state), NOW)
+    assert (answer.outcome, "was not drained" in answer.detail) == (Outcome.NOT_RUNNING, True)
+
+
 def test_a_drain_is_done_when_the_jobs_folder_says_so_whoever_ended_it():
     for last in (beat(JobState.RUNNING), beat(JobState.STOPPED), None):
         assert settle(request(Kind.DRAIN), last, NOW, is_drained=True).outcome is Outcome.DONE

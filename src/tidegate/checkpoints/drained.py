@@ -35,6 +35,10 @@ class DrainRecord:
         if found is not None and not found.ended:
             self._storage.replace(DRAIN, encode(Drain(job_id=self._job_id, since=found.since, ended=_now())))
 
+    def take_back(self) -> None:
+        """Nobody asks for the end any more: the next start goes on as before. Not when anything has come to it."""
+        self._storage.set_aside(DRAIN)  # durably, unlike a removal
+
 
 def read_drain(job_folder: Path) -> Drain | None:
     """What the folder says, whichever job of this name has written it; None where no drain was ever begun."""

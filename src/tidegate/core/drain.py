@@ -6,9 +6,9 @@ is killed on the way leaves it to the next start, which finds it there.
 
 from __future__ import annotations
 
-from tidegate.core.effects import Steps, Tell, put_if_absent
-from tidegate.core.happenings import DueEpochAdded
-from tidegate.core.ledger import DECIDED, OFFSETS, Query, entry, numbers, read_decided
+from tidegate.core.effects import Steps, Tell, get, put_if_absent, set_aside
+from tidegate.core.happenings import DueEpochAdded, LogSetAside
+from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, Query, entry, numbers, read_decided
 from tidegate.core.spark_log import parse_offsets, with_watermark
 
 END_OF_TIME_MS = 9_000_000_000_000_000
@@ -23,13 +23,15 @@ def add_last_epoch(query: Query, *, closes_windows: bool) -> Steps[bool]:
     """Have an epoch due that ends event time, unless it is done; whether Spark has an epoch to run.
 
     An undecided one in Spark's log comes first. Only while no run of the query is alive. A query that `closes_windows`
-    waits for the watermark with something; for any other there is nothing to add.
+    waits for the watermark with something; for any other there is nothing to add. There is one such epoch and no
+    more: what sets a timer behind the end of time, or a later watermark there, would have another one due for ever.
     """
+    newest = yield from read_decided((yield from _newest_decided()))
+    if newest is not None and _is_at_the_end(newest.offsets):
+        return False
     if (yield from epoch_waits()):
         return True
-    newest = yield from read_decided(max((yield from numbers(DECIDED)), default=-1))
-    offsets = None if newest is None else parse_offsets(newest.offsets)
-    if newest is None or offsets is None or offsets.watermark_ms >= END_OF_TIME_MS or not closes_windows:
+    if newest is None or parse_offsets(newest.offsets) is None or not closes_windows:
         return False
     data = with_watermark(newest.offsets, END_OF_TIME_MS)
     if (yield from put_if_absent(entry(OFFSETS, newest.epoch + 1), data, "heal.entry")):
@@ -39,5 +41,42 @@ def add_last_epoch(query: Query, *, closes_windows: bool) -> Steps[bool]:
 
 def epoch_waits() -> Steps[bool]:
     """Whether Spark's log holds an epoch behind the newest decided one: the next start runs it, with its input."""
-    decided = max((yield from numbers(DECIDED)), default=-1)
-    return decided + 1 in (yield from numbers(OFFSETS))
+    return (yield from _newest_decided()) + 1 in (yield from numbers(OFFSETS))
+
+
+def has_come_to_the_end() -> Steps[bool]:
+    """Whether the last epoch counts: every new row of the query is too late from then on."""
+    decided = yield from _newest_decided()
+    newest = yield from read_decided(decided)
+    if newest is not None and _is_at_the_end(newest.offsets):
+        return True
+    logged = decided + 1 in (yield from numbers(COMMITS))
+    return logged and _is_at_the_end((yield from get(entry(OFFSETS, decided + 1))))
+
+
+def last_epoch_is_due() -> Steps[bool]:
+    """Whether the epoch that Spark's log has next is the last one, and does not count yet."""
+    if (yield from has_come_to_the_end()):
+        return False
+    return _is_at_the_end((yield from get(entry(OFFSETS, (yield from _newest_decided()) + 1))))
+
+
+def take_back_last_epoch() -> Steps[None]:
+    """Put the last epoch's entry aside where it does not count yet: the next start goes on as if it had never been.
+
+    Only while no run of the query is alive. What was prepared for it is given up by that start, as for any other.
+    """
+    if (yield from last_epoch_is_due()):
+        name = entry(OFFSETS, (yield from _newest_decided()) + 1)
+        kept_as = yield from set_aside(name, "heal.aside")
+        if kept_as is not None:
+            yield Tell(LogSetAside(name, kept_as))
+
+
+def _newest_decided() -> Steps[int]:
+    return max((yield from numbers(DECIDED)), default=-1)
+
+
+def _is_at_the_end(data: bytes | None) -> bool:
+    offsets = parse_offsets(data)
+    return offsets is not None and offsets.watermark_ms >= END_OF_TIME_MS

@@ -76,6 +76,11 @@ class Code(Enum):
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
+    DRAIN_FAILS = (
+        "TG-DRAIN-FAILS",
+        Remedy.PROGRAM,
+        "the job cannot be drained: its epoch at the end of time fails as often as it is tried",
+    )
     REQUEST_REFUSED = ("TG-REQUEST-REFUSED", Remedy.PROGRAM, "a job is not asked for what cannot be done as it stands")
 
     # The surroundings.
@@ -138,6 +143,7 @@ class Code(Enum):
         "the function of a sink raised an error; the next start calls it with the same epoch first",
     )
     QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
+    JOB_NOT_DRAINED = ("TG-JOB-NOT-DRAINED", Remedy.RESTART, "the job has ended without having been drained")
     DRIVER_DIED = (
         "TG-DRIVER-DIED",
         Remedy.RESTART,

@@ -36,14 +36,15 @@ def ask(
 ) -> Answer:
     """Ask, and wait for the answer; what was asked under this id before is not asked again.
 
-    `tell` hears what is waited for, again and again. After a stop or a cancel the job's lock is free, too: a new start
-    is not refused. Raises NoAnswer at the timeout.
+    `tell` hears what is waited for, again and again. After a stop, a drain or a cancel the job's lock is free, too: it
+    is not what stands against a new start. Raises NoAnswer at the timeout.
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
     answer = asking.answer_of(kind, request_id, into)
     if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
         return asking.save_ended(kind, request_id, into)
-    if kind in (Kind.STOP, Kind.CANCEL, *WITH_SAVEPOINT) and answer.outcome in (Outcome.DONE, Outcome.PENDING):
+    ends = (Kind.STOP, Kind.DRAIN, Kind.CANCEL, *WITH_SAVEPOINT)
+    if kind in ends and answer.outcome in (Outcome.DONE, Outcome.PENDING):
         asking.wait_for_the_lock()
     return answer
 

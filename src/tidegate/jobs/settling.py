@@ -58,7 +58,8 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
         case JobState.RUNNING | JobState.RESTARTING:
             return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost"
         case _:
-            return Outcome.NOT_RUNNING, f"the job had ended before: {last.state.value}"
+            undrained = ", and was not drained" if request.kind is Kind.DRAIN else ""
+            return Outcome.NOT_RUNNING, f"the job had ended before: {last.state.value}{undrained}"
 
 
 def _settled_with_savepoint(request: Request, last: Beat) -> tuple[Outcome, str]:

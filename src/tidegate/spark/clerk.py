@@ -12,7 +12,14 @@ from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
 from tidegate.spark.endings import Ending
-from tidegate.spark.savepoint_requests import SavepointRequests, Word, how_it_ended, what_waits, word_of
+from tidegate.spark.savepoint_requests import (
+    SavepointRequests,
+    Word,
+    how_it_ended,
+    in_one_line,
+    what_waits,
+    word_of,
+)
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
@@ -128,8 +135,7 @@ class Clerk(Ticking):
         elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
             self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
         elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
-            detail = f"{how_it_ended(handle)}, and was not drained to its end"
-            self._answer(request, Outcome.FAILED, detail, finished)
+            self._answer(request, Outcome.FAILED, in_one_line(handle.not_drained()), finished)
         elif error is None and request.kind is not Kind.CHECKPOINT:
             self._answer(request, Outcome.DONE, how_it_ended(handle), finished)
         elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:

@@ -8,21 +8,45 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
 from tidegate.checkpoints.drained import DrainRecord
-from tidegate.core.drain import add_last_epoch, epoch_waits
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Drain
+from tidegate.core.drain import (
+    add_last_epoch,
+    epoch_waits,
+    has_come_to_the_end,
+    last_epoch_is_due,
+    take_back_last_epoch,
+)
+from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
+from tidegate.core.levels import Level
+from tidegate.core.tolerance import EpochFault
 from tidegate.spark.companions import Companion
+from tidegate.spark.drain_errors import cannot_be_drained, cut_off_at_the_stop, still_due
 from tidegate.spark.plan_check import closes_by_watermark
 from tidegate.spark.query_run import QueryRun
 
 _LOOK_SECONDS = 0.05
 _RUNS_AT_MOST = 5
-"""One for what was cut off at the stop, one for the end of time, and some where the log had to be mended."""
+"""One for what was cut off at the stop, those at the end of time, and one where the log had to be mended."""
+
+_TRIES_AT_THE_END = 3
+"""What fails once at the end of time may be due to an executor that was lost; what fails so often, to the program."""
 
 _ONE_EPOCH = {"once": True}
 """Spark's trigger: with an epoch in its log it runs that one, reads nothing new, and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reins:
+    """What a drain needs of its job. When it is cut short the next start goes on."""
+
+    another: Callable[[QueryRun], QueryRun]
+    """Gives the next run of a query, of which this one has ended."""
+    look: Callable[[], None]
+    """Called meanwhile."""
+    is_cut_short: Callable[[], bool]
 
 
 class Draining:
@@ -34,24 +58,22 @@ class Draining:
         self._was_done = before is not None and bool(before.ended)
         self.goes_on = before is not None
         """Whether an earlier driver has begun: then this start runs nothing else."""
+        self.stands = before is not None and not self._was_done
+        """Whether the next start goes on with it, whatever becomes of this driver."""
+        self.is_under_way = False
         self.is_done = False
 
     def begin(self) -> None:
         """From now on the drain is gone on with, whatever becomes of this driver."""
         if self._record is not None:
             self._record.begin()
+            self.stands = not self._was_done
 
-    def carry_out(
-        self,
-        runs: Sequence[QueryRun],
-        another: Callable[[QueryRun], QueryRun],
-        look: Callable[[], None],
-        is_cut_short: Callable[[], bool],
-    ) -> None:
-        """Drain every query whose run, of `runs`, has ended. `another` gives the next run of one; `look` is called
-        meanwhile. When it is cut short the next start goes on."""
+    def carry_out(self, runs: Sequence[QueryRun], reins: Reins) -> None:
+        """Drain every query. Its run, of `runs`, has ended, and gives its place there to the next one."""
+        self.is_under_way = True
         for run in list(runs):
-            if not _drain(run, another, look, is_cut_short):
+            if not self._drain(run, runs, reins):
                 return
         self.is_done = True
 
@@ -63,53 +85,73 @@ class Draining:
             companion.drained()
         if self._record is not None:
             self._record.end()
+            self.stands = False
+
+    def _drain(self, ended: QueryRun, runs: Sequence[QueryRun], reins: Reins) -> bool:
+        """Whether nothing of the query is left."""
+        closes_windows = closes_by_watermark(ended.plan.rows, ended.plan.mode)
+        tries = _TRIES_AT_THE_END if ended.plan.again_here else 1
+        for _ in range(_RUNS_AT_MOST):
+            if reins.is_cut_short():
+                return False
+            _refuse_to_repeat(ended)
+            if not ended.runner.run(add_last_epoch(ended.plan.query, closes_windows=closes_windows)):
+                return True
+            ended = reins.another(ended)
+            try:
+                _run_once(ended, reins)
+            except TidegateError as error:
+                tries -= 1
+                if not _is_of_the_end(ended, error):
+                    raise
+                if tries == 0:
+                    self._give_up(error, runs)
+        raise still_due(str(ended.plan.query), _RUNS_AT_MOST)
+
+    def _give_up(self, error: TidegateError, runs: Sequence[QueryRun]) -> NoReturn:
+        """The last epoch of a query fails again and again. The drain is taken back, unless another query has come to
+        the end of time: that one has no way back."""
+        if self._record is None:
+            raise error
+        if any(run.runner.run(has_come_to_the_end()) for run in runs):
+            raise cannot_be_drained(error, taken_back=False) from error
+        for run in runs:
+            run.runner.run(take_back_last_epoch())
+        self._record.take_back()  # last: until then the next start drains
+        self.stands = False
+        raise cannot_be_drained(error, taken_back=True) from error
 
 
-def drained_error(found: Drain, where: str) -> TidegateError:
-    """No start goes on from a drained checkpoint."""
-    return TidegateError(
-        Code.JOB_DRAINED,
-        expected="a checkpoint that a job can go on from",
-        found=f"it was drained at {found.ended}: its watermark is at the end of time, and every new row too late",
-        where=where,
-        next_step="start under another job name or checkpointing.dir: that is a job that begins anew",
-    )
+def _refuse_to_repeat(ended: QueryRun) -> None:
+    """Raise where the epoch that is left may have been shown, and no epoch may be shown twice."""
+    if ended.plan.query.weakest is Level.AT_MOST_ONCE and ended.cut_off is not None:
+        raise cut_off_at_the_stop(str(ended.plan.query), ended.cut_off)
 
 
-def _drain(
-    ended: QueryRun,
-    another: Callable[[QueryRun], QueryRun],
-    look: Callable[[], None],
-    is_cut_short: Callable[[], bool],
-) -> bool:
-    """Whether nothing of the query is left."""
-    closes_windows = closes_by_watermark(ended.plan.rows, ended.plan.mode)
-    for _ in range(_RUNS_AT_MOST):
-        if is_cut_short():
-            return False
-        if not ended.runner.run(add_last_epoch(ended.plan.query, closes_windows=closes_windows)):
-            return True
-        ended = another(ended)
-        _run_once(ended, look, is_cut_short)
-    raise TidegateError(
-        Code.QUERY_FAILED,
-        expected="a query that has run what is left of it",
-        found=f"an epoch that is still due after {_RUNS_AT_MOST} runs",
-        where=str(ended.plan.query),
-        next_step="start again: the drain goes on",
-    )
+def _is_of_the_end(run: QueryRun, error: TidegateError) -> bool:
+    """Whether it is what the query itself does with its last epoch that has failed, and no sink, disk or server."""
+    around = None if run.failed_epoch is None else run.failed_epoch[1]
+    if error.catalogue_entry not in _OF_AN_EPOCH or around not in (None, EpochFault.TIMEOUT):
+        return False
+    of_a_task = quoted_in(str(error.__cause__))
+    if of_a_task is not None and of_a_task.catalogue_entry.remedy is Remedy.SURROUNDINGS:
+        return False
+    return run.runner.run(last_epoch_is_due())
 
 
-def _run_once(run: QueryRun, look: Callable[[], None], is_cut_short: Callable[[], bool]) -> None:
+_OF_AN_EPOCH = frozenset({Code.EPOCH_FAILED, Code.EPOCH_TIMEOUT})
+
+
+def _run_once(run: QueryRun, reins: Reins) -> None:
+    run.open()  # what it raises is the error: a run that was not opened has nothing to close
     try:
-        run.open()
         if run.runner.run(epoch_waits()):  # recovery may have put it aside; then Spark would read what is new
             run.start(_ONE_EPOCH)
         while not run.has_ended():
-            if is_cut_short():
+            if reins.is_cut_short():
                 run.stop(0)
                 break
-            look()
+            reins.look()
             time.sleep(_LOOK_SECONDS)
     finally:
         run.close()

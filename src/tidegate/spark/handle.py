@@ -27,7 +27,8 @@ from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
-from tidegate.spark.draining import Draining
+from tidegate.spark.drain_errors import not_drained
+from tidegate.spark.draining import Draining, Reins
 from tidegate.spark.endings import Ending
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
@@ -117,6 +118,8 @@ class JobHandle:
         self._stop_asked = threading.Event()
         self._draining = Draining(drain)
         self._ending = Ending.DRAIN if self._draining.goes_on else Ending.NONE
+        self._asked = False
+        """Whether this start was asked to end; what an earlier one was asked goes on, and is nobody's request here."""
         if self._draining.goes_on:
             self._stop_asked.set()
         self._stop_timeout_seconds = stop_timeout_seconds
@@ -142,7 +145,7 @@ class JobHandle:
             self.last_savepoint.pass_by(error)
             self._tell_the_end(_log_beside)
             self._ended.set()
-            if not (self.was_asked_to_end and _is_of_a_sink(error)):
+            if not (self._asked and _is_of_a_sink(error)):
                 raise
 
     def _start(self) -> None:
@@ -177,13 +180,16 @@ class JobHandle:
         """End with the epoch that is under way done, and block until then; what is undecided comes again.
 
         With `drain` for good: every window and every event-time timer comes out as at the end of time, and no start
-        goes on from there. Rows that have not been read by now stay in the source.
+        goes on from there. Rows that have not been read by now stay in the source. TG-JOB-NOT-DRAINED tells that the
+        job has ended otherwise, by itself or by a cancel.
 
         When a sink does not take a decided epoch within `timeout_seconds` (else the setting `stop_timeout`), the job
         ends with TG-SINK-UNAVAILABLE, and the next start commits it.
         """
         (self.ask_to_drain if drain else self.ask_to_stop)(timeout_seconds)
         self.wait()
+        if drain and not self.is_drained:
+            raise self.not_drained()
 
     def cancel(self) -> None:
         """End at once, and block until then. What is undecided is aborted, and its input comes again.
@@ -311,6 +317,18 @@ class JobHandle:
         """Whether the job has been drained, to its end."""
         return self._draining.is_done
 
+    def not_drained(self) -> TidegateError:
+        """What to say to whoever has asked for a drain, when the job has ended well without one."""
+        return not_drained(f"job {self.name}", self.end_state(None).value, stands=self._draining.stands)
+
+    @property
+    def leaves_a_drain(self) -> bool:
+        """Whether the job has failed in a drain with which its next start goes on. Not where the drain waits for a
+        sink as long as whoever asked for it has allowed: then it has ended as it was asked to."""
+        if self._error is None or self._ending is not Ending.DRAIN or not self._draining.stands:
+            return False
+        return not (self._asked and _is_of_a_sink(self._error))
+
     @property
     def has_given_up_its_checkpoints(self) -> bool:
         """Whether the job was canceled, and nothing is left that a next start would have to finish."""
@@ -325,7 +343,7 @@ class JobHandle:
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
         if error is not None and not self.last_savepoint.is_all_that_failed:
-            stopped = self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
+            stopped = self._asked and self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
             return JobState.STOPPED if stopped else JobState.FAILED
         if self._bounded and self._draining.goes_on:
             return JobState.FINISHED
@@ -344,7 +362,7 @@ class JobHandle:
         with self._asking:
             if self._ended.is_set():  # by itself: nobody has ended it
                 return
-            asked_before = self._ending is not Ending.NONE
+            asked_before, self._asked = self._asked, True
             if asked_before and not with_savepoint:
                 why = f"somebody asked for the job's end once more ({ending.value})"
                 self.last_savepoint.limit(why, timeout_seconds)
@@ -427,7 +445,8 @@ class JobHandle:
         if self._ending is not Ending.DRAIN or self._error is not None:
             return
         self._draining.begin()  # asked for while the queries were stopping
-        self._draining.carry_out(self.runs, self._another_run_of, self._look, lambda: self._ending is Ending.CANCEL)
+        reins = Reins(self._another_run_of, self._look, lambda: self._ending is Ending.CANCEL)
+        self._draining.carry_out(self.runs, reins)
         if self._draining.is_done:
             self._draining.seal(self._companions)
 
@@ -485,6 +504,8 @@ class JobHandle:
     def _hurry(self, run: QueryRun, timeout_seconds: float) -> None:
         if self._ending is Ending.CANCEL:
             run.cancel()
+        elif self._draining.is_under_way:
+            run.allow_waiting(timeout_seconds)
         else:
             run.limit_waiting(timeout_seconds)
 

@@ -40,7 +40,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
-from tidegate.spark.draining import drained_error
+from tidegate.spark.drain_errors import drained_error
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle

@@ -59,6 +59,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.patience import Patience
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
@@ -161,7 +162,7 @@ class QueryRun:
         self.left_behind: TidegateError | None = None
         """Which decided epoch a cancel has left to the next start, because a sink did not take it at once."""
         self._stream_ended = False
-        self._give_up_at: float | None = None
+        self._patience = Patience()
         self._errors: list[BaseException] = []
         self._monitors: Mapping[str, Monitor] = {}
         self._watch = EpochWatch(plan.timeout_seconds, plan.min_pause_seconds)
@@ -255,11 +256,22 @@ class QueryRun:
         """The epoch whose failure, and nothing else, ended the run, and why; None for every other end."""
         return self._fault if len(self._errors) == 1 else None
 
+    @property
+    def cut_off(self) -> int | None:
+        """The epoch that was begun here and that Spark's log does not have: it is undecided, whatever it has shown."""
+        logged = max(entry_numbers(self._storage.list(COMMITS)), default=-1)
+        return self._begun if self._begun > logged else None
+
     def limit_waiting(self, timeout_seconds: float) -> None:
         """From now on wait no longer than this for a sink that is not ready; the shortest of several counts."""
-        give_up_at = time.monotonic() + timeout_seconds
         with self._changed:
-            self._give_up_at = give_up_at if self._give_up_at is None else min(self._give_up_at, give_up_at)
+            self._patience.end_in(timeout_seconds)
+            self._changed.notify_all()
+
+    def allow_waiting(self, timeout_seconds: float) -> None:
+        """Wait no longer than this for the sinks of an epoch, counted from when one of them is not ready."""
+        with self._changed:
+            self._patience.allow(timeout_seconds)
             self._changed.notify_all()
 
     def cancel(self) -> None:
@@ -273,7 +285,7 @@ class QueryRun:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            while self._is_under_way() and not self._has_waited_enough():
+            while self._is_under_way() and not self._patience.is_over():
                 self._changed.wait(_LOOK_SECONDS)
                 self._cut_if_overdue()
         if self._stream is not None and self._watch.phase is not Phase.CUT:
@@ -301,9 +313,7 @@ class QueryRun:
 
     def _note_cut_off(self) -> None:
         """Whether the last epoch that was begun here is undecided: state without file names is then not safe here."""
-        if not self.plan.store.names_files and self._begun > max(
-            entry_numbers(self._storage.list(COMMITS)), default=-1
-        ):
+        if not self.plan.store.names_files and self.cut_off is not None:
             note_cut_off(self.plan.folder)
 
     def _stop_stream(self) -> None:
@@ -331,9 +341,6 @@ class QueryRun:
                 stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)
                 stopper.start()
                 stopper.join(_LOST_START_SECONDS)
-
-    def _has_waited_enough(self) -> bool:
-        return self._give_up_at is not None and time.monotonic() >= self._give_up_at
 
     def _is_under_way(self) -> bool:
         """Whether an epoch is: begun, not done, and its stream lives."""
@@ -441,7 +448,7 @@ class QueryRun:
             if self._watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
                 self._leave(None)
                 raise EpochRefused(f"epoch {epoch} was cut off") from None
-            if self._stopping and self._has_waited_enough() and not _is_told_in_any_case(error):
+            if self._stopping and self._patience.is_over() and not _is_told_in_any_case(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
             self._note_fault(epoch, error)
@@ -561,10 +568,12 @@ class QueryRun:
         _LOG.warning(text, effect.sink, effect.epoch, effect.detail, extra={"event": "SinkNotReady"})
         end = time.monotonic() + min(0.05 * 2 ** min(effect.attempt, 10), _RETRY_SECONDS_AT_MOST)
         with self._changed:
-            while (left := self._pause_left(end)) > 0:
+            self._patience.waits()
+            while (left := min(end, self._patience.ends_at) - time.monotonic()) > 0:
                 self._changed.wait(left)
                 self._watch.refuse_if_cut(effect.epoch)
-        if self._give_up_at is not None and time.monotonic() >= self._give_up_at:
+            gives_up = self._patience.is_over()
+        if gives_up:
             raise TidegateError(
                 Code.SINK_UNAVAILABLE,
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
@@ -572,10 +581,6 @@ class QueryRun:
                 where=str(self.plan.query),
                 next_step="mend the sink and start again: the epoch comes again, or is committed if it is decided",
             )
-
-    def _pause_left(self, end: float) -> float:
-        """What is left of a pause until `end`, which a stop cuts short."""
-        return (end if self._give_up_at is None else min(end, self._give_up_at)) - time.monotonic()
 
     # --- both ----------------------------------------------------------------------------------------------
 
@@ -620,6 +625,7 @@ class QueryRun:
         if self._current == epoch:
             self._current = None
         self._watch.done()
+        self._patience.has_served()
         self.figures.epochs += 1
         self.figures.rows += rows
         if self._stream is not None:

@@ -127,7 +127,7 @@ class Supervised:
         report = None if error is None else report_of(error)
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
-        ended_for_good = handle is not None and (of_job is None or asked)
+        ended_for_good = handle is not None and (of_job is None or (asked and not handle.leaves_a_drain))
         self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked))
 
     def _was_asked_to_end(self, handle: JobHandle) -> bool:

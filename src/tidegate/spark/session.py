@@ -21,7 +21,7 @@ from tidegate.checkpoints.locks import JVM_LOCK
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
-from tidegate.jobs.java import find_java
+from tidegate.jobs.java import require_java
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 
@@ -42,7 +42,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return adopt_session(active, settings.state_backend)
-    find_java()
+    require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     defaults = {

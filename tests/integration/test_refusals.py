@@ -349,6 +349,17 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path):
     assert printed.startswith(f"TG-JAVA-MISSING | {java}: openjdk version")
 
 
+def test_a_java_whose_version_stands_beside_it_is_not_started_to_be_asked(tmp_path: Path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
+    java.chmod(0o755)
+    (tmp_path / "release").write_text('IMPLEMENTOR="somebody"\nJAVA_VERSION="11.0.2"\n')
+    printed = python(ASKS_FOR_SPARK, PATH=os.environ["PATH"], JAVA_HOME=str(tmp_path))
+    assert printed.startswith(f"TG-JAVA-MISSING | {java}: version 11")
+    assert not (tmp_path / "started").exists()
+
+
 # --- the checkpoint folder ---------------------------------------------------------------------------------
 
 

@@ -95,6 +95,23 @@ def test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy(
     assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
 
 
+def test_the_end_of_what_a_dead_driver_has_left_behind_is_part_of_the_pause(tmp_path: Path):
+    """As a JVM, which outlives its driver for a moment."""
+    program = """
+if not first:
+    (here / "again").write_text(str(time.time()))
+    sys.exit(0)
+subprocess.Popen(["sleep", "1.5"])
+(here / "died").write_text(str(time.time()))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    options = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.delay=2s"]
+    with run(tmp_path, program, *options) as left:
+        left.wait()
+    pause = float((tmp_path / "again").read_text()) - float((tmp_path / "died").read_text())
+    assert 2.0 <= pause < 3.5, "one after the other they take as long"
+
+
 ENDED = f"""{DECLARING}
 from tidegate.jobs.beat import Beat, JobState, write_beat
 supervised = declare()

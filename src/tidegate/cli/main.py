@@ -24,6 +24,7 @@ COMMANDS = {
     "txn": "tidegate.cli.txn:txn",
     "check": "tidegate.cli.check:check",
     "config": "tidegate.cli.config:config",
+    "warm-up": "tidegate.cli.warm_up:warm_up",
     "demo": "tidegate.cli.demo:demo",
     "broker": "tidegate.cli.broker:broker",
     "run-application": "tidegate.cli.run:run_application",

@@ -24,16 +24,43 @@ class Java:
 
 def find_java() -> Java:
     """That of JAVA_HOME where it is set, else the first on the PATH. Raises JAVA_MISSING."""
-    home = os.environ.get("JAVA_HOME")
-    command = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
-    if command is None:
-        raise _missing("no `java` in JAVA_HOME or on the PATH")
+    command = java_command()
     printed = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     says = printed.splitlines()[0] if printed else "it does not start"
     version = re.search(r'version "(\d+)', printed)
     if version is None or int(version[1]) < JAVA_AT_LEAST:
         raise _missing(f"{command}: {says}")
     return Java(command, says)
+
+
+def require_java() -> None:
+    """Raises JAVA_MISSING, as `find_java`. Starts no Java where its installation says its version in a file: that takes
+    as long as many a command."""
+    command = java_command()
+    version = _version_beside(Path(command))
+    if version is None:
+        find_java()
+    elif version < JAVA_AT_LEAST:
+        raise _missing(f"{command}: version {version}")
+
+
+def java_command() -> str:
+    """The `java` that Spark will start. Raises JAVA_MISSING."""
+    home = os.environ.get("JAVA_HOME")
+    command = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    if command is None:
+        raise _missing("no `java` in JAVA_HOME or on the PATH")
+    return command
+
+
+def _version_beside(command: Path) -> int | None:
+    """By the file `release` of a JDK or JRE, two folders above its `java`. None where `java` is something else."""
+    try:
+        text = (command.resolve().parent.parent / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    version = re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)
+    return None if version is None else int(version[1])
 
 
 def _missing(found: str) -> TidegateError:

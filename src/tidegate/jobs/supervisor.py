@@ -126,6 +126,7 @@ class Supervisor:
         self._has_run = False
         self._taken_since: float | None = None
         self._step: str | None = None
+        self._over_since = 0.0
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
         self._stopped_late = False
@@ -168,6 +169,7 @@ class Supervisor:
         except BaseException:
             child.close_at_once()
             raise
+        self._over_since = time.monotonic()
         beat = self._beat_of(child)
         stays = child.close_at_once() if self._at_once else child.close()
         if stays:
@@ -267,7 +269,7 @@ class Supervisor:
         if refused is not None and refused[0] == last.report:
             failure = refused[1]  # a query's, for which there was no restart: it has been told already
         else:
-            failure = self._failed(last.report, self._news.failed, final=last.job_ended)
+            failure = self._failed(last.report, self._news.failed, since=self._over_since, final=last.job_ended)
         if failure.restart_in_seconds is not None:
             return None
         return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
@@ -278,18 +280,20 @@ class Supervisor:
         return Outcome.STOPPED if stopped else Outcome.FINISHED
 
     def _query_failed(self, report: Report) -> RestartQuery:
-        failure = self._failed(report, self._news.query_failed)
+        failure = self._failed(report, self._news.query_failed, since=time.monotonic())
         if failure.restart_in_seconds is None:
             self._refused = (report, failure)
         return RestartQuery(failure.restart_in_seconds)
 
-    def _failed(self, report: Report, tell: Callable[[Failure], None], *, final: bool = False) -> Failure:
-        """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again."""
-        pause, now = None, time.monotonic()
-        codes, taken = _codes_of(report), self._seconds_taken(report, now)
+    def _failed(self, report: Report, tell: Callable[[Failure], None], *, since: float, final: bool = False) -> Failure:
+        """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again.
+
+        The pause counts from `since`, when the driver ended: its JVM takes some of that time to end, too."""
+        pause = None
+        codes, taken = _codes_of(report), self._seconds_taken(report, since)
         stopped = self._stop_by is not None and not self._stopped_late
         if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
-            pause = self._strategy.pause_after(self._past, now, random.random())
+            pause = self._strategy.pause_after(self._past, since, random.random())
         failure = Failure(
             at=time.time(),
             code=report.code,
@@ -302,7 +306,7 @@ class Supervisor:
             restart_in_seconds=pause,
         )
         if pause is not None:
-            self._past.append(Restarted(at=now, pause=pause))
+            self._past.append(Restarted(at=since, pause=pause))
         tell(failure)
         if self._folder is not None:
             try:

@@ -21,7 +21,8 @@ from tidegate.checkpoints.locks import JVM_LOCK
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
-from tidegate.jobs.java import find_java
+from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
+from tidegate.jobs.java import require_java
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 
@@ -42,7 +43,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return adopt_session(active, settings.state_backend)
-    find_java()
+    require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf()
     defaults = {
@@ -55,13 +56,31 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     for key, value in {**defaults, **_worker_sockets()}.items():
         if not conf.contains(key):
             conf.set(key, value)
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    with _classes_from_the_archive():
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
     listen_to(session)
     return session
+
+
+@contextmanager
+def _classes_from_the_archive() -> Generator[None, None, None]:
+    """A JVM that is started meanwhile uses the archive of `tidegate warm-up`, if there is one."""
+    archive, before = archive_to_use(os.environ), os.environ.get(SUBMIT_OPTIONS)
+    if archive is None:
+        yield
+        return
+    os.environ[SUBMIT_OPTIONS] = f"{before or ''} {options_to_use(archive)}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SUBMIT_OPTIONS]
+        else:
+            os.environ[SUBMIT_OPTIONS] = before
 
 
 def _worker_sockets() -> dict[str, str]:

@@ -1,0 +1,72 @@
+"""Spark's classes in an archive, which a new JVM maps into its memory instead of reading, checking and linking each.
+
+Java's own class data sharing (JEP 350, JDK 13 and newer). The JVM compares an archive with its own version and its
+class path and goes without one that does not fit, so one that is out of date costs time and nothing else.
+`tidegate warm-up` makes it; every session that tidegate opens uses it, where it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidegate.jobs.java import java_command
+
+
+def archive_file(environment: Mapping[str, str]) -> Path:
+    """Where the archive of this Java and this Spark is, or would be. Raises JAVA_MISSING."""
+    cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache) / "tidegate" / f"spark-classes-{_fingerprint(environment)}.jsa"
+
+
+def options_to_use(archive: Path) -> str:
+    """Options of a JVM, for `SPARK_SUBMIT_OPTS`."""
+    return f'"-XX:SharedArchiveFile={archive}" {_SILENT}'
+
+
+def options_to_make(draft: Path) -> str:
+    """Options of a JVM that writes an archive when it ends."""
+    return f'"-XX:ArchiveClassesAtExit={draft}" {_SILENT}'
+
+
+def archive_to_use(environment: Mapping[str, str]) -> Path | None:
+    """The archive, where there is one, and the environment does not say itself what a JVM is to use, or to make."""
+    if any(word in environment.get(name, "") for name in _OPTIONS_IN for word in _OPTIONS):
+        return None
+    try:
+        archive = archive_file(environment)
+    except OSError:  # a Spark without jars: whoever starts it says so
+        return None
+    return archive if archive.exists() else None
+
+
+SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""Options for the driver's JVM, in front of those of `spark.driver.extraJavaOptions`, which win."""
+
+_SILENT = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+_OPTIONS_IN = (SUBMIT_OPTIONS, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
+
+
+def _fingerprint(environment: Mapping[str, str]) -> str:
+    """What the JVM itself would compare: which Java it is, and the name, size and time of each jar."""
+    java = Path(java_command()).resolve()
+    found = [str(java), *_line(java.stat()), str(_jars(environment))]
+    for jar in sorted(os.scandir(_jars(environment)), key=lambda each: each.name):
+        found += [jar.name, *_line(jar.stat())]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:16]
+
+
+def _jars(environment: Mapping[str, str]) -> Path:
+    """Spark's, found without loading it."""
+    home = environment.get("SPARK_HOME")
+    spec = None if home else find_spec("pyspark")
+    places = [home] if home else [] if spec is None else list(spec.submodule_search_locations or [])
+    return Path(places[0], "jars") if places else Path("jars")
+
+
+def _line(status: os.stat_result) -> tuple[str, str]:
+    return str(status.st_size), str(int(status.st_mtime))

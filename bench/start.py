@@ -18,12 +18,15 @@ from tidegate.jobs.beat import Beat, JobState, write_beat
 _JOBS = 20
 _GOAL_SECONDS = 0.5
 _TIMES_A_ROUND = 3
+_LOOK_AT_JOBS = frozenset({"list", "info", "history", "txn"})
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "start-list": ("list", "-a"),
     "start-info": ("info", "job-0"),
     "start-history": ("history", "job-0"),
     "start-txn-ls": ("txn", "ls"),
     "start-help": ("--help",),
+    "start-run-help": ("run", "--help"),
+    "start-config-show": ("config", "show"),
 }
 
 
@@ -33,7 +36,7 @@ def measure(name: str, rounds: int, *, quick: bool) -> list[Figure]:
     samples: dict[str, list[float]] = {"baseline s": [], "tidegate s": []}
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         _make_jobs(Path(folder))
-        where = [] if "--help" in command else ["--dir", folder]
+        where = ["--dir", folder] if command[0] in _LOOK_AT_JOBS else []
         tidegate = [str(Path(sys.executable).with_name("tidegate")), *command, *where]
         sides = {"baseline s": [sys.executable, "-c", "pass"], "tidegate s": tidegate}
         for number in range(rounds + 1):  # the first one brings the files into memory

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.job_layout import (
     JOB_RECORD,
     QUERIES,
@@ -22,6 +23,7 @@ from tidegate.checkpoints.job_layout import (
     job_names,
     newest_begun,
     query_names,
+    unbegun_names,
 )
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
@@ -29,7 +31,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
-from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, read_beat
+from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 
@@ -51,7 +53,7 @@ class State(Enum):
     FAILED = ("FAILED", False, "an error has ended it; a start goes on from its last checkpoint")
     DIED = ("DIED", False, "its driver was killed; a start goes on from its last checkpoint")
     UNKNOWN = ("UNKNOWN", False, "it does not run, and no driver has said how it ended")
-    UNREADABLE = ("UNREADABLE", False, "its job.json cannot be read")
+    UNREADABLE = ("UNREADABLE", False, "its job.json, or its folder, cannot be read")
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +69,7 @@ class QueryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a folder."""
+    """A job in a folder. `job_id` is empty where none has begun; `problem` is what stands against reading it."""
 
     name: str
     folder: str
@@ -78,8 +80,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_jobs(folder: Path) -> list[JobView]:
-    """The jobs in `folder`, by name. What is no job is passed over."""
-    return [view_job(folder / name) for name in job_names(folder)]
+    """The jobs in `folder`, by name. What is no job is passed over; one that cannot be read hides no other."""
+    return [view_job(folder / name) for name in _names(folder)]
 
 
 def find_job(folder: Path, name: str) -> JobView:
@@ -92,7 +94,7 @@ def find_job(folder: Path, name: str) -> JobView:
             where="JOB",
             next_step="see `tidegate list -a`",
         )
-    names = job_names(folder)
+    names = _names(folder)
     if name not in names:
         raise _unknown(folder, name, names)
     return view_job(folder / name)
@@ -100,11 +102,16 @@ def find_job(folder: Path, name: str) -> JobView:
 
 def view_job(job_folder: Path) -> JobView:
     """How the job in `job_folder` is. Whatever stands in there, it answers."""
-    lives = driver_lives(job_folder)
-    beat = read_beat(job_folder)
-    job_id, problem = _job_id(job_folder)
-    state = State.UNREADABLE if problem else _state(job_folder, lives, beat)
-    return JobView(name=job_folder.name, folder=str(job_folder), state=state, job_id=job_id, beat=beat, problem=problem)
+    name, folder = job_folder.name, str(job_folder)
+    try:
+        lives = driver_lives(job_folder)
+        beat, flaw = look_at_beat(job_folder)
+        job_id, problem = _job_id(job_folder)
+        state = State.UNREADABLE if problem else _state(job_folder, lives, beat)
+    except (OSError, TidegateError) as error:
+        problem = _in_a_line(error)
+        return JobView(name=name, folder=folder, state=State.UNREADABLE, job_id="", beat=None, problem=problem)
+    return JobView(name=name, folder=folder, state=state, job_id=job_id, beat=beat, problem=problem or flaw)
 
 
 def view_queries(job: JobView) -> list[QueryView]:
@@ -127,15 +134,34 @@ def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
     return State.FAILED if beat.state is JobState.FAILED else State.DIED
 
 
+def _names(folder: Path) -> list[str]:
+    """Of the jobs that have begun, and of those that somebody tries to begin."""
+    return sorted([*job_names(folder), *(name for name in unbegun_names(folder) if _is_attended(folder / name))])
+
+
+def _is_attended(job_folder: Path) -> bool:
+    """Whether somebody drives the job, or keeps it alive; a lock that cannot be looked at tells of nobody."""
+    try:
+        return driver_lives(job_folder) or supervisor_lives(job_folder)
+    except TidegateError:
+        return False
+
+
 def _job_id(job_folder: Path) -> tuple[str, str]:
     """(the job's id, what stands against reading it)."""
     path = job_folder / JOB_RECORD
     try:
         return decode(JobRecord, path.read_bytes(), str(path)).job_id, ""
-    except TidegateError as error:
-        return "", f"{error.code}: {error.found}"
-    except OSError as error:
-        return "", str(error)
+    except FileNotFoundError as error:
+        return "", "" if _is_attended(job_folder) else str(error)
+    except (OSError, TidegateError) as error:
+        return "", _in_a_line(error)
+
+
+def _in_a_line(error: OSError | TidegateError) -> str:
+    if isinstance(error, TidegateError):
+        return f"{error.code}: {error.found} ({error.where})"
+    return str(error)
 
 
 def _view_query(folder: Path, beat: QueryBeat | None) -> QueryView:
@@ -155,8 +181,10 @@ def _view_query(folder: Path, beat: QueryBeat | None) -> QueryView:
 def _finished(place: Path) -> int:
     try:
         names = os.listdir(place / DONE)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         names = []
+    except OSError as error:
+        raise storage_error(error, place / DONE, "list a folder") from error
     through = _record(FinishedThrough, place / FINISHED_THROUGH)
     done = [int(name) for name in names if name.isdigit()]
     return max([-1 if through is None else through.epoch, *done])

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tidegate.cli.live import open_view
+from tidegate.cli.view import open_view
 
 
 def main(folder: Path, program: str, seconds: float) -> None:

@@ -7,13 +7,16 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.jobs.folders import another_driver, make_job, say, tidegate
+from tests.support import command
 from tidegate.core.records import Start, encode
-from tidegate.jobs.beat import JobState
+from tidegate.jobs.beat import BEAT, JobState, write_beat
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.jobs.failures import Failure, add_failure
 
@@ -137,6 +140,38 @@ def test_a_job_that_cannot_be_read_is_listed_with_its_error_beside_the_others(tm
     assert (code, [each["job"] for each in json.loads(output)["jobs"]][-1]) == (1, "torn")
 
 
+@pytest.mark.parametrize("spoil", [lambda beat: beat.mkdir(), lambda beat: beat.write_bytes(b'{"job":"\xff"}')])
+def test_a_job_whose_beat_cannot_be_read_is_a_line_that_says_so_beside_the_others(
+    tmp_path: Path, spoil: Callable[[Path], object]
+):
+    spoil(make_job(tmp_path, "spoilt") / BEAT)
+    say(make_job(tmp_path, "broken"), JobState.FAILED)
+    said = command.tidegate("list", "--dir", str(tmp_path))
+    assert said.code == 1
+    assert [line.split()[0] for line in said.stdout.splitlines()[2:]] == ["broken", "spoilt"]
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("spoilt: ")
+    assert "beat.json" in line
+    assert tidegate("info", "spoilt", "--dir", str(tmp_path))[0] == 0
+
+
+def test_a_beat_with_a_time_that_is_none_is_listed(tmp_path: Path):
+    job = make_job(tmp_path)
+    beat = say(job, JobState.FAILED)
+    write_beat(job, msgspec.structs.replace(beat, at=1e300, started_at=-1e300))
+    code, output = tidegate("list", "--dir", str(tmp_path))
+    assert (code, "FAILED" in output) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["stop", "cancel", "checkpoint"])
+def test_a_beat_that_cannot_be_looked_at_is_named_to_who_asks(tmp_path: Path, command: str):
+    job = make_job(tmp_path)
+    with another_driver(job):
+        (job / BEAT).mkdir()
+        code, output = tidegate(command, "job", "--dir", str(tmp_path), "--timeout", "200ms")
+    assert (code, "TG-STORAGE-UNUSABLE" in output, str(job / BEAT) in output) == (1, True, True)
+
+
 def test_a_job_that_cannot_be_read_keeps_no_other_job_s_transactions_back(tmp_path: Path):
     (make_job(tmp_path, "a-torn") / "job.json").write_bytes(b"tidegate job 1")
     start = Start(
@@ -222,19 +257,23 @@ def test_every_command_has_help_with_an_example(command: str):
     assert (code, f"tidegate {command}" in output, "--json" in output) == (0, True, True)
 
 
-def test_the_shell_completes_the_names_of_jobs(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("tidegate info w", ["words"]), ("tidegate sto", ["stop"]), ("tidegate txn com", ["commit"])],
+)
+def test_the_shell_completes_the_names_of_jobs_and_commands(tmp_path: Path, typed: str, found: list[str]):
     for name in ("words", "sensors"):
         make_job(tmp_path, name)
     environment = {
         **os.environ,
         "TIDEGATE_CHECKPOINTING_DIR": str(tmp_path),
         "_TIDEGATE_COMPLETE": "complete_bash",
-        "COMP_WORDS": "tidegate info w",
-        "COMP_CWORD": "2",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
     }
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'tidegate'; from tidegate.cli.main import app; app()"]
     done = subprocess.run(program, env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == ["words"], done.stderr
+    assert done.stdout.split() == found, done.stderr
 
 
 def test_the_list_costs_little_more_than_a_command_that_does_nothing_and_loads_no_spark(tmp_path: Path):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import ANSWERS_KEPT, VERSION, Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.control import ANSWERS_KEPT, REQUEST_BYTES_AT_MOST, VERSION, Answer, Desk, Kind, Outcome, Request
 
 NOW = 1_700_000_000.0
 DRIVER = Incarnation(host="here", process=7, started_at=NOW)
@@ -129,7 +131,28 @@ def test_a_request_of_a_newer_version_is_refused_and_not_guessed(desk: Desk, tmp
     assert (refused.outcome, f"version {VERSION + 1}" in refused.detail) == (Outcome.REFUSED, True)
 
 
-@pytest.mark.parametrize("data", [b"", b'{"version":1,"id":"to', b"[]", b'{"version":1,"kind":"explode"}', b"\xff\0"])
+def spoilt(**parts: object) -> bytes:
+    """A request that is whole but for these parts."""
+    return msgspec.json.encode({**msgspec.to_builtins(request("torn")), **parts})
+
+
+SPOILT = {
+    "empty": b"",
+    "torn": b'{"version":1,"id":"to',
+    "a list": b"[]",
+    "what nobody does": b'{"version":1,"kind":"explode"}',
+    "bytes": b"\xff\0",
+    "no UTF-8": spoilt().replace(b"a test", b"a t\xffst"),
+    "no UTF-8 in a field that nobody knows": b'{"version":1,"\xff":"\xff"}',
+    "deep": b'{"version":1,"deep":' + b"[" * 50_000,
+    "the id of another": spoilt(id="good"),
+    "an id that leads elsewhere": spoilt(id="../../beat"),
+    "a folder with NUL": spoilt(into="a\0b"),
+    "long": spoilt(asked_by="x" * REQUEST_BYTES_AT_MOST),
+}
+
+
+@pytest.mark.parametrize("data", SPOILT.values(), ids=SPOILT.keys())
 def test_a_torn_request_is_refused_set_aside_and_in_nobodys_way(desk: Desk, tmp_path: Path, data: bytes):
     desk.ask(request("good"))
     torn = tmp_path / "control" / "requests" / "torn.json"
@@ -140,6 +163,54 @@ def test_a_torn_request_is_refused_set_aside_and_in_nobodys_way(desk: Desk, tmp_
     assert refused is not None
     assert (refused.kind, refused.outcome) == (None, Outcome.REFUSED)
     assert (torn.parent / ".aside-torn.json-0").read_bytes() == data
+
+
+def test_a_hundred_megabytes_are_not_read_to_be_refused(desk: Desk, tmp_path: Path):
+    desk.ask(request("good"))
+    with (tmp_path / "control" / "requests" / "large.json").open("wb") as file:
+        file.truncate(100 << 20)
+    tracemalloc.start()
+    assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    refused = desk.answer_to("large")
+    assert refused is not None
+    assert (refused.outcome, str(100 << 20) in refused.detail) == (Outcome.REFUSED, True)
+
+
+@pytest.mark.parametrize("where", ["requests", "answers"])
+def test_a_folder_in_the_place_of_a_file_is_in_nobodys_way(desk: Desk, tmp_path: Path, where: str):
+    desk.ask(request("good"))
+    desk.ask(request("odd"))
+    (tmp_path / "control" / "requests" / "odd.json").rename(tmp_path / "kept")
+    (tmp_path / "control" / where / "odd.json").mkdir(parents=True)
+    if where == "answers":
+        (tmp_path / "kept").rename(tmp_path / "control" / "requests" / "odd.json")
+    for _ in range(2):
+        assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    with pytest.raises(TidegateError, match="TG-STORAGE-UNUSABLE"):
+        desk.ask(request("odd"))
+
+
+def test_a_name_too_long_to_be_set_aside_is_in_nobodys_way(
+    desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    desk.ask(request("good"))
+    (tmp_path / "control" / "requests" / f"{'x' * 250}.json").write_bytes(b"{}")
+    for _ in range(2):
+        assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    assert [record.getMessage().startswith("the request 'xxx") for record in caplog.records] == [True], "told once"
+
+
+def test_a_request_that_may_not_be_read_is_in_nobodys_way(desk: Desk, tmp_path: Path):
+    desk.ask(request("good"))
+    desk.ask(request("shut"))
+    (tmp_path / "control" / "requests" / "shut.json").chmod(0)
+    with modes_count():
+        assert [each.id for each in desk.open_requests(NOW)] == ["good"]
+    (tmp_path / "control" / "requests" / "shut.json").chmod(0o644)
+    assert sorted(each.id for each in desk.open_requests(NOW)) == ["good", "shut"], "it is served when it may be"
 
 
 def test_a_file_whose_name_is_no_id_is_set_aside(desk: Desk, tmp_path: Path):

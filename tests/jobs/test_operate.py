@@ -308,3 +308,25 @@ def test_killed_while_it_ends_with_a_savepoint_a_job_is_saved_by_the_same_comman
         code, answer = driven.command("stop", "words", "-p", str(saved))
         assert (code, answer["epochs"], driven.said()) == (0, {"copy": 1}, "ended")
         assert driven.rows() == ["sand", "sea", "wind"]
+
+
+def test_what_was_asked_of_the_supervisor_waits_for_the_driver_that_it_has_started(
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    """In this process, as above. What was asked of an earlier supervisor has come too late."""
+    from tidegate.jobs.beat import Incarnation, Post
+    from tidegate.jobs.supervisor_lock import take_supervisor_lock
+    from tidegate.spark.clerk import Clerk
+
+    folder = tmp_path_factory.mktemp("desk")
+    desk = Desk(folder)
+    mine = Incarnation(host="here", process=7, started_at=2.0)
+    earlier = Incarnation(host="here", process=6, started_at=1.0, post=Post.SUPERVISOR)
+    lock = take_supervisor_lock(folder, "job")
+    for name, to in (("late", earlier), ("now", lock.holder.incarnation)):
+        desk.ask(Request(id=name, kind=Kind.CANCEL, to=to, asked_at=1.0, asked_by="a test"))
+    Clerk(folder, mine, []).begin(None)  # type: ignore[arg-type]
+    lock.release()
+    late = desk.answer_to("late")
+    assert late is not None
+    assert (late.outcome.value, [each.id for each in desk.open_requests(3.0)]) == ("too late", ["now"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat
+from tidegate.jobs.beat import Beat, Incarnation, JobState, Post, QueryBeat
 from tidegate.jobs.control import Kind, Outcome, Request
 from tidegate.jobs.settling import settle
 
@@ -105,3 +105,10 @@ def test_a_job_that_has_ended_without_its_drain_is_no_success(state: JobState):
 def test_a_drain_is_done_when_the_jobs_folder_says_so_whoever_ended_it():
     for last in (beat(JobState.RUNNING), beat(JobState.STOPPED), None):
         assert settle(request(Kind.DRAIN), last, NOW, is_drained=True).outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize("kind", [Kind.STOP, Kind.CANCEL])
+def test_what_was_asked_of_a_supervisor_that_has_ended_came_too_late(kind: Kind):
+    supervisor = Incarnation(host="here", process=7, started_at=NOW, post=Post.SUPERVISOR)
+    answer = settle(msgspec.structs.replace(request(kind), to=supervisor), beat(JobState.STOPPED), NOW)
+    assert (answer.outcome, "supervisor (process 7 on here)" in answer.detail) == (Outcome.TOO_LATE, True)

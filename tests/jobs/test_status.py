@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.folders import a_supervisor, another_driver, make_job, say
+from tests.support.rights import modes_count
 from tidegate.checkpoints.locks import acquire
 from tidegate.checkpoints.probe import driver_lives
 from tidegate.core.errors import TidegateError
@@ -81,6 +82,67 @@ def test_a_job_whose_record_is_torn_is_shown_as_such(tmp_path: Path):
     (job / "job.json").write_bytes(b"tidegate job 1")
     view = find_jobs(tmp_path)[0]
     assert (view.state, "TG-RECORD-CORRUPT" in view.problem) == (State.UNREADABLE, True)
+
+
+SPOILT_BEATS = [b"\xff\xfe", b'{"job":"\xff"}', b"[]", b"", b'{"deep":' + b"[" * 200_000, b'{"job":"job"}']
+
+
+@pytest.mark.parametrize("data", SPOILT_BEATS, ids=["bytes", "no UTF-8", "a list", "empty", "deep", "a field"])
+def test_a_beat_that_is_none_is_said_and_tells_nothing(tmp_path: Path, data: bytes):
+    job = make_job(tmp_path)
+    (job / BEAT).write_bytes(data)
+    assert read_beat(job) is None
+    view = view_job(job)
+    assert (view.state, view.problem.startswith("beat.json cannot be read: ")) == (State.UNKNOWN, True)
+
+
+@pytest.mark.parametrize("name", [BEAT, "job.json", "locks/holder.json"])
+def test_a_folder_in_the_place_of_a_file_is_said_of_its_job_alone(tmp_path: Path, name: str):
+    job = make_job(tmp_path, "spoilt")
+    make_job(tmp_path, "words")
+    with another_driver(job):  # whose name is looked up
+        say(job, JobState.RUNNING)
+        (job / name).unlink()
+        (job / name).mkdir()
+        spoilt, words = find_jobs(tmp_path)
+    assert (spoilt.state, "Is a directory" in spoilt.problem) == (State.UNREADABLE, True)
+    assert (words.state, words.problem) == (State.UNKNOWN, "")
+
+
+def test_a_job_whose_folder_may_not_be_read_hides_no_other(tmp_path: Path):
+    shut = make_job(tmp_path, "shut")
+    make_job(tmp_path, "words")
+    shut.chmod(0)
+    try:
+        with modes_count():
+            found = find_jobs(tmp_path)
+    finally:
+        shut.chmod(0o755)
+    assert [(view.name, view.state) for view in found] == [("shut", State.UNREADABLE), ("words", State.UNKNOWN)]
+    assert "Permission denied" in found[0].problem
+
+
+def test_a_holder_whose_time_is_none_holds_nobody_up(tmp_path: Path):
+    job = make_job(tmp_path)
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + 1)
+        holder = job / "locks" / "holder.json"
+        holder.write_bytes(holder.read_bytes().replace(b'"since":"', b'"since":"no time '))
+        assert view_job(job).state is State.STARTING
+
+
+def test_a_job_that_was_never_begun_is_shown_while_somebody_tries_to(tmp_path: Path):
+    """As where the broker is down: what stands against a start is looked at before its record is written."""
+    job = make_job(tmp_path)
+    (job / "job.json").unlink()
+    assert find_jobs(tmp_path) == []
+    with a_supervisor(job):
+        (view,) = find_jobs(tmp_path)
+        assert (view.state, view.problem, view.job_id) == (State.RESTARTING, "", "")
+        assert find_job(tmp_path, "job") == view
+    with another_driver(job):
+        assert [view.state for view in find_jobs(tmp_path)] == [State.STARTING]
+    assert find_jobs(tmp_path) == []
 
 
 def test_what_is_no_job_is_passed_over(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -166,6 +167,31 @@ def test_a_stop_while_a_sink_is_down_says_that_an_epoch_waits(tmp_path: Path, by
     with UnderRun(tmp_path, "caught-up") as run:
         assert run.wait() == 0, run.tail()
     assert table(tmp_path) == [0, 1, 2]
+
+
+@pytest.mark.more
+@pytest.mark.skipif(shutil.which("mount") is None, reason="needs mount")
+def test_a_job_whose_storage_goes_away_goes_on_by_itself_when_it_is_back(tmp_path: Path):
+    disk, place = tmp_path / "disk", tmp_path / "checkpoints"
+    disk.mkdir()
+    place.mkdir()
+    if subprocess.run(["mount", "--bind", disk, place], check=False).returncode:
+        pytest.skip("no right to mount a folder")
+    options = ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=100", "restart.fixed_delay.delay=1s"]
+    write(tmp_path, 0, 3)
+    try:
+        with UnderRun(tmp_path, "for-ever", options=[word for each in options for word in ("-D", each)]) as run:
+            wait_until(lambda: table(tmp_path) == [0, 1, 2], "the first rows", run)
+            subprocess.run(["umount", "--lazy", place], check=True)
+            write(tmp_path, 3, 3)
+            wait_until(lambda: "find the job again" in run.log.read_text(), "a start without the storage", run)
+            assert table(tmp_path) == [0, 1, 2]
+            subprocess.run(["mount", "--bind", disk, place], check=True)
+            wait_until(lambda: table(tmp_path) == list(range(6)), "all rows", run)
+            run.process.send_signal(signal.SIGTERM)
+            assert run.wait() == 0
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=False)
 
 
 @pytest.mark.more

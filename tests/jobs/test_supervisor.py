@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, in_session, wait_until
 
 COUNT = """
@@ -202,6 +204,7 @@ os.kill(me, signal.SIGSTOP)
     [
         (None, "TG-PROGRAM-UNREADABLE", "No such file"),
         ("def", "TG-PROGRAM-UNREADABLE", "invalid syntax"),
+        ("job = '\0'", "TG-PROGRAM-UNREADABLE", "null bytes"),
         ("pass", "TG-JOB-COUNT", "none"),
         ("from tidegate import Job\nJob('a')", "TG-JOB-COUNT", "job a, which was not started"),
         ("from tidegate import Job\nJob('a')\nJob('b')", "TG-JOB-COUNT", "two: a and b"),
@@ -216,6 +219,34 @@ def test_a_program_that_is_no_job_is_not_started_again(tmp_path: Path, program: 
         assert said in wrong.tail()
         assert len(starts(tmp_path)) <= 1
         assert "Traceback" not in wrong.tail()
+
+
+def test_a_name_that_is_none_is_refused_before_anything_has_it(tmp_path: Path):
+    program = """
+from tidegate import Job, TidegateError
+for name in ("../words", "..", "/etc", "nul\\0", "x" * 10_000):
+    try:
+        Job(name)
+    except TidegateError as error:
+        print("refused", error.code, len(str(error)) < 1_000, flush=True)
+Job("../words")
+"""
+    with run(tmp_path, program, *AT_ONCE) as wrong:
+        assert wrong.wait() == 1
+        assert wrong.tail().count("refused TG-UID-INVALID True") == 5
+        assert "'../words'" in wrong.tail()
+        assert len(starts(tmp_path)) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "program.py", "starts"]
+
+
+def test_a_storage_that_cannot_be_written_ends_a_first_start_with_its_error(tmp_path: Path):
+    """Here a file stands in the place of its folder."""
+    (tmp_path / "checkpoints").touch()
+    with run(tmp_path, HOLDING, *AT_ONCE) as refused:
+        assert refused.wait() == 1
+        assert "TG-STORAGE-UNUSABLE" in refused.tail()
+        assert "Traceback" not in refused.tail()
+        assert len(starts(tmp_path)) == 1
 
 
 def test_a_programs_own_error_before_its_job_has_run_is_a_mistake(tmp_path: Path):
@@ -277,6 +308,84 @@ def test_a_stop_during_a_pause_is_obeyed_at_once(tmp_path: Path):
         assert len(starts(tmp_path)) == 1
 
 
+FAILS_TO_START = f"""{DECLARING}
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.line import Finished
+from tidegate.jobs.reports import report_of
+error = TidegateError(Code.KAFKA_UNREACHABLE, expected="a broker", found="none", where="sink", next_step="start it")
+declare()._say(Finished(report=report_of(error)))
+os._exit(1)
+"""
+"""As a job whose broker is down: it never comes to its first beat."""
+
+
+def ask(folder: Path, command: str, *options: str) -> tuple[int, dict[str, str]]:
+    """Ask the job, from another process than those of the job; the exit code, and what is said."""
+    code, output = tidegate(command, "numbers", "--dir", str(folder / "checkpoints"), "--json", *options)
+    return code, json.loads(output)
+
+
+@pytest.mark.parametrize("command", ["stop", "cancel"])
+def test_a_job_that_fails_before_its_first_beat_in_every_start_is_ended_by_command(tmp_path: Path, command: str):
+    options = ["-D", "restart.strategy=fixed-delay", "-D", "restart.fixed_delay.delay=1h"]
+    with run(tmp_path, FAILS_TO_START, *options) as failing:
+        wait_until(lambda: "restart of the driver in 3600.0 s" in failing.tail(), "the pause", failing)
+        code, said = ask(tmp_path, command, "--id", "the-end")
+        assert (code, said["outcome"]) == (0, "done")
+        assert failing.wait(20) == 0
+        assert len(starts(tmp_path)) == 1
+    assert tidegate(command, "numbers", "--dir", str(tmp_path / "checkpoints"))[0] == 3, "no such job was ever begun"
+
+
+def test_between_two_starts_the_supervisor_hears_within_a_moment(tmp_path: Path):
+    """Of a job that never rests for long: there is no pause that one could hit."""
+    with run(tmp_path, FAILS_TO_START, *AT_ONCE, "-D", "restart.fixed_delay.attempts=1000") as failing:
+        wait_until(lambda: len(starts(tmp_path)) > 1, "a restart", failing)
+        asked_at = time.monotonic()
+        assert ask(tmp_path, "stop")[1]["outcome"] == "done"
+        assert failing.wait(20) in (0, 1), "stopped in the pause; or in a start, which then failed"
+        assert time.monotonic() - asked_at < 20
+
+
+@pytest.mark.parametrize("command", ["stop", "cancel"])
+def test_a_start_that_gets_nowhere_is_ended_by_command(tmp_path: Path, command: str):
+    with run(tmp_path, HOLDING) as starting:
+        wait_until((tmp_path / "holds").exists, "the job's start", starting)
+        code, said = ask(tmp_path, command)
+        assert (code, said["outcome"]) == (0, "done")
+        assert starting.wait(20) == 0
+        assert in_session(starts(tmp_path)[0]) == []
+
+
+def test_who_needs_a_driver_is_told_in_whose_hands_the_job_is(tmp_path: Path):
+    with run(tmp_path, HOLDING) as starting:
+        wait_until((tmp_path / "holds").exists, "the job's start", starting)
+        code, said = ask(tmp_path, "checkpoint", "--timeout", "200ms")
+        assert (code, said["outcome"]) == (7, "no answer")
+        assert f"its supervisor is process {starting.process.pid} on" in said["detail"]
+        assert "nothing was asked of it" in said["detail"]
+        assert not (tmp_path / "checkpoints" / "numbers" / "control").exists()
+
+
+def test_what_was_asked_of_a_supervisor_that_was_killed_is_no_request_to_the_next_one(tmp_path: Path):
+    with run(tmp_path, HOLDING) as killed:
+        wait_until((tmp_path / "holds").exists, "the job's start", killed)
+        (driver,) = starts(tmp_path)
+        os.kill(killed.process.pid, signal.SIGSTOP)
+        code, said = ask(tmp_path, "stop", "--id", "one", "--timeout", "200ms")
+        assert (code, "request one stands" in said["detail"]) == (7, True)
+        os.kill(killed.process.pid, signal.SIGKILL)
+        killed.process.wait()
+        with suppress(ProcessLookupError):
+            os.kill(driver, signal.SIGKILL)
+    (tmp_path / "holds").unlink()
+    with run(tmp_path, HOLDING) as next_one:
+        wait_until((tmp_path / "holds").exists, "the next one's start", next_one)
+        code, said = ask(tmp_path, "stop", "--id", "one")
+        assert (code, said["outcome"]) == (4, "too late")
+        assert next_one.process.poll() is None
+
+
 def test_a_job_has_one_supervisor(tmp_path: Path):
     with run(tmp_path, HOLDING) as first:
         wait_until((tmp_path / "holds").exists, "the first one's job", first)
@@ -284,6 +393,20 @@ def test_a_job_has_one_supervisor(tmp_path: Path):
             assert second.wait() == 4
             assert "TG-SUPERVISOR-ALIVE" in second.tail()
             assert f"process {first.process.pid} on" in second.tail()
+            assert "`tidegate stop numbers`" in second.tail()
+        assert first.process.poll() is None
+
+
+def test_a_second_run_in_the_background_is_refused_in_words_of_its_own(tmp_path: Path):
+    """What Spark has said before that stands in the log."""
+    with run(tmp_path, HOLDING) as first:
+        wait_until((tmp_path / "holds").exists, "the first one's job", first)
+        with run(tmp_path, f"print('WARN Utils', flush=True)\n{HOLDING}", "-d", "--log-file", "my.log") as second:
+            assert second.wait() == 4
+            assert "TG-SUPERVISOR-ALIVE" in second.tail()
+            assert "WARN Utils" not in second.tail()
+            assert "log my.log" in second.tail()
+        assert "WARN Utils" in (tmp_path / "my.log").read_text()
         assert first.process.poll() is None
 
 
@@ -329,3 +452,14 @@ def test_a_run_in_the_background_that_fails_at_once_fails(tmp_path: Path):
     with run(tmp_path, "raise LookupError('no such thing')", "-d") as background:
         assert background.wait() == 1
         assert "LookupError: no such thing" in background.tail()
+
+
+@pytest.mark.parametrize("log", ["a-folder", "a-file/my.log"])
+def test_a_log_that_cannot_be_opened_is_told_before_anything_is_started(tmp_path: Path, log: str):
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "a-file").touch()
+    with run(tmp_path, "", "-d", "--log-file", log) as refused:
+        assert refused.wait() == 1
+        assert ("TG-STORAGE-UNUSABLE" in refused.tail(), log in refused.tail()) == (True, True)
+        assert "Traceback" not in refused.tail()
+        assert starts(tmp_path) == []

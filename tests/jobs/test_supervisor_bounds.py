@@ -23,7 +23,7 @@ from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE
 from tidegate.jobs import child, cures, progress, session_processes
-from tidegate.jobs.failures import Failure
+from tidegate.jobs.failures import Failure, read_failures
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 
@@ -201,12 +201,50 @@ def test_a_folder_that_cannot_be_looked_at_ends_no_job(tmp_path: Path):
     assert len(starts(tmp_path)) == 1
 
 
+def test_a_beat_that_somebody_has_spoilt_ends_no_job(tmp_path: Path):
+    spoilt = b'{"job":"\xff"}'
+    program = f"declare()\n(folder / 'beat.json').write_bytes({spoilt!r})\ntime.sleep(1.5)\nsys.exit(9)"
+    assert supervise(tmp_path, program, Heard()).code == 9
+    assert len(starts(tmp_path)) == 1
+
+
 def test_a_full_disk_keeps_no_failure_and_ends_no_job(tmp_path: Path):
     program = f"if not first:\n    sys.exit(9)\ndeclare()\n(folder / 'history').touch()\n{KILLED}"
     news = Heard()
     assert supervise(tmp_path, program, news).code == 9
     assert [failure.code for failure in news.failures] == ["TG-DRIVER-DIED"]
     assert len(news.unkept) == 1
+
+
+GOES_AND_COMES = """
+from tidegate.jobs.line import Running
+away = here / "away"
+if first:
+    supervised = declare()
+    (folder / "job.json").touch()
+    supervised._say(Running())
+    time.sleep(1)
+    folder.rename(away)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    declare()
+except BaseException:
+    away.rename(folder)
+    raise
+sys.exit(9)
+"""
+"""As a job that has run, whose disk is taken away, and is back by its third start."""
+
+
+def test_a_job_whose_folder_is_away_is_not_begun_anew_and_goes_on_when_it_is_back(tmp_path: Path):
+    news = Heard()
+    assert supervise(tmp_path, GOES_AND_COMES, news).code == 9
+    assert [failure.code for failure in news.failures] == ["TG-DRIVER-DIED", "TG-STORAGE-UNUSABLE"]
+    assert "job.json" in news.failures[1].where
+    assert len(starts(tmp_path)) == 3
+    assert [error.code for error in news.unkept] == ["TG-STORAGE-UNUSABLE"], "nothing is made in its place"
+    kept = read_failures(tmp_path / "checkpoints" / "numbers")
+    assert [failure.code for failure in kept] == ["TG-STORAGE-UNUSABLE"]
 
 
 FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import tidegate
+from tests.support import command
 from tidegate.cli import demo as demo_command
 from tidegate.cli import main
+from tidegate.cli.commands import COMMANDS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.run import Event, Options, Report
@@ -84,6 +88,23 @@ def test_help(arguments: list[str]) -> None:
     assert code == 0
     assert "demo" in output
     assert "Exit codes" in output
+
+
+def test_the_overview_says_of_each_command_what_its_own_help_begins_with() -> None:
+    """It is drawn without loading any of them."""
+    loaded = get_command(main.commands)
+    assert isinstance(loaded, TyperGroup)
+    first = {name: " ".join((each.help or "").split("\n\n")[0].split()) for name, each in loaded.commands.items()}
+    shown = {name: text for name, text in first.items() if not loaded.commands[name].hidden}
+    assert {name: entry.summary for name, entry in COMMANDS.items() if entry.summary} == shown
+    overview = " ".join(command.tidegate("--help").stdout.replace("│", " ").split())
+    assert [name for name in shown if f" {name} " not in overview] == []
+
+
+@pytest.mark.parametrize("arguments", [["--", "list", "-a"], ["list", "-a"]])
+def test_a_command_is_found_wherever_it_stands(tmp_path: Path, arguments: list[str]) -> None:
+    said = command.tidegate(*arguments, "--dir", str(tmp_path))
+    assert (said.code, "0 of 0 jobs" in said.stdout) == (0, True)
 
 
 def test_help_of_the_demo_has_examples() -> None:

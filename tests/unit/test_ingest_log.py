@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fs_recorder import FsRecorder
-from tidegate.checkpoints.ingest_layout import Position, segments, synced_end
+from tidegate.checkpoints.ingest_layout import MARK, Position, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, require, slices
 from tidegate.core.errors import Code, TidegateError
@@ -304,6 +304,24 @@ def test_a_full_disk_is_told_counts_nothing_and_goes_on_when_there_is_space(
         disk.before_each = lambda event: None
         log.append([b"wind"])
     assert read_after_open(tmp_path) == [b"sea", b"wind"]
+
+
+def test_lines_whose_mark_finds_no_space_do_not_count_and_come_once_when_they_are_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As on a file system that copies what is written over; who appends gives the same lines until they are taken."""
+    disk = FsRecorder(monkeypatch, below=tmp_path)
+    with closing(IngestLog(tmp_path)) as log:
+        log.append([b"sea"])
+        disk.fail("write", errno.ENOSPC, named=MARK)
+        assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_FULL
+        assert (log.end.line, synced_end(tmp_path, WHERE).line) == (1, 1)
+        assert segments(tmp_path)[0].path.stat().st_size == log.end.offset
+        disk.before_each = lambda event: None
+        log.append([b"sand"])
+        log.append([b"wind"])
+        assert read(tmp_path) == [b"sea", b"sand", b"wind"]
+    assert read_after_open(tmp_path) == [b"sea", b"sand", b"wind"]
 
 
 def test_a_frame_of_which_only_a_part_found_space_leaves_nothing(tmp_path: Path):

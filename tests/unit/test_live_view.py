@@ -8,8 +8,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from tidegate.cli.live import View, open_view
-from tidegate.cli.live_view import Stage, Watched, duration, live_view, stop_message
+from tidegate.cli.live_view import Stage, Watched, duration, live_view
+from tidegate.cli.view import View, open_view, stop_message
 from tidegate.jobs.beat import Beat, JobState, QueryBeat
 
 START = 1_790_000_000.0

@@ -81,12 +81,12 @@ class IngestLog:
             try:
                 _write(self._newest, data, at)
                 sync_file(self._newest)
+                write_mark(self._mark, end)  # it may need space, too: on a file system that copies what is written over
             except OSError:
                 with suppress(OSError):  # the first error says what is wrong; the next open cuts it off
                     os.ftruncate(self._newest, at)
                 raise
             self._end = end
-            write_mark(self._mark, end)
             return end
 
     def trim(self, before: Position) -> None:

@@ -9,11 +9,13 @@ import os
 import re
 from pathlib import Path
 
+from tidegate.checkpoints.durable import storage_error
 from tidegate.core.ledger_names import START
 from tidegate.core.names import is_name
 
 JOB_RECORD = "job.json"
 QUERIES = "queries"
+LOCKS = "locks"
 CHECKPOINTS = "checkpoints"
 MANIFEST = "_metadata.json"
 
@@ -21,8 +23,14 @@ _GENERATION = re.compile(r"g([1-9][0-9]*)")
 
 
 def job_names(root: Path) -> list[str]:
-    """The names of the jobs in `root`, sorted; [] when there is no such folder."""
-    return [name for name in _names(root) if is_name(name) and (root / name / JOB_RECORD).is_file()]
+    """The names of the jobs in `root`, sorted; [] when there is no such folder. Also of those whose folder cannot be
+    looked into: whoever reads them says why."""
+    return [name for name in _names(root) if is_name(name) and _is_there(root / name / JOB_RECORD)]
+
+
+def unbegun_names(root: Path) -> list[str]:
+    """The names in `root` under which a job was locked and none has begun: what stands against a start comes first."""
+    return [name for name in _names(root) if is_name(name) and _has_only_locks(root / name)]
 
 
 def query_names(job_folder: Path) -> list[str]:
@@ -61,8 +69,26 @@ def _has_begun(query_folder: Path, number: int) -> bool:
     return (generation_folder(query_folder, number) / START).is_file()
 
 
+def _has_only_locks(folder: Path) -> bool:
+    return _is_there(folder / LOCKS) and not _is_there(folder / JOB_RECORD)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name, as far as can be told: what must not be looked at may well be there."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _names(folder: Path) -> list[str]:
+    """Raises STORAGE_UNUSABLE for a folder that cannot be listed."""
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise storage_error(error, folder, "list a folder") from error

@@ -24,6 +24,7 @@ import msgspec
 from tidegate.checkpoints.durable import Trust, ensure_folder
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spoilt import SPOILT
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ def read_holder(job_folder: str | Path) -> Holder | None:
     data = LocalStorage(job_folder).read(_HOLDER)
     try:
         return None if data is None else msgspec.json.decode(data, type=Holder)
-    except msgspec.DecodeError:
+    except SPOILT:
         return None
 
 

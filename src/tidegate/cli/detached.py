@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.checkpoints.durable import storage_error
+from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.failures import Failure
 from tidegate.jobs.supervisor import News
@@ -18,7 +20,7 @@ from tidegate.jobs.supervisor import News
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job in the background when it runs, has failed for the first time, or has ended.
 
-    `exit`: it has ended already, with this exit code. `text`: what it failed with.
+    `exit`: it has ended already, with this exit code. `text`: what it failed with, or what its log ends with.
     """
 
     job: str | None
@@ -31,16 +33,18 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bool) -> Detached:
     """Fork, and run `supervise` in the child, where `shown` goes to the log too.
 
-    `move`: when the job is known, the log goes into its folder (if that is on the same file system).
+    `move`: when the job is known, the log goes into its folder (if that is on the same file system). Raises
+    STORAGE_UNUSABLE or STORAGE_FULL, and nothing is started, where the log cannot be opened.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _opened(log)
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
         os.close(reading)
-        _be_background(log)
+        _be_background(descriptor)
         os._exit(_supervise(supervise, shown, Told(shown, writing, log, move=move)))
     os.close(writing)
+    os.close(descriptor)
     return _first_news(process, reading, log)
 
 
@@ -53,6 +57,7 @@ class Told(News):
         self._log = log
         self._move = move
         self._job: str | None = None
+        self._why = ""
 
     def declared(self, job: str, folder: Path) -> None:
         self._job = job
@@ -66,6 +71,7 @@ class Told(News):
 
     def failed(self, failure: Failure) -> None:
         self._shown.failed(failure)
+        self._why = failure.what
         if failure.restart_in_seconds is not None:
             self._tell(f"{failure.what}\nrestart in {failure.restart_in_seconds:.1f} s")
 
@@ -82,8 +88,8 @@ class Told(News):
         self._shown.history_failed(error)
 
     def ended(self, code: int) -> None:
-        """The supervisor is about to end."""
-        self._tell("", code)
+        """The supervisor is about to end. A refusal says all by itself; what else went wrong, the log explains."""
+        self._tell(self._why if code in _REFUSALS else "", code)
 
     def _tell(self, text: str, code: int | None = None) -> None:
         if self._told is None:
@@ -93,6 +99,9 @@ class Told(News):
             os.write(self._told, msgspec.json.encode(known))
         os.close(self._told)
         self._told = None
+
+
+_REFUSALS = frozenset({Exit.USAGE, Exit.REFUSED})
 
 
 def _supervise(supervise: Callable[[News], int], shown: News, told: Told) -> int:
@@ -105,9 +114,17 @@ def _supervise(supervise: Callable[[News], int], shown: News, told: Told) -> int
     return code
 
 
-def _be_background(log: Path) -> None:
+def _opened(log: Path) -> int:
+    """The log, before anything is started that would have nowhere to say what becomes of it."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise storage_error(error, log, "open the log") from error
+
+
+def _be_background(descriptor: int) -> None:
     os.setsid()
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(descriptor, 1)

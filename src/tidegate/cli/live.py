@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
@@ -23,47 +22,12 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from tidegate.cli.live_view import Stage, Watched, live_view, stop_message
-from tidegate.jobs.beat import Beat, read_beat
+from tidegate.cli.live_view import Stage, Watched, live_view
+from tidegate.cli.view import View
 
 _LOOK_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
 _BYTES_AT_ONCE = 65_536
-_OUTPUT, _ERRORS = 1, 2
-
-
-class View:
-    """What a supervisor tells the user's terminal. This one shows nothing but the answer to an interrupt."""
-
-    environment: Mapping[str, str] = {}
-    """What a driver's environment needs beside its own."""
-
-    def __init__(self) -> None:
-        self._read: Callable[[], Beat | None] = _nothing
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        return None
-
-    def declared(self, folder: Path) -> None:
-        """The program has named its job, which has this folder."""
-        self._read = partial(read_beat, folder)
-
-    def failed(self, why: str, restart_at: float, *, whole: bool) -> None:
-        """The `whole` driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
-
-    def stopping(self) -> None:
-        """The job was asked to stop; where somebody sits at a terminal, with Ctrl-C. Elsewhere the log says it."""
-        if sys.stderr.isatty():
-            self._answer()
-
-    def _answer(self) -> None:
-        beat = None
-        with suppress(OSError):  # the storage is away: the answer then says nothing of epochs
-            beat = self._read()
-        print(stop_message(beat), file=sys.stderr, flush=True)
 
 
 class LiveView(View):
@@ -198,19 +162,7 @@ _CURSOR = "\x1b[?25h"
 _MOVES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*(?!m)[@-~]|\x1b[^\[]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
 
 
-def open_view() -> View:
-    """A live view where the standard error is a terminal that can move its cursor, and ours to write to."""
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-        return View()
-    return LiveView(os.dup(_ERRORS), (_OUTPUT, _ERRORS) if sys.stdout.isatty() else (_ERRORS,))
-
-
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
-
-
-def _nothing() -> Beat | None:
-    """No beat, before a job is known."""
-    return None

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.view import stop_message
 from tidegate.jobs.beat import Beat, QueryBeat
 
 SILENT_SECONDS = 5.0
@@ -49,13 +50,6 @@ def live_view(beat: Beat | None, watched: Watched, now: float) -> RenderableType
     old = beat.started_at < watched.since
     table = _table(beat.queries, now, style="dim" if old or _pauses(watched, now) else "")
     return Group(_head(None if old else beat, watched, now, job=beat.job), table)
-
-
-def stop_message(beat: Beat | None) -> str:
-    """What a first Ctrl-C is answered with."""
-    under_way = [query for query in (() if beat is None else beat.queries) if query.epoch > query.finished]
-    waits = " and ".join(f"epoch {query.epoch} of {query.uid}" for query in under_way)
-    return f"stopping: {f'waits for {waits}' if waits else 'nothing is under way'}; Ctrl-C again ends at once"
 
 
 def _head(beat: Beat | None, watched: Watched, now: float, job: str = "") -> Text:

@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli.commands import COMMANDS, Entry
 from tidegate.cli.exits import Exit, exit_of
 from tidegate.core.errors import TidegateError
-
-COMMANDS = {
-    "run": "tidegate.cli.run:run",
-    "list": "tidegate.cli.jobs:list_jobs",
-    "info": "tidegate.cli.jobs:info",
-    "history": "tidegate.cli.jobs:history",
-    "checkpoint": "tidegate.cli.control:checkpoint",
-    "savepoint": "tidegate.cli.savepoint:savepoint",
-    "stop": "tidegate.cli.control:stop",
-    "cancel": "tidegate.cli.control:cancel",
-    "txn": "tidegate.cli.txn:txn",
-    "check": "tidegate.cli.check:check",
-    "config": "tidegate.cli.config:config",
-    "warm-up": "tidegate.cli.warm_up:warm_up",
-    "demo": "tidegate.cli.demo:demo",
-    "broker": "tidegate.cli.broker:broker",
-    "run-application": "tidegate.cli.run:run_application",
-}
-"""Every command, in the order of the help: where its function, or its group of commands, is found. One that is called
-by its name is loaded alone: `tidegate list` need not wait for what the others import."""
-
-SPECIAL = {
-    "run": "tidegate.cli.run:RUN",
-    "run-application": "tidegate.cli.run:RUN_APPLICATION",
-    "stop": "tidegate.cli.control:STOP",
-    "cancel": "tidegate.cli.control:CANCEL",
-}
-"""The commands that typer is to treat in a way of their own, and where that stands."""
 
 
 def app() -> None:
     """Run the command line; an error of tidegate is shown without a traceback."""
-    named = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        with_commands([named] if named in COMMANDS else COMMANDS)()
+        with_commands(_used(sys.argv[1:], os.environ))()
     except TidegateError as error:
         print(error, file=sys.stderr)
         sys.exit(exit_of(error.catalogue_entry))
@@ -53,8 +26,8 @@ def app() -> None:
         sys.exit(Exit.INTERRUPTED)
 
 
-def with_commands(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands."""
+def with_commands(loaded: Collection[str]) -> typer.Typer:
+    """The command line. These commands can be called; of the others it knows their names, and what they are for."""
     commands = typer.Typer(
         name="tidegate",
         help="End-to-end exactly-once for PySpark Structured Streaming.",
@@ -66,14 +39,40 @@ def with_commands(names: Iterable[str]) -> typer.Typer:
         " 5 outcome unknown, 6 ended with a commit pending, 7 no answer in time, 130 interrupted.",
     )
     commands.callback()(_options)
-    for name in names:
-        found = _loaded(COMMANDS[name])
-        if isinstance(found, typer.Typer):
-            commands.add_typer(found, name=name)
+    for name, entry in COMMANDS.items():
+        if name in loaded:
+            _add(commands, name, entry)
         else:
-            options: dict[str, Any] = _loaded(SPECIAL[name]) if name in SPECIAL else {}
-            commands.command(name=name, **options)(found)
+            commands.command(name=name, help=entry.summary, hidden=not entry.summary)(_not_loaded)
     return commands
+
+
+def _used(arguments: Sequence[str], environment: Mapping[str, str]) -> Collection[str]:
+    """The command that a call names, if it names one; or that a shell asks about, to complete a line."""
+    typed = ""
+    if _COMPLETES in environment:
+        typed = next((environment[name] for name in _TYPED if name in environment), None)
+        if typed is None:  # a shell that says it in another way
+            return COMMANDS
+    return [word for word in [*arguments, *typed.split()] if word in COMMANDS][:1]
+
+
+_COMPLETES = "_TIDEGATE_COMPLETE"
+_TYPED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""What typer's scripts for the shells hand over: that a line is to be completed, and the line."""
+
+
+def _add(commands: typer.Typer, name: str, entry: Entry) -> None:
+    found = _loaded(entry.place)
+    if isinstance(found, typer.Typer):
+        commands.add_typer(found, name=name)
+    else:
+        options: dict[str, Any] = _loaded(entry.options) if entry.options else {}
+        commands.command(name=name, **options)(found)
+
+
+def _not_loaded() -> None:
+    raise RuntimeError("a command was called that was not loaded")
 
 
 def _loaded(place: str) -> Any:

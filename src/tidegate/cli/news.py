@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.cli.live import View
+from tidegate.cli.view import View
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.failures import Failure
 from tidegate.jobs.log_lines import LogFormat

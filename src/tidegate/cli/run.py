@@ -17,9 +17,9 @@ from tidegate.cli.common import Dir, Json, Overrides, print_json
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
-from tidegate.cli.live import open_view
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
+from tidegate.cli.view import open_view
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
@@ -213,3 +213,5 @@ def _show(started: Detached) -> None:
         typer.echo(started.text, err=True)
     if started.exit is None:
         typer.echo(f"job {started.job}: process {started.process}, log {started.log}")
+    else:
+        typer.echo(f"log {started.log}", err=started.exit != Exit.OK)

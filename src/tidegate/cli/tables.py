@@ -65,8 +65,11 @@ def show_waiting(doing: str) -> Generator[Callable[[str], None], None, None]:
 
 
 def moment(at: float | None) -> str:
-    """A time of the clock, in the local zone."""
-    return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """A time of the clock, in the local zone; a dash also for what is none: the file it is from was spoilt."""
+    try:
+        return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "-"
 
 
 def ago(at: float | None, now: float) -> str:

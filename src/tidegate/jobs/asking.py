@@ -10,12 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidegate.checkpoints.drained import is_drained
+from tidegate.checkpoints.durable import Trust
+from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
-from tidegate.jobs.beat import Beat, Incarnation, JobState, is_of_holder, read_beat
+from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.jobs.copy_progress import read_progress
+from tidegate.jobs.porter import ENDS_A_JOB
 from tidegate.jobs.settling import settle
+from tidegate.jobs.supervisor_lock import Supervising, supervisor_of
 
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
@@ -36,8 +40,9 @@ def ask(
 ) -> Answer:
     """Ask, and wait for the answer; what was asked under this id before is not asked again.
 
-    `tell` hears what is waited for, again and again. After a stop, a drain or a cancel the job's lock is free, too: it
-    is not what stands against a new start. Raises NoAnswer at the timeout.
+    The job's driver is asked; for the end of a job whose driver has not got so far, its supervisor is. `tell` hears
+    what is waited for, again and again. After a stop, a drain or a cancel the job's lock is free, too: it is not what
+    stands against a new start. Raises NoAnswer at the timeout.
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
     answer = asking.answer_of(kind, request_id, into)
@@ -64,12 +69,14 @@ class _Asking:
         self._end = end
         self._tell = tell
         self._desk = Desk(folder)
+        self._asked_of_supervisor = False
+        self._has_begun = (folder / JOB_RECORD).exists()
 
     def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
         answered = known is not None and known.counts_for_good
-        to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living()
+        to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living(kind)
         if to is None:
             if known is not None:
                 must_stand_for(kind, into, known)
@@ -80,18 +87,23 @@ class _Asking:
             )
         by = f"process {os.getpid()} on {socket.gethostname()}"
         request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into)
+        self._asked_of_supervisor = to.post is Post.SUPERVISOR
         return self._awaited(self._desk.ask(request))
 
-    def _living(self) -> Incarnation | None:
-        """The incarnation that runs, waited for while one is being started; None when there is nobody to wait for."""
+    def _living(self, kind: Kind) -> Incarnation | None:
+        """Whom to ask: the incarnation that runs, waited for while one is being started, or the supervisor where it can
+        do it; None when there is nobody to wait for."""
         while True:
             lives, supervised = driver_lives(self._folder), supervisor_lives(self._folder)
-            beat = read_beat(self._folder)
+            beat = self._beat()
             if lives and beat is not None and beat.state is JobState.RUNNING and self._is_of_holder(beat):
                 return beat.incarnation
             if not lives and not supervised:
                 return None
-            self._pause("the job's next start" if not lives else "the job, which is starting or ending", stands=False)
+            supervisor = supervisor_of(self._folder)
+            if supervisor is not None and kind in ENDS_A_JOB:
+                return supervisor.incarnation
+            self._pause(_waited_for(lives, supervisor), stands=False)
 
     def _awaited(self, request: Request) -> Answer:
         while (answer := self._desk.answer_to(request.id)) is None:
@@ -107,14 +119,20 @@ class _Asking:
         return f"the savepoint: {progress} copied"
 
     def _has_ended(self, incarnation: Incarnation) -> bool:
+        if incarnation.post is Post.SUPERVISOR:
+            supervisor = supervisor_of(self._folder)
+            if supervisor is not None:
+                return supervisor.incarnation != incarnation
+            return not driver_lives(self._folder)  # a driver that outlives it answers for it, when it ends
         if not driver_lives(self._folder):
             return True
-        beat = read_beat(self._folder)
+        beat = self._beat()
         return beat is not None and beat.incarnation != incarnation and self._is_of_holder(beat)
 
     def _without_driver(self, request: Request) -> Answer:
-        """The driver has ended: it may have answered before, else the end of the job tells."""
-        if not (self._folder / "job.json").exists() and request.kind not in WITH_SAVEPOINT:
+        """Who was asked has ended: it may have answered before, else the end of the job tells."""
+        gone = self._has_begun and not (self._folder / JOB_RECORD).exists()
+        if gone and request.kind not in WITH_SAVEPOINT:
             done = request.kind is Kind.CANCEL
             return Answer(
                 id=request.id,
@@ -127,7 +145,7 @@ class _Asking:
         return answer or self._desk.answer(self._settled(request))
 
     def _settled(self, request: Request) -> Answer:
-        return settle(request, read_beat(self._folder), time.time(), is_drained=is_drained(self._folder))
+        return settle(request, self._beat(), time.time(), is_drained=is_drained(self._folder))
 
     def save_ended(self, kind: Kind, request_id: str, into: str | None) -> Answer:
         """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
@@ -151,12 +169,16 @@ class _Asking:
         )
 
     def wait_for_the_lock(self) -> None:
-        """A driver answers before it has let go of its locks."""
+        """A driver, or a supervisor, answers before it has let go of its locks."""
         self._end = max(self._end, time.monotonic() + _UNTIL_THE_LOCK_IS_FREE_SECONDS)
-        while driver_lives(self._folder):
+        while driver_lives(self._folder) or (self._asked_of_supervisor and supervisor_lives(self._folder)):
             if time.monotonic() >= self._end:
                 return  # the answer is true all the same: the program goes on after its job
             self._pause("the driver to end", stands=False)
+
+    def _beat(self) -> Beat | None:
+        with Trust().over(self._folder / BEAT, "read how the job is"):
+            return read_beat(self._folder)
 
     def _is_of_holder(self, beat: Beat) -> bool:
         return is_of_holder(beat, read_holder(self._folder))
@@ -166,6 +188,12 @@ class _Asking:
             raise NoAnswer(waiting_for, stands)
         self._tell(waiting_for)
         time.sleep(_LOOK_SECONDS)
+
+
+def _waited_for(lives: bool, supervisor: Supervising | None) -> str:
+    """In whose hands it is, so that the reader can look there."""
+    whose = "" if supervisor is None else f" (its supervisor is {supervisor})"
+    return f"the job, which is starting or ending{whose}" if lives else f"the job's next start{whose}"
 
 
 _NOBODY = Incarnation(host="", process=0, started_at=0.0)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.checkpoints.locks import Holder
+from tidegate.core.spoilt import SPOILT
 
 BEAT = "beat.json"
 
@@ -35,12 +36,20 @@ class JobState(Enum):
         return self in (JobState.FINISHED, JobState.STOPPED, JobState.CANCELED)
 
 
+class Post(Enum):
+    """What a process is to a job."""
+
+    DRIVER = "driver"
+    SUPERVISOR = "supervisor"
+
+
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a job by one driver process."""
+    """One start of a job by one driver process; or the process that keeps it alive, over all such starts."""
 
     host: str
     process: int
     started_at: float
+    post: Post = Post.DRIVER
 
     def __str__(self) -> str:
         return f"process {self.process} on {self.host}"
@@ -101,15 +110,28 @@ def is_of_holder(beat: Beat, holder: Holder | None) -> bool:
     the same number, as every container has one."""
     if holder is None or (holder.process, holder.host) != (beat.process, beat.host):
         return False
-    return datetime.fromisoformat(holder.since).timestamp() <= beat.started_at
+    try:
+        return datetime.fromisoformat(holder.since).timestamp() <= beat.started_at
+    except (ValueError, OverflowError):  # no time: somebody has spoilt the file, and it names nobody
+        return False
 
 
 def read_beat(job_folder: str | Path) -> Beat | None:
-    """The newest beat of the job in `job_folder`; None when there is none, or it is torn."""
+    """The newest beat of the job in `job_folder`; None when there is none, or it is torn. Raises OSError where it
+    cannot be looked at."""
+    return look_at_beat(job_folder)[0]
+
+
+def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
+    """The same, and what is wrong with the one that is there."""
     try:
-        return msgspec.json.decode((Path(job_folder) / BEAT).read_bytes(), type=Beat)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
-        return None
+        data = (Path(job_folder) / BEAT).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    try:
+        return msgspec.json.decode(data, type=Beat), ""
+    except SPOILT as error:
+        return None, f"{BEAT} cannot be read: {error}"
 
 
 def write_beat(job_folder: str | Path, beat: Beat) -> None:

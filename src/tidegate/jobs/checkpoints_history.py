@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.core.spoilt import SPOILT
+
 ENTRIES_KEPT = 1_000
 
 _FOLDER = "history/checkpoints"
@@ -101,7 +103,7 @@ def _read(path: Path) -> list[DoneCheckpoint]:
 def _decoded(line: bytes) -> DoneCheckpoint | None:
     try:
         return msgspec.json.decode(line, type=DoneCheckpoint)
-    except msgspec.DecodeError:
+    except SPOILT:
         return None
 
 

@@ -8,20 +8,26 @@ has one answer. A request names the incarnation of the job it is meant for, so t
 from __future__ import annotations
 
 import logging
+import os
 from enum import Enum
 from pathlib import Path
 
 import msgspec
 
+from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.spoilt import SPOILT
 from tidegate.jobs.beat import Incarnation
 
 VERSION = 1
 """The version of requests and answers that this release writes. A newer request is refused, never guessed."""
 
 ANSWERS_KEPT = 100
+
+REQUEST_BYTES_AT_MOST = 64 * 1024
+"""A request has some hundred bytes. What is larger is none, and nobody reads it to see."""
 
 REQUESTS = "control/requests"
 ANSWERS = "control/answers"
@@ -102,6 +108,8 @@ class Desk:
 
     def __init__(self, job_folder: str | Path) -> None:
         self._storage = LocalStorage(job_folder)
+        self._passed_over: set[str] = set()
+        """The names of files that were complained of."""
 
     # --- who asks ------------------------------------------------------------------------------------------
 
@@ -131,7 +139,7 @@ class Desk:
             return None
         try:
             return msgspec.json.decode(data, type=Answer)
-        except msgspec.DecodeError as error:
+        except SPOILT as error:
             raise TidegateError(
                 Code.RECORD_CORRUPT,
                 expected="an answer of a job",
@@ -143,10 +151,9 @@ class Desk:
     def standing(self, request_id: str) -> Request | None:
         """The request that stands unanswered under an id; None also where it cannot be read."""
         _must_be_an_id(request_id)
-        data = self._storage.read(_request(request_id))
         try:
-            return None if data is None else msgspec.json.decode(data, type=Request)
-        except msgspec.DecodeError:
+            return self._request_in(_request(request_id), request_id)
+        except _NoRequest:
             return None
 
     def withdraw(self, answer: Answer) -> None:
@@ -170,11 +177,18 @@ class Desk:
         return counts
 
     def _read(self, name: str, now: float) -> Request | None:
-        """One request; None when it is gone, was answered, or is answered here."""
-        path, request_id = f"{REQUESTS}/{name}", name.removesuffix(_SUFFIX)
-        data = self._storage.read(path)
-        if data is None:
+        """One request; None when it is gone, was answered, or is answered here. What cannot even be put aside is passed
+        over: nothing that lies there keeps the others from being served."""
+        try:
+            return self._read_one(name, now)
+        except TidegateError as error:
+            if name not in self._passed_over:
+                self._passed_over.add(name)
+                _LOG.warning("the request %s is passed over: %s", shown(name), error)
             return None
+
+    def _read_one(self, name: str, now: float) -> Request | None:
+        path, request_id = f"{REQUESTS}/{name}", name.removesuffix(_SUFFIX)
         if not is_name(request_id):
             self._set_aside(path, f"its name is no id: {NAME_RULE}")
             return None
@@ -182,20 +196,48 @@ class Desk:
             self._storage.delete(path)
             return None
         try:
+            return self._request_in(path, request_id)
+        except _NewerRequest as newer:
+            self.answer(_refusal(request_id, f"{newer}: ask with the release that runs the job", now))
+        except _NoRequest as flaw:
+            self._set_aside(path, str(flaw))
+            self.answer(_refusal(request_id, f"the request cannot be read ({flaw}): ask again under another id", now))
+        return None
+
+    def _request_in(self, path: str, request_id: str) -> Request | None:
+        """The request that stands in a file; None when the file is gone. Raises _NoRequest for anything else."""
+        size = self._size(path)
+        if size > REQUEST_BYTES_AT_MOST:
+            raise _NoRequest(f"it has {size} bytes, and none has more than {REQUEST_BYTES_AT_MOST}")
+        data = self._storage.read(path)
+        if data is None:
+            return None
+        try:
             version = msgspec.json.decode(data, type=_Versioned).version
             if version > VERSION:
-                detail = f"the request has version {version}, and this job's release knows up to {VERSION}"
-                self.answer(_refusal(request_id, f"{detail}: ask with the release that runs the job", now))
-                return None
+                raise _NewerRequest(f"the request has version {version}, and this job's release knows up to {VERSION}")
             request = msgspec.json.decode(data, type=Request)
-        except msgspec.DecodeError as error:
-            self._set_aside(path, str(error))
-            self.answer(_refusal(request_id, f"the request cannot be read ({error}): ask again under another id", now))
-            return None
+        except SPOILT as error:
+            raise _NoRequest(str(error)) from None
+        if request.id != request_id:
+            raise _NoRequest(f"its id is {shown(request.id)}")
+        if "\0" in (request.into or ""):
+            raise _NoRequest(f"no folder has the name {shown(request.into or '')}")
         return request
+
+    def _size(self, path: str) -> int:
+        target = self._storage.path(path)
+        try:
+            return os.stat(target).st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise storage_error(error, target, "look at a request") from error
 
     def _set_aside(self, path: str, why: str) -> None:
         kept_as = self._storage.set_aside(path)
+        if kept_as is None:  # gone meanwhile
+            return
         _LOG.warning("a request was set aside as %s: %s", kept_as, why)
 
     def _drop_old_answers(self) -> None:
@@ -224,6 +266,14 @@ def _meant(kind: Kind | None, into: str | None) -> str:
 
 class _Versioned(msgspec.Struct, frozen=True):
     version: int
+
+
+class _NoRequest(Exception):
+    """What stands in the place of a request is none, and why."""
+
+
+class _NewerRequest(_NoRequest):
+    """It may well be one, for a newer release."""
 
 
 _LOG = logging.getLogger("tidegate")

@@ -12,6 +12,7 @@ import msgspec
 
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spoilt import SPOILT
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +68,7 @@ def _names(storage: LocalStorage) -> list[str]:
 def _decode(storage: LocalStorage, name: str, data: bytes) -> Failure:
     try:
         return msgspec.json.decode(data, type=Failure)
-    except msgspec.DecodeError as error:
+    except SPOILT as error:
         raise TidegateError(
             Code.RECORD_CORRUPT,
             expected="a failure of the job's history",

@@ -27,7 +27,7 @@ from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.core.recover import finish_decided
 from tidegate.jobs.place import JobPlace, QueryPlace
 from tidegate.jobs.runner import Runner
-from tidegate.jobs.sinks import Sinks, open_sink
+from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
 from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.sinks.base import TwoPhaseSink
@@ -184,7 +184,7 @@ def _commit_undecided(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
     """By force: every transaction of its record into this sink, as the sink wants an epoch's; no record is written."""
     place = _query_of(job, waiting)
     record = _record_of(job, place, order.name)
-    sink = _sink_of(job, waiting, order)
+    sink = open_sink(_described(job, waiting), order.options)
     answers = sink.commit(of_sink(record.prepared.committables, waiting.sink))
     outcomes = {answer.outcome for answer in answers}
     detail = "; ".join(answer.detail for answer in answers if answer.detail)
@@ -204,9 +204,10 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
     if waiting.seen is not Seen.OPEN:
         return Ended(Ending.NOTHING_OPEN, detail=f"in the sink: {waiting.seen.value}")
     try:
-        sink = _sink_of(job, waiting, order)
+        described = _described(job, waiting)
+        sink = open_sink(described, order.options)
         sink.abort([waiting.name])
-        still_open = open_in(sink, _identity(job, waiting))
+        still_open = open_in(described, sink, _identity(job, waiting))
     except TidegateError as error:
         return Ended(Ending.UNKNOWN, detail=str(error))
     if any(each.name == waiting.name for each in still_open):
@@ -255,11 +256,11 @@ def _record_of(job: JobPlace, place: QueryPlace, name: str) -> Recorded:
     return next(each for each in records if name_of(each.committable) == name)
 
 
-def _sink_of(job: JobPlace, waiting: Waiting, order: Order) -> TwoPhaseSink:
+def _described(job: JobPlace, waiting: Waiting) -> DescribedSink:
     described = Sinks(job.storage).get(waiting.query, waiting.sink)
     if described is None:
         raise not_described(waiting.query, waiting.sink)
-    return open_sink(described, order.options)
+    return described
 
 
 def _raise_why(found: Look, waiting: Waiting) -> NoReturn:

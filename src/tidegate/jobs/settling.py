@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.core.errors import Code
-from tidegate.jobs.beat import Beat, JobState
+from tidegate.jobs.beat import Beat, JobState, Post
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Request
 
 _WAS_DONE = {
@@ -36,6 +36,8 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
 
 
 def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Outcome, str]:
+    if request.to.post is Post.SUPERVISOR:
+        return Outcome.TOO_LATE, f"it was meant for the job's supervisor ({request.to}), which has ended since"
     if request.kind is Kind.DRAIN and is_drained:
         return Outcome.DONE, "the job is drained"
     if last is None or last.incarnation != request.to:

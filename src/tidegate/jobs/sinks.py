@@ -3,6 +3,9 @@
 Written anew at each start, by the driver; a file for the living, which may be lost: the next start writes it again.
 No secret is in it. An option whose value names an environment variable or a file (`env:NAME`, `file:PATH`) is kept as
 it is; one that may hold a secret itself is left out, by its name, and whoever needs the sink is asked for it.
+
+The sinks themselves are loaded when one of their kind is opened or described: a command that finds none does not wait
+for the clients of all.
 """
 
 from __future__ import annotations
@@ -16,11 +19,7 @@ from tidegate.checkpoints.storage import Storage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.redaction import may_be_secret
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.wire import CONNECTS
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
 
 SINKS = "sinks.json"
 FORMAT = 1
@@ -120,6 +119,10 @@ def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_secon
 
 def _target_of(sink: TwoPhaseSink) -> Target:
     """By the very class: what a subclass has changed does not stand in its options."""
+    from tidegate.kafka.sink import KafkaSink
+    from tidegate.sinks.files import FileSink
+    from tidegate.sinks.sqlite import SQLiteSink
+
     match sink:
         case KafkaSink() if type(sink) is KafkaSink:
             kept = {name: value for name, value in sink.clients.options.items() if _may_be_shown(name, value)}
@@ -149,6 +152,8 @@ def _may_be_shown(name: str, value: str) -> bool:
     if value.startswith(("env:", "file:")):
         return True
     if name.startswith(_OF_A_LOGIN):
+        from tidegate.kafka.wire import CONNECTS
+
         return name in CONNECTS and not may_be_secret(name)
     return not may_be_secret(name)
 
@@ -182,6 +187,8 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
     """
     match described.target:
         case KafkaTarget() as target:
+            from tidegate.kafka.sink import KafkaSink
+
             return KafkaSink(
                 described.uid,
                 target.servers,
@@ -197,8 +204,12 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
                 delivery=described.level.value,
             )
         case SQLiteTarget(path=path, table=table, key=key):
+            from tidegate.sinks.sqlite import SQLiteSink
+
             return SQLiteSink(described.uid, path, table=table, key=key, delivery=described.level.value)
         case FilesTarget(path=path):
+            from tidegate.sinks.files import FileSink
+
             return FileSink(described.uid, path, delivery=described.level.value)
         case OtherTarget(what=what):
             raise TidegateError(

@@ -6,6 +6,7 @@ The driver ends within seconds of a supervisor that was killed, and is killed by
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import signal
@@ -18,10 +19,14 @@ from typing import IO
 
 import msgspec
 
+from tidegate.checkpoints.durable import storage_error
+from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
+from tidegate.jobs.control import Kind
+from tidegate.jobs.control import Outcome as Answered
 from tidegate.jobs.cures import can_restart
 from tidegate.jobs.failures import Failure, add_failure
 from tidegate.jobs.line import (
@@ -36,6 +41,7 @@ from tidegate.jobs.line import (
     Running,
     Stop,
 )
+from tidegate.jobs.porter import Porter
 from tidegate.jobs.progress import ProgressWatch
 from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
@@ -86,7 +92,7 @@ class News:
         """One query has failed, and its driver lives."""
 
     def stopping(self) -> None:
-        """The job was asked to stop, by a signal."""
+        """The job was asked to stop, by a signal, or by a command that has found no driver to ask."""
 
     def stays(self, processes: Sequence[int]) -> None:
         """Not even SIGKILL has ended these processes of a driver. The job's locks keep the next one out while its
@@ -123,7 +129,10 @@ class Supervisor:
         self._folder: Path | None = None
         self._old_beat: Incarnation | None = None
         self._lock: SupervisorLock | None = None
+        self._porter: Porter | None = None
         self._has_run = False
+        self._has_begun = False
+        self._looks_for_folder = False
         self._taken_since: float | None = None
         self._step: str | None = None
         self._over_since = 0.0
@@ -136,12 +145,14 @@ class Supervisor:
         """Keep the job alive until it ends for good."""
         try:
             with self._signals as signals:
-                while True:
+                ending = None
+                while ending is None:
                     ending = self._after(self._drive(signals))
-                    if ending is not None:
-                        return ending
-                    if not self._rest(signals):
-                        return self._ending(Outcome.STOPPED)
+                    if ending is None and not self._rest(signals):
+                        ending = self._ending(Outcome.STOPPED)
+                if self._porter is not None:
+                    self._porter.answer(*_answer_of(ending))
+                return ending
         finally:
             if self._lock is not None:
                 self._lock.release()
@@ -154,15 +165,18 @@ class Supervisor:
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
-        self._refused, self._step = None, None
+        self._refused, self._step, self._looks_for_folder = None, None, self._has_begun
         try:
             while not child.has_ended() and not child.cannot_be_killed():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
                 last = self._listen(child, watch) or last
-                self._obey(signals, child, over=last is not None or child.has_ended())
+                over, beat = last is not None or child.has_ended(), self._beat_of(child)
+                self._obey(signals, child, over=over)
+                if beat is None and not over:
+                    self._serve(child)
                 if self._is_late() or self._at_once:
                     child.kill()
-                elif not stalled and watch.look(self._beat_of(child), time.monotonic()):
+                elif not stalled and watch.look(beat, time.monotonic()):
                     stalled = True
                     child.kill()
             last = self._listen(child, watch) or last
@@ -195,6 +209,7 @@ class Supervisor:
                     self._step = step
                 case Running():
                     self._has_run, self._step = True, None
+                    self._has_begun = self._has_begun or _has_record(self._folder)
                     self._news.running()
                 case QueryFailed(report):
                     answer = self._query_failed(report)
@@ -210,8 +225,12 @@ class Supervisor:
         self._stop_timeout = message.stop_timeout
         folder = Path(message.folder)
         try:
+            if self._looks_for_folder:
+                _find_again(folder)
+                self._looks_for_folder = False
             if self._lock is None:
                 self._lock = take_supervisor_lock(folder, message.job)
+                self._porter = Porter(folder, self._lock.holder.incarnation)
         except TidegateError as error:
             return Refused(str(error))
         if self._job is None:
@@ -236,13 +255,24 @@ class Supervisor:
         could stop, so that how the driver has ended is not due to it."""
         for each in signals.arrived():
             if self._stop_by is None:
-                self._stop_by = time.monotonic() + self._stop_timeout + _STOP_MARGIN_SECONDS
-                self._stopped_late = over
-                self._news.stopping()
-                if child is not None and not over:
-                    child.tell(Stop())
+                self._stop(child, within_seconds=self._stop_timeout + _STOP_MARGIN_SECONDS, over=over)
             elif each is signal.SIGINT:
                 self._at_once = True
+
+    def _serve(self, child: Child | None) -> None:
+        """Do what a command has asked for that found no driver at its desk; a driver that is on its way there hears of
+        it as of a signal."""
+        kind = None if self._porter is None or self._stop_by is not None else self._porter.asked()
+        if kind is not None:
+            within = _CANCEL_SECONDS if kind is Kind.CANCEL else self._stop_timeout + _STOP_MARGIN_SECONDS
+            self._stop(child, within_seconds=within, over=child is None)
+
+    def _stop(self, child: Child | None, *, within_seconds: float, over: bool) -> None:
+        self._stop_by = time.monotonic() + within_seconds
+        self._stopped_late = over
+        self._news.stopping()
+        if child is not None and not over:
+            child.tell(Stop())
 
     def _is_late(self) -> bool:
         return self._stop_by is not None and time.monotonic() > self._stop_by
@@ -252,10 +282,11 @@ class Supervisor:
         end = self._past[-1].at + self._past[-1].pause
         while True:
             self._obey(signals, None, over=True)
+            self._serve(None)
             left = end - time.monotonic()
             if self._stop_by is not None or left <= 0:
                 return self._stop_by is None
-            select.select([signals], [], [], left)
+            select.select([signals], [], [], min(left, _LOOK_SECONDS))
 
     # --- failures ------------------------------------------------------------------------------------------
 
@@ -310,6 +341,8 @@ class Supervisor:
         tell(failure)
         if self._folder is not None:
             try:
+                if self._has_begun and not final:  # a job that has ended may have given its folder up
+                    _find_again(self._folder)
                 add_failure(self._folder, failure)
             except TidegateError as error:
                 self._news.history_failed(error)
@@ -344,6 +377,9 @@ _LOOK_SECONDS = 1.0
 _STOP_MARGIN_SECONDS = 30.0
 """What a stop may take beyond `stop_timeout`, which counts only the waiting for sinks."""
 
+_CANCEL_SECONDS = 10.0
+"""What a driver may take to end at a cancel, which has not yet begun to recover anything."""
+
 _UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
 _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
 
@@ -354,6 +390,28 @@ def _beat_in(folder: Path) -> Beat | None:
         return read_beat(folder)
     except OSError:
         return None
+
+
+def _has_record(folder: Path | None) -> bool:
+    return folder is not None and (folder / JOB_RECORD).exists()
+
+
+def _find_again(folder: Path) -> None:
+    """Raises STORAGE_UNUSABLE where a job that has begun is not in its folder any more. Its disk is away then: a driver
+    would begin another job of this name, in whatever lies below."""
+    path = folder / JOB_RECORD
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise storage_error(error, path, "find the job again, which has run in this folder") from error
+
+
+def _answer_of(ending: Ending) -> tuple[Answered, str]:
+    """What is said to whoever has asked for the end of a job that did not run."""
+    failed = "" if ending.failure is None else f"; it had failed ({ending.failure.code})"
+    if ending.outcome is Outcome.PENDING:
+        return Answered.PENDING, f"the job has ended, and a decided epoch waits for its sink{failed}"
+    return Answered.DONE, f"no driver ran; the job is not started again{failed}"
 
 
 def _codes_of(report: Report) -> list[Code]:

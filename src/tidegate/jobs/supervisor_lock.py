@@ -11,18 +11,26 @@ from pathlib import Path
 import msgspec
 
 from tidegate.checkpoints.durable import Trust, ensure_folder
-from tidegate.checkpoints.probe import SUPERVISOR_LOCK
+from tidegate.checkpoints.probe import SUPERVISOR_LOCK, supervisor_lives
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spoilt import SPOILT
+from tidegate.jobs.beat import Incarnation, Post
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps a job alive."""
+    """Who keeps a job alive, and since when (seconds since 1970)."""
 
     host: str
     process: int
+    since: float = 0.0
 
     def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
+        return str(self.incarnation)
+
+    @property
+    def incarnation(self) -> Incarnation:
+        """As whom requests are meant for it."""
+        return Incarnation(host=self.host, process=self.process, started_at=self.since, post=Post.SUPERVISOR)
 
 
 class SupervisorLock:
@@ -32,7 +40,8 @@ class SupervisorLock:
     drop it.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, holder: Supervising) -> None:
+        self.holder = holder
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -48,12 +57,18 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
         try:
             if not _lock(descriptor):
                 raise _supervisor_alive(job, path)
+            holder = Supervising(host=socket.gethostname(), process=os.getpid(), since=time.time())
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, msgspec.json.encode(Supervising(host=socket.gethostname(), process=os.getpid())))
+            os.write(descriptor, msgspec.json.encode(holder))
         except BaseException:  # a full disk: the next try must not find a lock of our own
             os.close(descriptor)
             raise
-        return SupervisorLock(descriptor)
+        return SupervisorLock(descriptor, holder)
+
+
+def supervisor_of(job_folder: str | Path) -> Supervising | None:
+    """Who keeps the job alive now; None where nobody does, or has left no name."""
+    return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
 
 
 def _lock(descriptor: int) -> bool:
@@ -83,12 +98,12 @@ def _supervisor_alive(job: str, path: Path) -> TidegateError:
         expected=f"no other `tidegate run` for job `{job}`",
         found=str(_read(path) or "a process that left no name"),
         where=str(path),
-        next_step="let it run, or end it with SIGTERM, then start again",
+        next_step=f"let it run, or end it (`tidegate stop {job}`), then start again",
     )
 
 
 def _read(path: Path) -> Supervising | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Supervising)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *SPOILT):
         return None

@@ -33,11 +33,8 @@ from tidegate.core.ledger import (
 )
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
 from tidegate.jobs.place import JobPlace, QueryPlace
-from tidegate.jobs.sinks import DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.jobs.sinks import DescribedSink, KafkaTarget, OtherTarget, Sinks, open_sink
 from tidegate.jobs.verdicts import Named, Seen, Verdict, verdict_of
-from tidegate.kafka.names import TransactionalId
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.transaction import Handle
 from tidegate.sinks.base import JournalKeeper, TwoPhaseSink
 
 ResultT = TypeVar("ResultT")
@@ -95,6 +92,8 @@ def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None
 def name_of(committable: Committable) -> str:
     """What a transaction is called here: as its sink's `pending` does, or by its attempt where nothing is pending."""
     if "transactional_id" in committable.handle:
+        from tidegate.kafka.transaction import Handle  # here: whose job has nothing in Kafka does not wait for it
+
         return Handle.of(committable).producer.name
     attempt = committable.attempt
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
@@ -253,7 +252,7 @@ def _ask(
     target = str(described.target)
     try:
         sink = open_sink(described, options)
-        open_ = open_in(sink, identity)
+        open_ = open_in(described, sink, identity)
         names = {each.name for each in open_}
         standing = {name_of(each): _standing(sink, each, names) for each in committables}
     except TidegateError as error:
@@ -261,10 +260,19 @@ def _ask(
     return _Asked(target, open_, standing, [])
 
 
-def open_in(sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
+def open_in(described: DescribedSink, sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
     """What is open under the names of this sink; in Kafka also in its topic under those of an older life of its job."""
+    if isinstance(described.target, KafkaTarget):
+        return _open_in_kafka(sink, identity)
+    return [Open(name, None) for name in sink.pending(identity)]
+
+
+def _open_in_kafka(sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
+    from tidegate.kafka.names import TransactionalId
+    from tidegate.kafka.sink import KafkaSink
+
     if not isinstance(sink, KafkaSink):
-        return [Open(name, None) for name in sink.pending(identity)]
+        raise TypeError(f"a Kafka target opens a Kafka sink, and this is a {type(sink).__name__}")
     found: list[Open] = []
     for each in sink.open_transactions(identity, of_any_job=True):
         whose = TransactionalId.parse(each.producer.transactional_id)

@@ -13,9 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level, read_level
@@ -29,6 +27,9 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+
+if TYPE_CHECKING:  # not loaded for who only asks a sink
+    import pyarrow as pa
 
 
 class JournalKeeper(Enum):

@@ -11,6 +11,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
+from tidegate.jobs.supervisor_lock import supervisor_of
 from tidegate.spark.endings import Ending
 from tidegate.spark.savepoint_requests import (
     SavepointRequests,
@@ -29,14 +30,16 @@ _LOOK_SECONDS = 0.2
 
 
 class Clerk(Ticking):
-    """Answers the requests that are meant for this incarnation of the job; older ones came too late.
+    """Answers the requests that are meant for this incarnation of the job, or for the supervisor that has started it:
+    somebody has asked before this one was at its desk. Older ones came too late.
 
     `forgetful` names the sources that keep no row a stopped job has not read: such a job is canceled, not stopped."""
 
     def __init__(self, job_folder: Path, mine: Incarnation, forgetful: Sequence[str]) -> None:
         super().__init__("desk", _LOOK_SECONDS)
         self._desk = Desk(job_folder)
-        self._mine = mine
+        self._folder = job_folder
+        self._mine = {mine}
         self._forgetful = forgetful
         self._handle: JobHandle | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
@@ -48,8 +51,11 @@ class Clerk(Ticking):
     def begin(self, handle: JobHandle) -> None:
         self._handle = handle
         self._savepoints.begin()
+        supervisor = supervisor_of(self._folder)
+        if supervisor is not None:
+            self._mine.add(supervisor.incarnation)
         for request in self._desk.open_requests(time.time()):
-            if request.to != self._mine:
+            if request.to not in self._mine:
                 detail = f"it was meant for {request.to}, which has ended since"
                 self._answer(request, Outcome.TOO_LATE, detail)
 
@@ -57,7 +63,7 @@ class Clerk(Ticking):
         if self._handle is None:
             return
         for request in self._desk.open_requests(time.time()):
-            if request.to != self._mine:
+            if request.to not in self._mine:
                 self._answer(request, Outcome.TOO_LATE, f"it was meant for {request.to}")
             elif request.kind is Kind.CHECKPOINT:
                 self._checkpoint(self._handle, request)
@@ -74,7 +80,7 @@ class Clerk(Ticking):
         if self._handle is None:
             return
         for request in self._desk.open_requests(time.time()):
-            if request.to == self._mine:
+            if request.to in self._mine:
                 self._answer_at_the_end(self._handle, request, error)
 
     def _checkpoint(self, handle: JobHandle, request: Request) -> None:

@@ -29,7 +29,7 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
-from tidegate.core.names import NAME_RULE, is_name
+from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
 from tidegate.jobs.log_subject import about
@@ -516,7 +516,8 @@ class Job:
 
 def _checked_uid(uid: str, where: str, taken: set[str]) -> str:
     if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _program_error(Code.UID_INVALID, NAME_RULE, repr(uid), where)
+        found = shown(uid) if isinstance(uid, str) else repr(uid)  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _program_error(Code.UID_INVALID, NAME_RULE, found, where)
     if uid in taken:
         raise _program_error(Code.UID_DUPLICATE, "a uid of its own", repr(uid), where)
     return uid

@@ -121,6 +121,7 @@ RECORDS = (
         files=(SavedFile(name="queries/counts/spark/offsets/41", size_bytes=52, sha256="9b" * 32),),
     ),
     Restored(
+        job_id="0f1e2d3c",
         generation=3,
         savepoint="savepoints/savepoint-0f1e2d3c-nightly",
         digest="7f" * 32,

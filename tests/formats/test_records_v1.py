@@ -117,6 +117,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "files": ({"name": "queries/counts/spark/offsets/41", "size_bytes": 52, "sha256": "9b" * 32},),
     },
     "restored": {
+        "job_id": "0f1e2d3c",
         "generation": 3,
         "savepoint": "savepoints/savepoint-0f1e2d3c-nightly",
         "digest": "7f" * 32,

@@ -32,16 +32,25 @@ def test_every_path_of_a_schema_leads_into_the_new_checkpoint(scheme: str):
     assert paths_in(moved_to(moved, Path("/third"), "here")) == [f"{scheme}/third/{name}" for name in below]
 
 
-@pytest.mark.parametrize("path", ["hdfs://host/old/state/0/_stateSchema/default/0", "state/0/_stateSchema/default/0"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "hdfs://host/old/state/0/_stateSchema/default/0",
+        "state/0/_stateSchema/default/0",
+        "file:/old/state/0/_stateSchema/../../../../other",
+    ],
+)
 def test_a_path_that_is_not_understood_is_refused(path: str):
     with pytest.raises(TidegateError) as caught:
         moved_to(metadata(path), NEW, "here")
-    assert caught.value.code == "TG-SAVEPOINT-REFUSED"
+    assert caught.value.code == "TG-SAVEPOINT-UNSAFE"
 
 
-def test_a_later_version_is_refused():
-    with pytest.raises(TidegateError):
-        moved_to(metadata().replace(b"v2", b"v3"), NEW, "here")
+@pytest.mark.parametrize(("data", "code"), [(b"v3\n{}", "TG-RECORD-NEWER"), (b"v2\n{", "TG-RECORD-CORRUPT")])
+def test_a_later_version_and_a_torn_one_are_refused(data: bytes, code: str):
+    with pytest.raises(TidegateError) as caught:
+        moved_to(data, NEW, "here")
+    assert caught.value.code == code
 
 
 def test_only_the_newer_metadata_and_its_checksums_are_meant():

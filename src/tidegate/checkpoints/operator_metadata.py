@@ -24,15 +24,15 @@ def names_schemas(name: str) -> bool:
 
 
 def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
-    """The metadata with every path of a schema leading into `checkpoint`. Raises SAVEPOINT_REFUSED for what it does
-    not understand: Spark would read the schema of another checkpoint, or none."""
+    """The metadata with every path of a schema leading into `checkpoint`. Raises RECORD_CORRUPT, RECORD_NEWER and
+    SAVEPOINT_UNSAFE for what it does not understand: Spark would read the schema of another checkpoint, or none."""
     version, newline, body = data.partition(b"\n")
+    if version != b"v2":
+        raise _error(Code.RECORD_NEWER, "version v2", repr(version[:20]), where)
     try:
         found = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise _not_understood(str(error), where) from None
-    if version != b"v2":
-        raise _not_understood(f"version {version[:20]!r}", where)
+        raise _error(Code.RECORD_CORRUPT, "a JSON object", str(error), where) from None
     return version + newline + msgspec.json.encode(_moved(found, checkpoint, where))
 
 
@@ -44,17 +44,17 @@ def _moved(value: Any, checkpoint: Path, where: str) -> Any:
             return [_moved(each, checkpoint, where) for each in cast("list[Any]", value)]
         case str() if "/_stateSchema/" in value:
             path = _SCHEMA.fullmatch(value)
-            if path is None:
-                raise _not_understood(repr(value), where)
+            if path is None or ".." in value.split("/"):
+                raise _error(Code.SAVEPOINT_UNSAFE, "the path of a schema in a checkpoint", repr(value), where)
             return f"{path['scheme'] or ''}{checkpoint}{path['below']}"
         case _:
             return value
 
 
-def _not_understood(found: str, where: str) -> TidegateError:
+def _error(code: Code, expected: str, found: str, where: str) -> TidegateError:
     return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected="metadata of a stateful operator that names the files of its schemas",
+        code,
+        expected=f"Spark's metadata of a stateful operator: {expected}",
         found=found,
         where=where,
         next_step="restore it with the release of tidegate and of Spark that it was taken with",

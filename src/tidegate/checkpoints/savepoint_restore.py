@@ -28,7 +28,7 @@ from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_f
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of
+from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of, entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code, TidegateError
@@ -84,11 +84,13 @@ def manifest_digest(savepoint: Savepoint) -> str:
     return digest_of((savepoint.folder / MANIFEST).read_bytes())
 
 
-def read_restored(job_folder: Path, generation: int) -> Restored | None:
-    """What a generation was opened from; None where it was not restored."""
-    storage = LocalStorage(job_folder)
-    data = storage.read(entry(RESTORES, generation))
-    return None if data is None else decode(Restored, data, str(storage.path(entry(RESTORES, generation))))
+def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
+    """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
+    name was."""
+    storage, name = LocalStorage(job_folder), entry(RESTORES, record.generation)
+    data = storage.read(name)
+    found = None if data is None else decode(Restored, data, str(storage.path(name)))
+    return found if found is not None and found.job_id == record.job_id else None
 
 
 def prepare(restoring: Restoring) -> Mapping[str, Path]:
@@ -113,6 +115,7 @@ def commit(restoring: Restoring) -> None:
     """Let the new generation count: what `prepare` has put together becomes the job's, at once for all queries."""
     storage, generation = LocalStorage(restoring.job_folder), restoring.record.generation
     restored = Restored(
+        job_id=restoring.record.job_id,
         generation=generation,
         savepoint=str(restoring.savepoint.folder),
         digest=manifest_digest(restoring.savepoint),
@@ -133,14 +136,16 @@ def settle(job_folder: Path) -> None:
     locks held, and before anything else looks at its queries."""
     storage = LocalStorage(job_folder)
     data = storage.read(JOB_RECORD)
-    current = 0 if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD))).generation
+    record = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    current = 0 if record is None else record.generation
     with Trust().over(job_folder, "settle a restore"):
-        for uid in query_names(job_folder):
-            _settle_query(job_folder / QUERIES / uid, current)
-        for number in [int(name) for name in storage.list(RESTORES) if name.isdigit()]:
+        for folder in (job_folder / QUERIES / uid for uid in query_names(job_folder)):
+            if folder.is_dir():
+                _settle_query(folder, current)
+        for number in entry_numbers(storage.list(RESTORES)):
             if number > current:
                 storage.delete(entry(RESTORES, number))
-        restored = read_restored(job_folder, current)
+        restored = None if record is None else read_restored(job_folder, record)
         for uid in () if restored is None else restored.left_behind:
             _leave_behind(job_folder / QUERIES / uid, current)
 

@@ -307,6 +307,7 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `left_behind`: uids of the job's older generations that nothing goes on from.
     """
 
+    job_id: str
     generation: int
     savepoint: str
     digest: str

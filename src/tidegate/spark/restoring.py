@@ -58,9 +58,18 @@ CompareSource = Callable[[QueryPlan, str, str], None]
 def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
     """The restore of this start: what `tidegate run -s` says, else what the program does."""
     text = os.environ.get(RESTORE_VARIABLE)
-    if text:
+    if not text:
+        return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
+    try:
         return msgspec.json.decode(text, type=Restore)
-    return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
+    except msgspec.DecodeError as error:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected="what `tidegate run -s` hands on",
+            found=str(error),
+            where=f"environment: {RESTORE_VARIABLE}",
+            next_step="leave the variable to `tidegate run -s`",
+        ) from None
 
 
 def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level) -> JobRestore | None:
@@ -120,7 +129,7 @@ def _runs(restore: JobRestore) -> TidegateError:
 
 
 def _was_opened_from(folder: Path, job_folder: Path, found: JobRecord) -> bool:
-    restored = read_restored(job_folder, found.generation)
+    restored = read_restored(job_folder, found)
     if restored is None:
         return False
     if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more

@@ -128,6 +128,7 @@ RECORDS = (
         at="2026-01-02T03:04:05.678+00:00",
         epochs={"counts": 41},
         left_behind=("lines",),
+        rewind="back-to-monday",
     ),
 )
 

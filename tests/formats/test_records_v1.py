@@ -124,6 +124,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "at": "2026-01-02T03:04:05.678+00:00",
         "epochs": {"counts": 41},
         "left_behind": ("lines",),
+        "rewind": "back-to-monday",
     },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}

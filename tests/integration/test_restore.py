@@ -128,6 +128,28 @@ def test_a_restore_that_would_repeat_rows_is_refused_and_changes_nothing(place: 
     assert place.table() == [("sand", 1), ("sea", 2)]
 
 
+def test_a_job_goes_back_once_where_somebody_lets_rows_come_again(place: Place, caplog: pytest.LogCaptureFixture):
+    def words() -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        job.query("words", events.select("word"), sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words())
+    place.write(event("02", "sand"))
+    words().start(until="caught-up").wait()
+    wish = Restore(str(path), rewind="monday")
+    run_from(words(), wish)
+    assert place.table() == [("sand",), ("sand",), ("sea",)]
+    (warned,) = [text for text in told(caplog) if "would come again" in text]
+    assert "query words, evidence in sink table: epoch 1 of generation 1 is visible" in warned
+    run_from(words(), wish)  # as a supervisor starts it again
+    assert (place.table(), job_record(place).generation) == ([("sand",), ("sand",), ("sea",)], 2)
+    run_from(words(), Restore(str(path), rewind="friday"))
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+
+
 def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_targets(place: Place):
     place.write(event("01"))
     path = saved(place, counting(place))

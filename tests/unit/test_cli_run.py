@@ -90,6 +90,7 @@ def test_every_answer_is_of_an_option():
         ["--log-format", "xml", "app.py"],
         ["--claim", "app.py"],
         ["-n", "app.py"],
+        ["--rewind", "app.py"],
         ["-s", "x", "--map", "words", "app.py"],
         ["-s", "x", "--map", "a=b", "--map", "a=c", "app.py"],
     ],

@@ -68,7 +68,8 @@ class RestoredQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `reach` is told of the steps that are passed, each durable before the next."""
+    disk can. `rewind`: the id that allows it to go back. `reach` is told of the steps that are passed, each durable
+    before the next."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -76,6 +77,7 @@ class Restoring:
     queries: Sequence[RestoredQuery]
     left_behind: tuple[str, ...] = ()
     link: bool = False
+    rewind: str = ""
     reach: Callable[[str], None] = lambda _step: None
 
 
@@ -122,6 +124,7 @@ def commit(restoring: Restoring) -> None:
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={query.uid: query.saved.done.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
+        rewind=restoring.rewind,
     )
     storage.replace(entry(RESTORES, generation), encode(restored))
     restoring.reach("restore.noted")

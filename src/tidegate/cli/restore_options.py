@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,8 @@ _FROM = typer.Option(
     "-s",
     "--fromSavepoint",
     metavar="PATH",
-    help="Go on from this savepoint, in a new generation of the job. Once: a job that was opened from it goes on from its"
-    " own newest checkpoint.",
+    help="Go on from this savepoint, in a new generation of the job. Once: a job that was opened from it goes on from"
+    " its own newest checkpoint.",
 )
 
 FromSavepoint = Annotated[Path | None, _FROM]
@@ -37,8 +38,8 @@ Claim = Annotated[
     bool,
     typer.Option(
         "--claim",
-        help="The savepoint belongs to the job from now on: the job keeps its id in another folder, so it goes on in the"
-        " same targets, and files are linked where the disk can. Else it is only read, and another folder is another job.",
+        help="The savepoint belongs to the job from now on: in another folder the job keeps its id, so it goes on in"
+        " the same targets, and files are linked where the disk can. Else it is only read, and that is another job.",
     ),
 ]
 
@@ -47,17 +48,38 @@ Renamed = Annotated[
     typer.Option("--map", metavar="OLD=NEW", help="What the program calls a uid of the savepoint. May come again."),
 ]
 
+Rewind = Annotated[
+    bool,
+    typer.Option(
+        "--rewind",
+        help="Go back behind rows that are visible already: the sinks get them once more. Else that is refused.",
+    ),
+]
 
-def restore_from(path: Path, claim: bool, allow: bool, renamed: list[str] | None) -> Restore:
+
+def restore_from(path: Path, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool) -> Restore:
     """The restore that these options name."""
-    return Restore(str(path.absolute()), claim=claim, renamed=_pairs(renamed), allow_non_restored_state=allow)
+    return Restore(
+        str(path.absolute()),
+        claim=claim,
+        renamed=_pairs(renamed),
+        allow_non_restored_state=allow,
+        rewind=secrets.token_hex(4) if rewind else "",
+    )
 
 
-def restore_if_any(path: Path | None, claim: bool, allow: bool, renamed: list[str] | None) -> Restore | None:
+def restore_if_any(
+    path: Path | None, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool
+) -> Restore | None:
     """The same, for a command that need not restore: what only goes with a savepoint is wrong usage without one."""
     if path is not None:
-        return restore_from(path, claim, allow, renamed)
-    for given, name in ((claim, "--claim"), (allow, "--allow-non-restored-state"), (renamed, "--map")):
+        return restore_from(path, claim, allow, renamed, rewind)
+    for given, name in (
+        (claim, "--claim"),
+        (allow, "--allow-non-restored-state"),
+        (renamed, "--map"),
+        (rewind, "--rewind"),
+    ):
         if given:
             raise typer.BadParameter("only with a savepoint: -s PATH", param_hint=name)
     return None

@@ -20,7 +20,7 @@ from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.live import open_view
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
-from tidegate.cli.restore_options import AllowNonRestored, Claim, FromSavepoint, Renamed, restore_if_any
+from tidegate.cli.restore_options import AllowNonRestored, Claim, FromSavepoint, Renamed, Rewind, restore_if_any
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
@@ -57,6 +57,7 @@ def run(
     allow_non_restored: AllowNonRestored = False,
     claim: Claim = False,
     renamed: Renamed = None,
+    rewind: Rewind = False,
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
     ] = None,
@@ -81,7 +82,7 @@ def run(
 
     - `tidegate run -s /backup/savepoints/savepoint-0f1e2d3c-nightly wordcount.py`
     """
-    restore = restore_if_any(savepoint, claim, allow_non_restored, renamed)
+    restore = restore_if_any(savepoint, claim, allow_non_restored, renamed, rewind)
     overrides = [
         *handed_on(os.environ),
         *([] if folder is None else [f"checkpointing.dir={folder}"]),

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
 from tidegate.cli.control import RequestId, Timeout, ask_job
 from tidegate.cli.exits import Exit
-from tidegate.cli.restore_options import AllowNonRestored, Claim, GivenSavepoint, Renamed, restore_from
+from tidegate.cli.restore_options import AllowNonRestored, Claim, GivenSavepoint, Renamed, Rewind, restore_from
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -37,7 +37,8 @@ class _TakesUnasked(TyperGroup):
 
 savepoint = typer.Typer(
     cls=_TakesUnasked,
-    help="Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes one.",
+    help="Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes"
+    " one.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -174,6 +175,7 @@ def check(
     allow_non_restored: AllowNonRestored = False,
     claim: Claim = False,
     renamed: Renamed = None,
+    rewind: Rewind = False,
     define: Overrides = None,
     dir: Dir = None,
     json: Json = False,
@@ -191,7 +193,7 @@ def check(
     """
     from tidegate.jobs.app_check import check_restore
 
-    restore = restore_from(path, claim, allow_non_restored, renamed)
+    restore = restore_from(path, claim, allow_non_restored, renamed, rewind)
     overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
     found = check_restore(app, arguments or [], overrides, restore)
     if json:

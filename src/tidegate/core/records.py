@@ -304,7 +304,8 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*restores/G*: what generation G of the job was opened from. It counts once *job.json* names G.
 
     `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it goes on.
-    `left_behind`: uids of the job's older generations that nothing goes on from.
+    `left_behind`: uids of the job's older generations that nothing goes on from. `rewind`: under which id somebody has
+    let it go back behind rows that were visible.
     """
 
     job_id: str
@@ -314,6 +315,7 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: str
     epochs: dict[str, int]
     left_behind: tuple[str, ...] = ()
+    rewind: str = ""
 
 
 KINDS: dict[type[Value], str] = {

@@ -23,13 +23,15 @@ class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `claim`: the savepoint belongs to the job from now on. The job keeps its id, wherever it stands, and files are
     linked where they can be. `renamed`: uids of queries, sources and sinks in the savepoint, and what the program calls
-    them. `allow_non_restored_state`: queries that the program has no more are left behind.
+    them. `allow_non_restored_state`: queries that the program has no more are left behind. `rewind`: an id of the
+    caller's, under which the job goes back once, also where rows are visible that then come a second time.
     """
 
     path: str
     claim: bool = False
     renamed: dict[str, str] = {}
     allow_non_restored_state: bool = False
+    rewind: str = ""
 
 
 class Verdict(Enum):
@@ -126,7 +128,7 @@ def _missing(
     if missing and (nothing_matches or not wish.allow_non_restored_state):
         yield TidegateError(
             Code.RESTORE_UNMATCHED,
-            expected=f"the queries of the savepoint in the program: {_list(query.done.query for query in saved.queries)}",
+            expected=f"the savepoint's queries in the program: {_list(query.done.query for query in saved.queries)}",
             found=f"none of the uid {_list(missing)}; the program has {_list(query.uid for query in program.queries)}",
             where=f"job {program.name}",
             next_step="start it without a savepoint, with empty state"

@@ -86,8 +86,8 @@ def _ahead(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found:
 
 
 _GO_ON = (
-    "to go on from the newest checkpoint, start without a savepoint; to go back, remove those rows and their evidence, "
-    "or name another target; a savepoint that is taken now has them"
+    "to go on from the newest checkpoint, start without a savepoint; to go back all the same: --rewind, and those rows "
+    "come once more; or restore under another job name into other targets"
 )
 
 

@@ -86,7 +86,7 @@ def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level)
     data = storage.read(JOB_RECORD)
     found = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
     folder = Path(wish.path).absolute()
-    if found is not None and _was_opened_from(folder, job_folder, found):
+    if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(
             "job %s: generation %d was opened from %s before, and goes on from its newest checkpoint",
             *(job, found.generation, folder),
@@ -128,9 +128,9 @@ def _runs(restore: JobRestore) -> TidegateError:
     )
 
 
-def _was_opened_from(folder: Path, job_folder: Path, found: JobRecord) -> bool:
+def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
     restored = read_restored(job_folder, found)
-    if restored is None:
+    if restored is None or (rewind and restored.rewind != rewind):
         return False
     if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more
         return restored.savepoint == str(folder)
@@ -138,7 +138,7 @@ def _was_opened_from(folder: Path, job_folder: Path, found: JobRecord) -> bool:
 
 
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:
-    """*job.json* as it will be: a job goes on under its own id; a new one gets one, unless it claims the savepoint's."""
+    """*job.json* as it will be: a job keeps its id; a new one gets one, unless it claims the savepoint's."""
     saved = savepoint.record
     opened = [number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)]
     if found is not None:
@@ -181,14 +181,17 @@ class JobRestore:
             partitions=settings.parallelism,
         )
         found = judge(self.savepoint.record, program, self.wish)
+        of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
+        allowed = [error for error in of_sinks if self.wish.rewind and error.catalogue_entry is Code.SINK_AHEAD]
         against = [
             *names_wrong(self.savepoint),
             *self._drained(),
             *self._sources_compared(found, plans, compare),
             *(self._pending(found, plans) if alone else ()),
-            *self._sinks_judged(found, plans, settings.checkpointing_mode),
+            *(error for error in of_sinks if error not in allowed),
         ]
-        return replace(found, errors=(*found.errors, *against))
+        again = [f"{error.where}: {error.found}" for error in allowed]
+        return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
 
     def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
@@ -312,6 +315,7 @@ class JobRestore:
             queries=[self._restored(plan, saved) for plan, saved in queries],
             left_behind=found.left_behind,
             link=self.wish.claim,
+            rewind=self.wish.rewind,
             reach=_reach,
         )
 

@@ -15,6 +15,7 @@ from tidegate.core.names import is_name
 JOB_RECORD = "job.json"
 QUERIES = "queries"
 CHECKPOINTS = "checkpoints"
+RESTORES = "restores"
 MANIFEST = "_metadata.json"
 
 _GENERATION = re.compile(r"g([1-9][0-9]*)")

@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
-from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
 from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of, entry_numbers
@@ -47,7 +47,6 @@ from tidegate.core.records import (
     encode,
 )
 
-RESTORES = "restores"
 _HIDDEN = ".restored-g"
 _TRASH = ".trash-"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
@@ -81,9 +80,10 @@ class Restoring:
     reach: Callable[[str], None] = lambda _step: None
 
 
-def manifest_digest(savepoint: Savepoint) -> str:
+def manifest_digest(savepoint_folder: Path) -> str:
     """What tells one savepoint from every other, wherever it was copied to."""
-    return digest_of((savepoint.folder / MANIFEST).read_bytes())
+    with Trust().over(savepoint_folder, "read a savepoint"):
+        return digest_of((savepoint_folder / MANIFEST).read_bytes())
 
 
 def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
@@ -120,7 +120,7 @@ def commit(restoring: Restoring) -> None:
         job_id=restoring.record.job_id,
         generation=generation,
         savepoint=str(restoring.savepoint.folder),
-        digest=manifest_digest(restoring.savepoint),
+        digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={query.uid: query.saved.done.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
@@ -244,7 +244,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
     decided = Decided(
         epoch=done.epoch,
         run=done.run,
-        prepared_digest=manifest_digest(restoring.savepoint),  # what it was decided on, here
+        prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
         offsets=done.offsets,
         commits=done.commits,
     )

@@ -134,7 +134,7 @@ def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobReco
         return False
     if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more
         return restored.savepoint == str(folder)
-    return restored.digest == manifest_digest(open_savepoint(folder))
+    return restored.digest == manifest_digest(folder)
 
 
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:

@@ -51,8 +51,9 @@ def saved(uid: str, **different: Any) -> SavedQuery:
 
 
 def savepoint(*queries: SavedQuery) -> SavepointRecord:
+    native = SavepointFormat.NATIVE
     return SavepointRecord(
-        id="one", format=SavepointFormat.NATIVE, job="job", job_id="mine", generation=2, at="", queries=queries, files=()
+        id="one", format=native, job="job", job_id="mine", generation=2, at="", queries=queries, files=()
     )
 
 

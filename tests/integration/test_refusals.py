@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -268,6 +271,34 @@ def test_a_session_with_another_state_store_is_refused(place: Place, key: str, v
     assert (error.code, error.found) == ("TG-STATE-FORMAT", value)
     assert key in error.expected
     assert session.conf.get(key) == value
+
+
+def test_a_program_that_would_not_hear_spark_is_refused_before_its_first_epoch_waits_for_ever(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    gateway: Any = place.spark.sparkContext._gateway
+    place.job()
+    calls = gateway._callback_server
+    deaf = socket.socket(fileno=fcntl.fcntl(calls.server_socket, fcntl.F_DUPFD_CLOEXEC, 2000))
+    with closing(deaf), monkeypatch.context() as patched:
+        patched.setattr(calls, "server_socket", deaf)
+        error = error_of(lambda: Job("job", spark=place.spark))
+    assert (error.code, "2000" in error.found) == ("TG-TOO-MANY-FILES", True)
+    assert everything_below(place.folder) == []
+    run(job_of(place, table_sink(place)))
+
+
+OPENS_A_THOUSAND_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [open("/dev/null") for _ in range(1100)]
+"""
+
+
+@pytest.mark.more
+def test_a_program_with_a_thousand_open_files_is_refused_and_does_not_hang():
+    said = python(OPENS_A_THOUSAND_FILES + ASKS_FOR_SPARK, PATH=os.environ["PATH"])
+    assert said.startswith("TG-TOO-MANY-FILES | file number 11"), said
 
 
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
-from tidegate.kafka.producers import _WIRES
+from tidegate.kafka.producers import _PRODUCERS, _WIRES, Producers
 from tidegate.testing.kafka import Broker
 
 
@@ -23,3 +24,19 @@ def no_connection_outlives_its_brokers() -> Iterator[None]:
     yield
     while _WIRES:
         _WIRES.popitem()[1].close()
+
+
+@pytest.fixture(autouse=True)
+def no_producer_outlives_its_test() -> Iterator[None]:
+    """A process holds its slots for life, and this one writes for hundreds of sinks."""
+    yield
+    while _PRODUCERS:
+        _give_up(_PRODUCERS.popitem()[1])
+
+
+def _give_up(producers: Producers) -> None:
+    for held in producers._held:
+        for thread in held.opening.values():
+            thread.join()
+        held.open.clear()
+        os.close(held.slot._descriptor)

@@ -66,6 +66,11 @@ class Code(Enum):
     SCHEMA_MISMATCH = ("TG-SCHEMA-MISMATCH", Remedy.PROGRAM, "the rows do not fit the table or the format")
     SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
+    TOO_MANY_FILES = (
+        "TG-TOO-MANY-FILES",
+        Remedy.PROGRAM,
+        "so many files are open that Spark's calls of the program would not be heard",
+    )
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "state of another backend or format than state.backend asks for")
     PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
     RESTORE_PARTITIONS = (

@@ -22,6 +22,7 @@ from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.jobs.java import find_java
+from tidegate.spark.callbacks import listen_to
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 
 _KEPT_FOR_THE_PAGE = {
@@ -59,6 +60,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
+    listen_to(session)
     return session
 
 
@@ -92,6 +94,7 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     if is_local(session) and "PYSPARK_PYTHON" not in os.environ and not conf.contains("spark.pyspark.python"):
         # Spark would take `python3` from the PATH, which need not have this program's packages.
         session.sparkContext.pythonExec = sys.executable
+    listen_to(session)
     return session
 
 

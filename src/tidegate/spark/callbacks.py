@@ -1,0 +1,37 @@
+"""Spark's calls of this process: each epoch is one, and somebody must hear it."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import Any
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from tidegate.core.errors import Code, TidegateError
+
+
+def listen_to(session: SparkSession) -> None:
+    """Open the socket on which Spark calls this process, as early as a job knows its session."""
+    gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    ensure_callback_server_started(gateway)
+    refuse_if_unheard(gateway._callback_server.server_socket)
+
+
+def refuse_if_unheard(server: socket.socket) -> None:
+    """Refuse a socket at which nobody waits: Spark would call, and its first epoch wait for ever.
+
+    Py4J waits with select(2), which knows the file numbers below FD_SETSIZE (1024) alone. Where so many files are open
+    already, the socket gets a higher one, and the thread that was to wait there ends without a word.
+    """
+    try:
+        select.select([server], [], [], 0)
+    except ValueError:
+        raise TidegateError(
+            Code.TOO_MANY_FILES,
+            expected="fewer than about 1000 open files when a job gets its Spark session",
+            found=f"file number {server.fileno()} for the socket on which Spark calls the program",
+            where="this process",
+            next_step="declare the job before the program opens its files, or close them, and start again",
+        ) from None

@@ -44,9 +44,7 @@ def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) ->
     return _compared(savepoint, target, seen, seen.saved)
 
 
-def _compared(
-    savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, saved: SavedQuery
-) -> TidegateError | None:
+def _compared(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, saved: SavedQuery) -> TidegateError | None:
     found, progress = seen.under_saved, seen.progress
     if found is None:
         wrote = progress is not None and not seen.expires
@@ -97,9 +95,7 @@ def _behind(target: JobRecord, seen: SinkSeen, found: str) -> TidegateError:
     return _error(target, seen, Code.SINK_BEHIND, expected, found, _OTHER_TARGET)
 
 
-def _of_another_job(
-    savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found: Position
-) -> TidegateError:
+def _of_another_job(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found: Position) -> TidegateError:
     of_savepoint = found.job_id == savepoint.job_id
     return _error(
         target,
@@ -114,8 +110,6 @@ def _of_another_job(
     )
 
 
-def _error(
-    target: JobRecord, seen: SinkSeen, code: Code, expected: str, found: str, next_step: str
-) -> TidegateError:
+def _error(target: JobRecord, seen: SinkSeen, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
     where = f"job {target.name}, query {seen.query}, evidence in sink {seen.sink}"
     return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)

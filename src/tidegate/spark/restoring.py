@@ -263,9 +263,7 @@ class JobRestore:
             "take a savepoint, which has those rows; or see `tidegate txn ls`",
         )
 
-    def _sinks_judged(
-        self, found: Judgement, plans: Sequence[QueryPlan], level: Level
-    ) -> Iterator[TidegateError]:
+    def _sinks_judged(self, found: Judgement, plans: Sequence[QueryPlan], level: Level) -> Iterator[TidegateError]:
         for plan in plans:
             for uid, sink in plan.sinks.items():
                 if leaves_evidence(sink, level):

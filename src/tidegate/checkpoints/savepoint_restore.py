@@ -187,10 +187,8 @@ def _restore_file(restoring: Restoring, file: SavedFile, target: Path, moves: Pa
             if not target.name.endswith(".crc"):
                 target.write_bytes(moved_to(data, moves, str(source)))
             return
-        if restoring.link and _linked(source, target):
-            found = _copied(target, None)
-        else:
-            found = _copied(source, target)
+        linked = restoring.link and _linked(source, target)
+        found = _copied(target, None) if linked else _copied(source, target)
     except FileNotFoundError:
         raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
     _compare(source, file, *found)

@@ -278,9 +278,9 @@ def test_joins_and_deduplication_go_on(place: Place):
         sea, wind = (events.where(F.col("word").startswith(kind)) for kind in ("sea", "wind"))
         met = sea.alias("a").join(wind.alias("b"), F.expr("a.at = b.at AND b.at <= a.at + interval 1 minute"))
         pairs = met.select(F.col("a.word").alias("sea"), F.col("b.word").alias("wind"))
-        wanted.query("pairs", pairs, sinks=[FileSink("pairs", place.folder / "pairs", format="json")])
+        wanted.query("pairs", pairs, sinks=[FileSink("pairs-out", place.folder / "pairs", format="json")])
         once = events.dropDuplicates(["word", "at"]).select("word")
-        wanted.query("once", once, sinks=[FileSink("once", place.folder / "once", format="json")])
+        wanted.query("once", once, sinks=[FileSink("once-out", place.folder / "once", format="json")])
         return wanted
 
     place.write(event("01", "sea1"), event("02", "wind2"))
@@ -288,6 +288,7 @@ def test_joins_and_deduplication_go_on(place: Place):
     place.write(event("01", "wind1"), event("02", "sea2"), event("02", "wind2"))
     run_from(job(), path)
     pairs = [json.dumps(row, sort_keys=True) for rows in place.files("pairs").values() for row in rows]
-    assert sorted(pairs) == ['{"sea": "sea1", "wind": "wind1"}', '{"sea": "sea2", "wind": "wind2"}']
+    second = '{"sea": "sea2", "wind": "wind2"}'  # it meets both rows of wind2, that from before the savepoint too
+    assert sorted(pairs) == ['{"sea": "sea1", "wind": "wind1"}', second, second]
     once = sorted(row["word"] for rows in place.files("once").values() for row in rows)
     assert once == ["sea1", "sea2", "wind1", "wind2"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.core.errors import TidegateError
+    from tidegate.core.restoring import Restore
     from tidegate.kafka.sink import KafkaSink
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files import FileSink
@@ -30,6 +31,7 @@ __all__ = [
     "KafkaSource",
     "PrintSink",
     "RateSource",
+    "Restore",
     "SQLiteSink",
     "SocketSource",
     "SparkSource",
@@ -48,6 +50,7 @@ _HOMES = {
     "KafkaSource": "tidegate.spark.kafka_source",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
+    "Restore": "tidegate.core.restoring",
     "SQLiteSink": "tidegate.sinks.sqlite",
     "SocketSource": "tidegate.spark.socket_source",
     "SparkSource": "tidegate.spark.sources",

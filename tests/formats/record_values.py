@@ -18,6 +18,7 @@ from tidegate.core.records import (
     JobRecord,
     JournalRef,
     Prepared,
+    Restored,
     Run,
     SavedFile,
     SavedQuery,
@@ -118,6 +119,16 @@ RECORDS = (
             ),
         ),
         files=(SavedFile(name="queries/counts/spark/offsets/41", size_bytes=52, sha256="9b" * 32),),
+    ),
+    Restored(
+        job_id="0f1e2d3c",
+        generation=3,
+        savepoint="savepoints/savepoint-0f1e2d3c-nightly",
+        digest="7f" * 32,
+        at="2026-01-02T03:04:05.678+00:00",
+        epochs={"counts": 41},
+        left_behind=("lines",),
+        rewind="back-to-monday",
     ),
 )
 

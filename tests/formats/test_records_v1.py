@@ -116,6 +116,16 @@ FIELDS: dict[str, dict[str, Any]] = {
         ),
         "files": ({"name": "queries/counts/spark/offsets/41", "size_bytes": 52, "sha256": "9b" * 32},),
     },
+    "restored": {
+        "job_id": "0f1e2d3c",
+        "generation": 3,
+        "savepoint": "savepoints/savepoint-0f1e2d3c-nightly",
+        "digest": "7f" * 32,
+        "at": "2026-01-02T03:04:05.678+00:00",
+        "epochs": {"counts": 41},
+        "left_behind": ("lines",),
+        "rewind": "back-to-monday",
+    },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}
 

@@ -55,7 +55,8 @@ def test_help_has_examples_and_exit_codes():
         (["-p4", "app.py"], "-D parallelism=N"),
         (["-py", "app.py"], "without an option"),
         (["--parallelism=4", "app.py"], "-D parallelism=N"),
-        (["-d", "-D", "a=b", "--fromSavepoint", "x", "app.py"], "newest checkpoint"),
+        (["-d", "-D", "a=b", "-s", "x", "-rm", "CLAIM", "app.py"], "--claim"),
+        (["--fromSavepoint", "x", "--claimMode=NO_CLAIM", "app.py"], "only read"),
     ],
 )
 def test_flinks_options_are_answered(started: list[object], arguments: list[str], answer: str):
@@ -87,6 +88,11 @@ def test_every_answer_is_of_an_option():
         ["-D", "checkpointing.interval=soon", "app.py"],
         ["--log-file", "x", "app.py"],
         ["--log-format", "xml", "app.py"],
+        ["--claim", "app.py"],
+        ["-n", "app.py"],
+        ["--rewind", "app.py"],
+        ["-s", "x", "--map", "words", "app.py"],
+        ["-s", "x", "--map", "a=b", "--map", "a=c", "app.py"],
     ],
 )
 def test_wrong_usage(started: list[object], arguments: list[str]):

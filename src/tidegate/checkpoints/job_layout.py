@@ -17,6 +17,7 @@ JOB_RECORD = "job.json"
 QUERIES = "queries"
 LOCKS = "locks"
 CHECKPOINTS = "checkpoints"
+RESTORES = "restores"
 MANIFEST = "_metadata.json"
 
 _GENERATION = re.compile(r"g([1-9][0-9]*)")

@@ -15,7 +15,7 @@ from pathlib import Path
 from tidegate.checkpoints.drained import DRAIN
 from tidegate.checkpoints.durable import Trust, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES
+from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.records import Closing, JobRecord, decode, encode
 
@@ -43,7 +43,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
         with Trust().over(job_folder, "remove checkpoints"):
-            for name in (QUERIES, CHECKPOINTS, INGEST):
+            for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST):
                 _remove_folder(job_folder / name)
             storage.delete(DRAIN)
             storage.delete(JOB_RECORD)

@@ -91,6 +91,11 @@ def verify(savepoint: Savepoint) -> list[TidegateError]:
     return wrong
 
 
+def names_wrong(savepoint: Savepoint) -> list[TidegateError]:
+    """What the folder holds and should not: links, and files that the savepoint does not name. No file is read."""
+    return [*_files_below(savepoint.folder)[1], *_strangers(savepoint)]
+
+
 def dispose(savepoint: Savepoint) -> None:
     """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _TARGET = "Spark computes where the program's session does: set spark.master in it, or leave it local"
-_CHECKPOINT = "a start goes on from the job's newest checkpoint by itself; nothing has to be named"
+_CLAIM = "--claim, beside -s PATH; without it a savepoint is only read (NO_CLAIM)"
 
 FORMS: Mapping[str, str] = {
     "-t": _TARGET,
@@ -30,14 +30,10 @@ FORMS: Mapping[str, str] = {
     "--classpath": "add jars to the program's session: spark.jars",
     "-p": "-D parallelism=N (the partitions of keyed state, fixed by the first epoch)",
     "--parallelism": "-D parallelism=N (the partitions of keyed state, fixed by the first epoch)",
-    "-s": _CHECKPOINT,
-    "--fromSavepoint": _CHECKPOINT,
-    "-n": _CHECKPOINT,
-    "--allowNonRestoredState": _CHECKPOINT,
-    "-rm": _CHECKPOINT,
-    "--restoreMode": _CHECKPOINT,
-    "-claimMode": _CHECKPOINT,
-    "--claimMode": _CHECKPOINT,
+    "-rm": _CLAIM,
+    "--restoreMode": _CLAIM,
+    "-claimMode": _CLAIM,
+    "--claimMode": _CLAIM,
     "-sae": "without -d the job ends with this command anyway: Ctrl-C stops it cleanly",
     "--shutdownOnAttachedExit": "without -d the job ends with this command anyway: Ctrl-C stops it cleanly",
     "--detached": "-d",

@@ -19,12 +19,14 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
+from tidegate.cli.restore_options import AllowNonRestored, Claim, FromSavepoint, Renamed, Rewind, restore_if_any
 from tidegate.cli.view import open_view
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import LogChoice, LogLevel
+from tidegate.jobs.restores import RESTORE_VARIABLE
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
@@ -51,6 +53,11 @@ def run(
         bool, typer.Option("-d", help="In the background: prints the job, its process and its log.")
     ] = False,
     folder: Dir = None,
+    savepoint: FromSavepoint = None,
+    allow_non_restored: AllowNonRestored = False,
+    claim: Claim = False,
+    renamed: Renamed = None,
+    rewind: Rewind = False,
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
     ] = None,
@@ -72,13 +79,18 @@ def run(
     - `tidegate run wordcount.py`
 
     - `tidegate run -d -D checkpointing.interval=1s -D restart.strategy=fixed-delay wordcount.py --since 2024`
+
+    - `tidegate run -s /backup/savepoints/savepoint-0f1e2d3c-nightly wordcount.py`
     """
+    restore = restore_if_any(savepoint, claim, allow_non_restored, renamed, rewind)
     overrides = [
         *handed_on(os.environ),
         *([] if folder is None else [f"checkpointing.dir={folder}"]),
         *(define or []),
     ]
     environment = {**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)}
+    if restore is not None:
+        environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
     settings = _settings(environment)
     choice = LogChoice(log_format, log_level)
     environment.update(choice.environment())
@@ -129,8 +141,8 @@ RUN_APPLICATION: dict[str, Any] = {
     "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
 }
 
-_OWN = frozenset({"-D", "-d", "-h"})
-_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level"})
+_OWN = frozenset({"-D", "-d", "-h", "-s", "-n"})
+_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level", "-s", "--fromSavepoint", "--map"})
 
 
 def _options_before_the_program(args: Sequence[str]) -> list[str]:

@@ -1,4 +1,5 @@
-"""`tidegate savepoint`: takes one of a running job; lists, shows, proves and removes those that are there."""
+"""`tidegate savepoint`: takes one of a running job; lists, shows, proves and removes those that are there, and tells
+what a restore would be."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import to_builtins
 from typer.core import TyperGroup
 
-from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
 from tidegate.cli.control import RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
+from tidegate.cli.restore_options import AllowNonRestored, Claim, GivenSavepoint, Renamed, Rewind, restore_from
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -34,7 +37,8 @@ class _TakesUnasked(TyperGroup):
 
 savepoint = typer.Typer(
     cls=_TakesUnasked,
-    help="Savepoints: take one of a running job; list, inspect, verify, dispose. `savepoint JOB [DIR]` takes one.",
+    help="Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes"
+    " one.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -157,6 +161,50 @@ def verify(path: Place, json: Json = False) -> None:
             typer.echo(error, err=True)
     if wrong:
         raise typer.Exit(Exit.FAILED)
+
+
+@savepoint.command()
+def check(
+    app: Annotated[
+        Path, typer.Argument(metavar="APP", exists=True, dir_okay=False, help="The program that is to go on from it.")
+    ],
+    path: GivenSavepoint,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
+    ] = None,
+    allow_non_restored: AllowNonRestored = False,
+    claim: Claim = False,
+    renamed: Renamed = None,
+    rewind: Rewind = False,
+    define: Overrides = None,
+    dir: Dir = None,
+    json: Json = False,
+) -> None:
+    """Tell whether a program's job can go on from a savepoint: ok, migrate (with what changes), or impossible, and why.
+
+    The program runs up to the start of its job; every file of the savepoint is read, every sink is asked what it has.
+    Nothing is started, and nothing is written. Exit code 4 when it is impossible.
+
+    Examples:
+
+    - `tidegate savepoint check wordcount.py -s /backup/savepoints/savepoint-0f1e2d3c-nightly`
+
+    - `tidegate savepoint check wordcount.py -s savepoint-0f1e2d3c-nightly --map counts=words --json`
+    """
+    from tidegate.jobs.app_check import check_restore
+
+    restore = restore_from(path, claim, allow_non_restored, renamed, rewind)
+    overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
+    found = check_restore(app, arguments or [], overrides, restore)
+    if json:
+        problems = [{"problem": each.detail, "next": each.next} for each in found.problems]
+        print_json({**to_builtins(found.said), "problems": problems})
+    else:
+        typer.echo(found.said.verdict)
+        for text in (*found.said.changes, *(f"{each.detail}\n  next: {each.next}" for each in found.problems)):
+            typer.echo(f"- {text}")
+    if found.problems:
+        raise typer.Exit(Exit.REFUSED)
 
 
 @savepoint.command()

@@ -369,7 +369,15 @@ _ATTRIBUTES: dict[str, str] = {
     _folded(name): attribute for attribute, setting in SETTINGS.items() for name in (setting.name, *setting.flink)
 }
 
+_FROM_SAVEPOINT = "name the savepoint for the one start that is to go on from it: tidegate run -s PATH"
+
 _ANSWERS_TO_FLINK = {
+    "execution.state-recovery.path": _FROM_SAVEPOINT,
+    "execution.savepoint.path": _FROM_SAVEPOINT,
+    "execution.state-recovery.ignore-unclaimed-state": "tidegate run -s PATH --allow-non-restored-state",
+    "execution.savepoint.ignore-unclaimed-state": "tidegate run -s PATH --allow-non-restored-state",
+    "execution.state-recovery.claim-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
+    "execution.savepoint-restore-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
     "execution.checkpointing.storage": "leave it out: checkpoints are always files, below checkpointing.dir",
     "state.checkpoint-storage": "leave it out: checkpoints are always files, below checkpointing.dir",
     "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",

@@ -73,6 +73,11 @@ class Code(Enum):
     )
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "state of another backend or format than state.backend asks for")
     PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
+    RESTORE_PARTITIONS = (
+        "TG-RESTORE-PARTITIONS",
+        Remedy.PROGRAM,
+        "another number of state partitions than the savepoint has",
+    )
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
@@ -181,6 +186,21 @@ class Code(Enum):
         "TG-SAVEPOINT-UNSAFE",
         Remedy.DECIDE,
         "a savepoint names or holds a path that leads out of its folder",
+    )
+    RESTORE_UNMATCHED = (
+        "TG-RESTORE-UNMATCHED",
+        Remedy.DECIDE,
+        "the uids of a savepoint and those of the program do not fit together",
+    )
+    RESTORE_PENDING = (
+        "TG-RESTORE-PENDING",
+        Remedy.DECIDE,
+        "transactions of the job wait that a restore would leave behind",
+    )
+    RESTORE_STATE = (
+        "TG-RESTORE-STATE",
+        Remedy.DECIDE,
+        "the state that was restored is not the state of the savepoint",
     )
     JOB_MISMATCH = ("TG-JOB-MISMATCH", Remedy.DECIDE, "the checkpoint belongs to another job")
     LEVEL_CHANGED = ("TG-LEVEL-CHANGED", Remedy.DECIDE, "the checkpoint was written at another delivery level")

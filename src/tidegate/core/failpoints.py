@@ -47,8 +47,22 @@ DRIVER_POINTS: tuple[str, ...] = (
 TASK_POINTS: tuple[str, ...] = ("task.open", "task.write", "task.prepare", "task.prepared")
 """Places inside a task's writer."""
 
+RESTORE_POINTS: tuple[str, ...] = (
+    "restore.copied",
+    "restore.recorded",
+    "restore.counted",
+    "restore.noted",
+    "restore.switched",
+    "restore.renamed",
+)
+"""Places of a restore, each behind the step that it names."""
+
 POINTS: frozenset[str] = frozenset(
-    [f"{point}.{when}" for point in DRIVER_POINTS for when in ("before", "after")] + list(TASK_POINTS)
+    [
+        *(f"{point}.{when}" for point in DRIVER_POINTS for when in ("before", "after")),
+        *TASK_POINTS,
+        *RESTORE_POINTS,
+    ]
 )
 
 AFTER_SOMETHING: frozenset[str] = frozenset(

@@ -300,6 +300,24 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     files: tuple[SavedFile, ...]
 
 
+class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*restores/G*: what generation G of the job was opened from. It counts once *job.json* names G.
+
+    `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it goes on.
+    `left_behind`: uids of the job's older generations that nothing goes on from. `rewind`: under which id somebody has
+    let it go back behind rows that were visible.
+    """
+
+    job_id: str
+    generation: int
+    savepoint: str
+    digest: str
+    at: str
+    epochs: dict[str, int]
+    left_behind: tuple[str, ...] = ()
+    rewind: str = ""
+
+
 KINDS: dict[type[Value], str] = {
     Start: "start",
     Run: "run",
@@ -312,6 +330,7 @@ KINDS: dict[type[Value], str] = {
     Closing: "closing",
     Drain: "drain",
     SavepointRecord: "savepoint",
+    Restored: "restored",
 }
 
 RecordT = TypeVar(
@@ -327,6 +346,7 @@ RecordT = TypeVar(
     Closing,
     Drain,
     SavepointRecord,
+    Restored,
 )
 
 
@@ -341,7 +361,8 @@ def encode(
     | CheckpointRecord
     | Closing
     | Drain
-    | SavepointRecord,
+    | SavepointRecord
+    | Restored,
 ) -> bytes:
     """A record as bytes: header line, then the body."""
     body = msgspec.json.encode(record, order="sorted") + b"\n"

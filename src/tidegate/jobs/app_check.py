@@ -6,11 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from tidegate.core.errors import Code, all_quoted_in
+from tidegate.core.restoring import Restore, Verdict
 from tidegate.jobs.health import Finding, failed, failed_by, ok
+from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
 """Set to 1 in the environment of a program whose jobs are to be checked and not started."""
@@ -22,19 +27,52 @@ _SECONDS = 600
 
 def check_app(app: Path, arguments: Sequence[str], overrides: Sequence[str]) -> list[Finding]:
     """Run the program up to the start of its job: everything that stands against it, all at once."""
-    environment = {**os.environ, CHECK_ONLY: "1"}
+    done = _checked(app, arguments, overrides, {})
+    if isinstance(done, Finding):
+        return [done]
+    said = [line for line in done.stderr.splitlines() if line.startswith(CHECKED)]
+    return [ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCheck:
+    """What a restore would be, and everything that makes it, or any start, impossible."""
+
+    said: Said
+    problems: tuple[Finding, ...]
+
+
+def check_restore(app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore) -> RestoreCheck:
+    """Run the program up to the start of its job, which would go on from a savepoint. Nothing is written."""
+    done = _checked(app, arguments, overrides, {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()})
+    if isinstance(done, Finding):
+        return RestoreCheck(_IMPOSSIBLE, (done,))
+    lines = done.stderr.splitlines()
+    told = [line.removeprefix(SAYS) for line in lines if line.startswith(SAYS)]
+    said = msgspec.json.decode(told[-1], type=Said) if told else _IMPOSSIBLE
+    stands = any(line.startswith(CHECKED) for line in lines)
+    return RestoreCheck(said, () if stands else tuple(_problems(app, done)))
+
+
+_IMPOSSIBLE = Said(verdict=Verdict.IMPOSSIBLE.value)
+
+
+def _checked(
+    app: Path, arguments: Sequence[str], overrides: Sequence[str], more: Mapping[str, str]
+) -> subprocess.CompletedProcess[str] | Finding:
+    environment = {**os.environ, CHECK_ONLY: "1", **more}
     if overrides:
         environment[OVERRIDES] = json.dumps(list(overrides))
     command = [sys.executable, str(app), *arguments]
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return [failed(str(app), f"no job was started within {_SECONDS} s", "see what the program waits for")]
-    said = [line for line in done.stderr.splitlines() if line.startswith(CHECKED)]
-    if said:
-        return [ok(str(app), said[-1].removeprefix("tidegate: "))]
+        return failed(str(app), f"no job was started within {_SECONDS} s", "see what the program waits for")
+
+
+def _problems(app: Path, done: subprocess.CompletedProcess[str]) -> list[Finding]:
     errors = [each for each in all_quoted_in(done.stderr) if each.catalogue_entry is not Code.START_REFUSED]
     found = [finding for error in errors for finding in failed_by(str(app), error)]
     return list(dict.fromkeys(found)) or [_nothing_started(app, done)]

@@ -22,6 +22,7 @@ from tidegate.checkpoints.locks import acquire, keep_for_life, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_restore import settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -31,6 +32,7 @@ from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.core.restoring import Restore
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
 from tidegate.jobs.log_subject import about
 from tidegate.jobs.settings import load_settings
@@ -51,6 +53,7 @@ from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_conf import STORES, epochs_kept, partitions_of, query_conf
 from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.restoring import JobRestore, open_restore, say_verdict, wished
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints
 from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
@@ -156,22 +159,35 @@ class Job:
         self._queries.append(Declared(uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks)))
         self._uids = taken
 
-    def run(self, *, until: Literal["caught-up"] | None = None) -> None:
+    def run(
+        self,
+        *,
+        until: Literal["caught-up"] | None = None,
+        savepoint: str | os.PathLike[str] | Restore | None = None,
+    ) -> None:
         """Run the job in this process and block until it ends; Ctrl-C stops it cleanly.
 
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
+        `savepoint`: see `start`.
         """
-        handle = self.start(until=until)
+        handle = self.start(until=until, savepoint=savepoint)
         with interrupts_cancel_nothing():
             try:
                 handle.wait()
             except KeyboardInterrupt:
                 handle.stop()
 
-    def start(self, *, until: Literal["caught-up"] | None = None) -> JobHandle:
+    def start(
+        self,
+        *,
+        until: Literal["caught-up"] | None = None,
+        savepoint: str | os.PathLike[str] | Restore | None = None,
+    ) -> JobHandle:
         """Start the job and give a handle to wait for it, stop it, or ask how it is.
 
         Recovery of every query comes first; whatever stands against the start is raised with nothing half done.
+        `savepoint` is the folder that the job goes on from, in a new generation: once, for a job that was opened from
+        it goes on from its own checkpoint. `tidegate run -s` is stronger.
         """
         if until not in (None, "caught-up"):
             raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
@@ -180,12 +196,12 @@ class Job:
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
         with about(job=self.name):
-            return self._start(bounded=until == "caught-up")
+            return self._start(wished(savepoint), bounded=until == "caught-up")
 
-    def _start(self, *, bounded: bool) -> JobHandle:
+    def _start(self, wish: Restore | None, *, bounded: bool) -> JobHandle:
         folder = Path(self.settings.checkpointing_dir).absolute() / self.name
         if os.environ.get(CHECK_ONLY) == "1":
-            self._only_check(folder, bounded=bounded)
+            self._only_check(folder, wish, bounded=bounded)
         unusable = check_folder(folder)
         if unusable is not None:
             raise unusable
@@ -201,9 +217,13 @@ class Job:
             start_moves("the job's locks")
             go_on_deleting(folder, partial(self._forget, folder))
             remove_held(folder)
+            settle(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
+            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
             self._open_sources(folder, bounded, stack)
+            if restore is not None:
+                record = self._restored(restore, folder, bounded=bounded)
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
@@ -296,7 +316,15 @@ class Job:
         queries = [RunningQuery(plan.query, plan.folder, epochs_kept(plan.conf)) for plan in plans]
         return Savepoints(RunningJob(folder, record, queries), self.settings.savepoints_dir)
 
-    def _only_check(self, folder: Path, *, bounded: bool) -> NoReturn:
+    def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
+        """Carry a restore out, when nothing stands against it nor against a start: *job.json* as it is then."""
+        looked = self._handle(restore.target, folder, bounded=bounded, only_look=True)
+        self._check(looked)
+        plans = [run.plan for run in looked.runs]
+        restore.carry_out(restore.judged(plans, self.settings, self._compare_source), plans, self.spark)
+        return restore.target
+
+    def _only_check(self, folder: Path, wish: Restore | None, *, bounded: bool) -> NoReturn:
         """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""
         flaw = unwritable(folder)
         if flaw is not None:
@@ -310,8 +338,14 @@ class Job:
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
             record = self._record(LocalStorage(folder))
-            self._drain(record, folder, bounded=bounded)
-            self._check(self._handle(record, folder, bounded=bounded, only_look=True))
+            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
+            if restore is None:
+                self._drain(record, folder, bounded=bounded)
+            target = record if restore is None else restore.target
+            handle = self._handle(target, folder, bounded=bounded, only_look=True)
+            self._check(handle)
+            if wish is not None:
+                say_verdict(restore, [run.plan for run in handle.runs], self.settings, self._compare_source)
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
@@ -478,8 +512,12 @@ class Job:
         for plan in (run.plan for run in handle.runs):
             reached = newest_offsets(plan.folder / "spark")
             for uid, position in zip(plan.query.sources, () if reached is None else reached.positions, strict=False):
-                if uid in self._opened and position is not None:
-                    self._opened[uid].compare(f"{plan.query}, source {uid}", position)
+                if position is not None:
+                    self._compare_source(plan, uid, position)
+
+    def _compare_source(self, plan: QueryPlan, uid: str, position: str) -> None:
+        if uid in self._opened:
+            self._opened[uid].compare(f"{plan.query}, source {uid}", position)
 
     def _say_what_does_nothing(self, handle: JobHandle) -> None:
         """Settings that do not do what they seem to: together, or because the checkpoint has fixed something else."""

@@ -260,6 +260,11 @@ def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
         raise not_replayable(", ".join(names), where, level)
 
 
+def reads_files(rows: DataFrame) -> tuple[bool, ...]:
+    """Of each stream of a plan, by Spark's position, whether it is Spark's file source."""
+    return tuple(str(leaf.sourceName()).lower().startswith("filesource[") for leaf in _stream_leaves(rows))
+
+
 def keeps_nothing(rows: DataFrame) -> bool:
     """Whether the stream has rows that nobody keeps: what arrives while no job reads it is lost."""
     return any(str(leaf.sourceName()).lower().endswith(_KEEP_NOTHING) for leaf in _stream_leaves(rows))

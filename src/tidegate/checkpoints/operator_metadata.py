@@ -1,0 +1,61 @@
+"""Spark's newer metadata of a stateful operator, whose schemas stand in files that it names by their absolute path.
+
+`state/<operator>/_metadata/v2/<epoch>` is a version line, then JSON (pyspark 4.2 and 4.3: operators of transformWith-
+State). Spark opens the schemas by these very paths, so in a restored checkpoint they have to lead into it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+
+_NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
+_SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateSchema/.+)")
+
+
+def names_schemas(name: str) -> bool:
+    """Whether this file of a Spark checkpoint is such metadata, or its checksum: which no longer fits then."""
+    return _NAME.fullmatch(name) is not None
+
+
+def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
+    """The metadata with every path of a schema leading into `checkpoint`. Raises RECORD_CORRUPT, RECORD_NEWER and
+    SAVEPOINT_UNSAFE for what it does not understand: Spark would read the schema of another checkpoint, or none."""
+    version, newline, body = data.partition(b"\n")
+    if version != b"v2":
+        raise _error(Code.RECORD_NEWER, "version v2", repr(version[:20]), where)
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise _error(Code.RECORD_CORRUPT, "a JSON object", str(error), where) from None
+    return version + newline + msgspec.json.encode(_moved(found, checkpoint, where))
+
+
+def _moved(value: Any, checkpoint: Path, where: str) -> Any:
+    match value:
+        case dict():
+            return {key: _moved(each, checkpoint, where) for key, each in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_moved(each, checkpoint, where) for each in cast("list[Any]", value)]
+        case str() if "/_stateSchema/" in value:
+            path = _SCHEMA.fullmatch(value)
+            if path is None or ".." in value.split("/"):
+                raise _error(Code.SAVEPOINT_UNSAFE, "the path of a schema in a checkpoint", repr(value), where)
+            return f"{path['scheme'] or ''}{checkpoint}{path['below']}"
+        case _:
+            return value
+
+
+def _error(code: Code, expected: str, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        code,
+        expected=f"Spark's metadata of a stateful operator: {expected}",
+        found=found,
+        where=where,
+        next_step="restore it with the release of tidegate and of Spark that it was taken with",
+    )

@@ -1,0 +1,292 @@
+"""Opens a new generation of a job from a savepoint: the old one stays in force until one file is replaced.
+
+    queries/<uid>/.restored-g<G>/   Spark's checkpoint and the ledger of generation G, put together under a hidden name
+    restores/<G>                    what it was opened from
+    job.json                        names generation G: from here on it counts, and no older one
+    queries/<uid>/g<G>              the hidden folder, renamed
+
+Killed before *job.json*, the next start finds folders that it names no generation of, and removes them; killed after
+it, the next start goes on with the renames. `settle` is that part of every start.
+
+A generation begins as if its last epoch had been done in it: *start* with the epoch behind it, *decided* with the bytes
+of Spark's entries (so recovery mends them, adds a no-data epoch that is due, and the first epoch is compared with
+where they end), *finished_through*. What older generations have committed is theirs: of it nothing is carried over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
+from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
+from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of, entry_numbers
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
+from tidegate.core.records import (
+    Decided,
+    FinishedThrough,
+    JobRecord,
+    Restored,
+    Run,
+    SavedFile,
+    SavedQuery,
+    Start,
+    decode,
+    digest_of,
+    encode,
+)
+
+_HIDDEN = ".restored-g"
+_TRASH = ".trash-"
+_NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
+"""Spark's id of a query: two that are alive must not share one. Recovery writes another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredQuery:
+    """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
+    are above."""
+
+    uid: str
+    saved: SavedQuery
+    start: Start
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoring:
+    """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
+    disk can. `rewind`: the id that allows it to go back. `reach` is told of the steps that are passed, each durable
+    before the next."""
+
+    job_folder: Path
+    savepoint: Savepoint
+    record: JobRecord
+    queries: Sequence[RestoredQuery]
+    left_behind: tuple[str, ...] = ()
+    link: bool = False
+    rewind: str = ""
+    reach: Callable[[str], None] = lambda _step: None
+
+
+def manifest_digest(savepoint_folder: Path) -> str:
+    """What tells one savepoint from every other, wherever it was copied to."""
+    with Trust().over(savepoint_folder, "read a savepoint"):
+        return digest_of((savepoint_folder / MANIFEST).read_bytes())
+
+
+def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
+    """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
+    name was."""
+    storage, name = LocalStorage(job_folder), entry(RESTORES, record.generation)
+    data = storage.read(name)
+    found = None if data is None else decode(Restored, data, str(storage.path(name)))
+    return found if found is not None and found.job_id == record.job_id else None
+
+
+def prepare(restoring: Restoring) -> Mapping[str, Path]:
+    """Put the new generation together, hidden and durable; Spark's checkpoint of each query, by uid. Every file is
+    compared with the manifest on the way. Only with the job's locks held.
+
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_REFUSED, and what the disk has to say.
+    """
+    with Trust().over(restoring.job_folder, "restore a savepoint"):
+        hidden = {query.uid: _hidden_folder(restoring, query.uid) for query in restoring.queries}
+        for query in restoring.queries:
+            _discard(hidden[query.uid])
+            _restore_files(restoring, query, hidden[query.uid] / "spark")
+        restoring.reach("restore.copied")
+        for query in restoring.queries:
+            _write_ledger(restoring, query, LocalStorage(hidden[query.uid]))
+        restoring.reach("restore.recorded")
+    return {uid: folder / "spark" for uid, folder in hidden.items()}
+
+
+def commit(restoring: Restoring) -> None:
+    """Let the new generation count: what `prepare` has put together becomes the job's, at once for all queries."""
+    storage, generation = LocalStorage(restoring.job_folder), restoring.record.generation
+    restored = Restored(
+        job_id=restoring.record.job_id,
+        generation=generation,
+        savepoint=str(restoring.savepoint.folder),
+        digest=manifest_digest(restoring.savepoint.folder),
+        at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        epochs={query.uid: query.saved.done.epoch for query in restoring.queries},
+        left_behind=restoring.left_behind,
+        rewind=restoring.rewind,
+    )
+    storage.replace(entry(RESTORES, generation), encode(restored))
+    restoring.reach("restore.noted")
+    storage.replace(JOB_RECORD, encode(restoring.record))
+    restoring.reach("restore.switched")
+    settle(restoring.job_folder)
+    restoring.reach("restore.renamed")
+
+
+def settle(job_folder: Path) -> None:
+    """Finish the restore whose generation *job.json* names, and remove what others have left. Only with the job's
+    locks held, and before anything else looks at its queries."""
+    storage = LocalStorage(job_folder)
+    data = storage.read(JOB_RECORD)
+    record = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    current = 0 if record is None else record.generation
+    with Trust().over(job_folder, "settle a restore"):
+        for folder in (job_folder / QUERIES / uid for uid in query_names(job_folder)):
+            if folder.is_dir():
+                _settle_query(folder, current)
+        for number in entry_numbers(storage.list(RESTORES)):
+            if number > current:
+                storage.delete(entry(RESTORES, number))
+        restored = None if record is None else read_restored(job_folder, record)
+        for uid in () if restored is None else restored.left_behind:
+            _leave_behind(job_folder / QUERIES / uid, current)
+
+
+# --- the files ---------------------------------------------------------------------------------------------
+
+
+def _hidden_folder(restoring: Restoring, uid: str) -> Path:
+    return restoring.job_folder / QUERIES / uid / f"{_HIDDEN}{restoring.record.generation}"
+
+
+def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path) -> None:
+    ensure_folder(checkpoint)
+    prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
+    # The path that it will have: the hidden name is given up.
+    final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
+    for file in restoring.savepoint.record.files:
+        name = file.name.removeprefix(prefix)
+        if file.name.startswith(prefix) and name not in _NOT_RESTORED:
+            target = checkpoint / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
+    CheckpointSync(checkpoint).sync()
+    for path in (checkpoint / COMMITS).iterdir():  # which it leaves to *decided*, that has the newest alone
+        with path.open("rb") as entry_of_log:
+            sync_file(entry_of_log.fileno())
+    sync_folder(checkpoint / COMMITS)
+
+
+def _restore_file(restoring: Restoring, file: SavedFile, target: Path, moves: Path | None) -> None:
+    source = restoring.savepoint.folder / file.name
+    try:
+        if moves is not None:
+            data = source.read_bytes()
+            _compare(source, file, len(data), hashlib.sha256(data).hexdigest())
+            if not target.name.endswith(".crc"):
+                target.write_bytes(moved_to(data, moves, str(source)))
+            return
+        linked = restoring.link and _linked(source, target)
+        found = _copied(target, None) if linked else _copied(source, target)
+    except FileNotFoundError:
+        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
+    _compare(source, file, *found)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Whether the disk can: both stand on one, and it knows hard links."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _copied(source: Path, target: Path | None) -> tuple[int, str]:
+    """Size and SHA-256 of a file, which is copied on the way where there is a target."""
+    size, digest = 0, hashlib.sha256()
+    with source.open("rb") as read, (target or Path(os.devnull)).open("wb") as written:
+        while block := read.read(BLOCK_BYTES):
+            digest.update(block)
+            written.write(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def _compare(source: Path, file: SavedFile, size: int, digest: str) -> None:
+    if size < file.size_bytes:
+        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"{file.size_bytes} bytes", f"{size} bytes", source)
+    if (size, digest) != (file.size_bytes, file.sha256):
+        expected = f"{file.size_bytes} bytes of SHA-256 {file.sha256}"
+        raise _unlike(Code.SAVEPOINT_ALTERED, expected, f"{size} bytes of {digest}", source)
+
+
+def _unlike(code: Code, expected: str, found: str, where: Path) -> TidegateError:
+    return TidegateError(
+        code,
+        expected=expected,
+        found=found,
+        where=str(where),
+        next_step="copy the savepoint again from where it is whole; nothing of the job was changed",
+    )
+
+
+# --- the ledger --------------------------------------------------------------------------------------------
+
+
+def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStorage) -> None:
+    done = query.saved.done
+    decided = Decided(
+        epoch=done.epoch,
+        run=done.run,
+        prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
+        offsets=done.offsets,
+        commits=done.commits,
+    )
+    storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
+    storage.put_if_absent(entry(DECIDED, done.epoch), encode(decided))
+    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=done.epoch)))
+    storage.put_if_absent(START, encode(query.start))
+
+
+# --- afterwards --------------------------------------------------------------------------------------------
+
+
+def _settle_query(folder: Path, current: int) -> None:
+    for name in os.listdir(folder):
+        if name.startswith(_TRASH):
+            shutil.rmtree(folder / name)
+        elif name.startswith(_HIDDEN):
+            final = generation_folder(folder, current)
+            if name == f"{_HIDDEN}{current}" and not final.exists():
+                os.rename(folder / name, final)
+                sync_folder(folder)
+            else:
+                _discard(folder / name)
+    with suppress(OSError):  # of a restore that came to nothing: no generation is in it
+        folder.rmdir()
+
+
+def _leave_behind(folder: Path, current: int) -> None:
+    """Nothing goes on from what a query of this uid has done before."""
+    for number in generations(folder):
+        if number < current:
+            _discard(generation_folder(folder, number))
+    with suppress(OSError):  # a query of the program has its uid now, or the user has put something there
+        folder.rmdir()
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder, by a rename first: what is half removed never has its name again, even after a power loss."""
+    trash = folder.with_name(f"{_TRASH}{folder.name.removeprefix('.')}")
+    if trash.exists():
+        shutil.rmtree(trash)
+    try:
+        os.rename(folder, trash)
+    except FileNotFoundError:
+        return
+    sync_folder(folder.parent)
+    shutil.rmtree(trash)

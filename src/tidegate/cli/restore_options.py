@@ -1,0 +1,95 @@
+"""How a command is told what a start shall go on from: the options of `run` and of `savepoint check`."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.core.restoring import Restore
+
+_FROM = typer.Option(
+    "-s",
+    "--fromSavepoint",
+    metavar="PATH",
+    help="Go on from this savepoint, in a new generation of the job. Once: a job that was opened from it goes on from"
+    " its own newest checkpoint.",
+)
+
+FromSavepoint = Annotated[Path | None, _FROM]
+"""The savepoint of a start that need not have one."""
+
+GivenSavepoint = Annotated[Path, _FROM]
+"""The savepoint that a command is about."""
+
+AllowNonRestored = Annotated[
+    bool,
+    typer.Option(
+        "-n",
+        "--allow-non-restored-state",
+        "--allowNonRestoredState",
+        help="Leave queries of the savepoint behind that the program does not have.",
+    ),
+]
+
+Claim = Annotated[
+    bool,
+    typer.Option(
+        "--claim",
+        help="The savepoint belongs to the job from now on: in another folder the job keeps its id, so it goes on in"
+        " the same targets, and files are linked where the disk can. Else it is only read, and that is another job.",
+    ),
+]
+
+Renamed = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="OLD=NEW", help="What the program calls a uid of the savepoint. May come again."),
+]
+
+Rewind = Annotated[
+    bool,
+    typer.Option(
+        "--rewind",
+        help="Go back behind rows that are visible already: the sinks get them once more. Else that is refused.",
+    ),
+]
+
+
+def restore_from(path: Path, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool) -> Restore:
+    """The restore that these options name."""
+    return Restore(
+        str(path.absolute()),
+        claim=claim,
+        renamed=_pairs(renamed),
+        allow_non_restored_state=allow,
+        rewind=secrets.token_hex(4) if rewind else "",
+    )
+
+
+def restore_if_any(
+    path: Path | None, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool
+) -> Restore | None:
+    """The same, for a command that need not restore: what only goes with a savepoint is wrong usage without one."""
+    if path is not None:
+        return restore_from(path, claim, allow, renamed, rewind)
+    for given, name in (
+        (claim, "--claim"),
+        (allow, "--allow-non-restored-state"),
+        (renamed, "--map"),
+        (rewind, "--rewind"),
+    ):
+        if given:
+            raise typer.BadParameter("only with a savepoint: -s PATH", param_hint=name)
+    return None
+
+
+def _pairs(renamed: list[str] | None) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for each in renamed or []:
+        before, equals, after = each.partition("=")
+        if not (before and equals and after) or before in pairs:
+            raise typer.BadParameter("expected OLD=NEW, each OLD once", param_hint="--map")
+        pairs[before] = after
+    return pairs

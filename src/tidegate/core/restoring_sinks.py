@@ -1,0 +1,115 @@
+"""Whether what stands in a sink is what a savepoint says, so that a restore neither repeats nor loses rows in it.
+
+Evidence is kept by the names of job, query and sink. A restore under other names is a job of its own, so both are
+looked at: the evidence under the savepoint's names, and the one under those that the restored job will have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import JobRecord, Position, SavedQuery, SavepointRecord, SinkProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSeen:
+    """A sink of the program, and the newest evidence in its target.
+
+    `saved`: what the savepoint has of its query, None for one that begins anew; `progress`: of the sink itself.
+    `under_saved`, `under_new`: the evidence by the names in the savepoint, and by those of the restored job.
+    `same_names`: they are the same, and `under_new` is what counts. `expires`: that there is none says nothing.
+    """
+
+    query: str
+    sink: str
+    saved: SavedQuery | None
+    progress: SinkProgress | None
+    under_saved: Position | None
+    under_new: Position | None
+    same_names: bool
+    expires: bool
+
+
+def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
+    """What stands against a restore in one sink: it is ahead of the savepoint, behind it, or of another job."""
+    new = seen.under_new
+    if new is not None and (seen.saved is None or not seen.same_names):
+        # None of this is in the savepoint: whatever the restored job reads comes to it a second time.
+        if new.job_id == target.job_id:
+            return _ahead(savepoint, target, seen, new)
+        return _of_another_job(savepoint, target, seen, new)
+    if seen.saved is None:
+        return None
+    return _compared(savepoint, target, seen, seen.saved)
+
+
+def _compared(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, saved: SavedQuery) -> TidegateError | None:
+    found, progress = seen.under_saved, seen.progress
+    if found is None:
+        wrote = progress is not None and not seen.expires
+        return _behind(target, seen, "nothing") if wrote and target.job_id == savepoint.job_id else None
+    if found.job_id == target.job_id != savepoint.job_id:
+        return _ahead(savepoint, target, seen, found)
+    if found.job_id != savepoint.job_id:
+        return _of_another_job(savepoint, target, seen, found)
+    at, done = (found.generation, found.epoch), saved.done
+    if at > (done.generation, done.epoch):
+        return _ahead(savepoint, target, seen, found)
+    if progress is not None and at < (done.generation, progress.epoch):
+        return _behind(target, seen, f"epoch {found.epoch} of generation {found.generation}")
+    if progress is not None and at == (done.generation, progress.epoch) and found.digest != progress.digest:
+        return _error(
+            target, seen, Code.SECOND_TIMELINE, f"digest {progress.digest}", f"digest {found.digest}", _OTHER_TARGET
+        )
+    if seen.same_names and target.job_id != savepoint.job_id:
+        return _of_another_job(savepoint, target, seen, found)
+    return None
+
+
+_OTHER_TARGET = "restore into another target, or take the savepoint that belongs to this one"
+
+
+def _ahead(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found: Position) -> TidegateError:
+    visible = f"epoch {found.epoch} of generation {found.generation} is visible"
+    if seen.saved is None or found.job_id != savepoint.job_id:
+        expected = "nothing that the savepoint does not have"
+        found_text = f"{visible}: all rows up to it would come again"
+    else:
+        done = seen.saved.done
+        expected = f"nothing after epoch {done.epoch} of generation {done.generation}, where the savepoint ends"
+        first = done.epoch + 1 if found.generation == done.generation else 0
+        found_text = f"{visible}: rows of epochs {first} to {found.epoch} would come again"
+    return _error(target, seen, Code.SINK_AHEAD, expected, found_text, _GO_ON)
+
+
+_GO_ON = (
+    "to go on from the newest checkpoint, start without a savepoint; to go back all the same: --rewind, and those rows "
+    "come once more; or restore under another job name into other targets"
+)
+
+
+def _behind(target: JobRecord, seen: SinkSeen, found: str) -> TidegateError:
+    wrote = 0 if seen.progress is None else seen.progress.epoch
+    expected = f"epoch {wrote}, which the savepoint counts as written"
+    return _error(target, seen, Code.SINK_BEHIND, expected, found, _OTHER_TARGET)
+
+
+def _of_another_job(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found: Position) -> TidegateError:
+    of_savepoint = found.job_id == savepoint.job_id
+    return _error(
+        target,
+        seen,
+        Code.SINK_OF_ANOTHER_JOB,
+        f"nothing, or evidence of job id {target.job_id}",
+        f"evidence of job id {found.job_id}" + (", the savepoint's" if of_savepoint else ""),
+        "claim the savepoint (--claim): the job moves here under its own id, and the old one must not start again; or "
+        "restore under another job name, or into other targets"
+        if of_savepoint
+        else "restore under another job name, or into other targets",
+    )
+
+
+def _error(target: JobRecord, seen: SinkSeen, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
+    where = f"job {target.name}, query {seen.query}, evidence in sink {seen.sink}"
+    return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)

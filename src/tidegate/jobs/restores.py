@@ -1,0 +1,19 @@
+"""A restore between the processes: from `tidegate run -s` to the program, and what a program that only checks says."""
+
+from __future__ import annotations
+
+import msgspec
+
+RESTORE_VARIABLE = "TIDEGATE_RESTORE"
+"""In the environment of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
+
+SAYS = "tidegate: what a restore would be: "
+"""What a program that is only checked says on its standard error, before the JSON of `Said`."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict (`core.restoring.Verdict`), what changes, and by query the epoch behind which it would go on."""
+
+    verdict: str
+    changes: tuple[str, ...] = ()
+    epochs: dict[str, int] = {}

@@ -1,0 +1,390 @@
+"""A start that goes on from a savepoint: what is compared before anything is touched, and what is done then."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
+from tidegate.checkpoints.probe import driver_or_jvm_lives
+from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, names_wrong, open_savepoint, verify
+from tidegate.checkpoints.savepoint_restore import (
+    RestoredQuery,
+    Restoring,
+    commit,
+    manifest_digest,
+    prepare,
+    read_restored,
+    settle,
+)
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.config import Settings
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.ledger import RUNS
+from tidegate.core.levels import Level
+from tidegate.core.records import JobRecord, Run, SavedQuery, SinkIdentity, Start, decode
+from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.restoring_sinks import SinkSeen, judge_sink
+from tidegate.jobs.place import JobPlace
+from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
+from tidegate.jobs.runner import introduce
+from tidegate.jobs.transactions import name_of, recorded
+from tidegate.jobs.verdicts import Named
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.levels import leaves_evidence
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.sources import reads_files
+from tidegate.spark.state_rows import count_state
+from tidegate.spark.supervised import start_moves
+from tidegate.testing.strikes import STRIKES
+
+_LOG = logging.getLogger("tidegate")
+
+CompareSource = Callable[[QueryPlan, str, str], None]
+"""Raises where the source of that uid is not the one in which the savepoint has reached the position."""
+
+
+def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
+    """The restore of this start: what `tidegate run -s` says, else what the program does."""
+    text = os.environ.get(RESTORE_VARIABLE)
+    if not text:
+        return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
+    try:
+        return msgspec.json.decode(text, type=Restore)
+    except msgspec.DecodeError as error:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected="what `tidegate run -s` hands on",
+            found=str(error),
+            where=f"environment: {RESTORE_VARIABLE}",
+            next_step="leave the variable to `tidegate run -s`",
+        ) from None
+
+
+def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level) -> JobRestore | None:
+    """None where nothing is wished, and where the job was opened from this very savepoint: then it goes on as ever,
+    so a program that is started again, by whomever, does not go back.
+
+    Raises SAVEPOINT_..., RECORD_..., and what makes a restore impossible in this folder.
+    """
+    if wish is None:
+        return None
+    if level is Level.AT_MOST_ONCE:
+        raise _nothing_is_kept(job)
+    storage = LocalStorage(job_folder)
+    data = storage.read(JOB_RECORD)
+    found = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    folder = Path(wish.path).absolute()
+    if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
+        _LOG.warning(
+            "job %s: generation %d was opened from %s before, and goes on from its newest checkpoint",
+            *(job, found.generation, folder),
+        )
+        return None
+    savepoint = open_savepoint(folder)
+    return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
+
+
+def say_verdict(
+    restore: JobRestore | None, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource
+) -> None:
+    """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
+    if restore is None:
+        _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
+        return
+    alone = not driver_or_jvm_lives(restore.job_folder)
+    found = restore.judged(plans, settings, compare, alone=alone)
+    errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
+    # Names that do not fit are told by both.
+    different = list({(error.code, error.found, error.where): error for error in errors}.values())
+    epochs = {uid: saved.done.epoch for uid, saved in found.matched.items()}
+    verdict = replace(found, errors=tuple(different)).verdict
+    _say(Said(verdict=verdict.value, changes=found.changes, epochs=epochs))
+    raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.folder}")
+
+
+def _say(said: Said) -> None:
+    print(f"{SAYS}{msgspec.json.encode(said).decode()}", file=sys.stderr, flush=True)
+
+
+def _runs(restore: JobRestore) -> TidegateError:
+    return TidegateError(
+        Code.DRIVER_ALIVE,
+        expected="a job that does not run, so that another generation of it can begin",
+        found="its driver, or the JVM of one, is alive",
+        where=str(restore.job_folder),
+        next_step=f"`tidegate stop {restore.target.name}`, then start it again with the savepoint",
+    )
+
+
+def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
+    restored = read_restored(job_folder, found)
+    if restored is None or (rewind and restored.rewind != rewind):
+        return False
+    if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more
+        return restored.savepoint == str(folder)
+    return restored.digest == manifest_digest(folder)
+
+
+def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:
+    """*job.json* as it will be: a job keeps its id; a new one gets one, unless it claims the savepoint's."""
+    saved = savepoint.record
+    opened = [number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)]
+    if found is not None:
+        if wish.claim and found.job_id != saved.job_id:
+            raise TidegateError(
+                Code.JOB_MISMATCH,
+                expected=f"no job, or the savepoint's own (id {saved.job_id}), where a savepoint is claimed",
+                found=f"job {found.name} of id {found.job_id}",
+                where=str(savepoint.folder),
+                next_step="restore without --claim, or under another job name or checkpointing.dir",
+            )
+        return JobRecord(name=found.name, job_id=found.job_id, generation=max([found.generation, *opened]) + 1)
+    if wish.claim:
+        return JobRecord(name=job, job_id=saved.job_id, generation=max([saved.generation, *opened]) + 1)
+    return JobRecord(name=job, job_id=secrets.token_hex(4), generation=max([0, *opened]) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRestore:
+    """One restore into one job. `found` is *job.json* as it stands, `target` as it will be."""
+
+    wish: Restore
+    savepoint: Savepoint
+    job_folder: Path
+    found: JobRecord | None
+    target: JobRecord
+
+    def judged(
+        self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, *, alone: bool = True
+    ) -> Judgement:
+        """What stands against it, and what changes. Only reads. `alone`: the locks prove that no run is alive; else
+        what waits of the job's transactions is not looked at, as it moves."""
+        program = Program(
+            name=self.target.name,
+            queries=[
+                ProgramQuery(plan.query.uid, plan.query.sources, plan.query.sinks, reads_files(plan.rows))
+                for plan in plans
+            ],
+            backend=settings.state_backend,
+            partitions=settings.parallelism,
+        )
+        found = judge(self.savepoint.record, program, self.wish)
+        of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
+        allowed = [error for error in of_sinks if self.wish.rewind and error.catalogue_entry is Code.SINK_AHEAD]
+        against = [
+            *names_wrong(self.savepoint),
+            *self._drained(),
+            *self._sources_compared(found, plans, compare),
+            *(self._pending(found, plans) if alone else ()),
+            *(error for error in of_sinks if error not in allowed),
+        ]
+        again = [f"{error.where}: {error.found}" for error in allowed]
+        return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
+
+    def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
+        """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
+        raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.folder}")
+        restoring = self._restoring(found, plans)
+        try:
+            checkpoints = prepare(restoring)
+            start_moves("a savepoint's files, restored")
+            rows = self._state_compared(found, plans, session, checkpoints)
+            restoring.reach("restore.counted")
+            commit(restoring)
+        except BaseException:
+            with suppress(TidegateError):  # what is left, every start removes; the error that left it is the one
+                settle(self.job_folder)
+            raise
+        self._tell(found, rows)
+
+    # --- what stands against it ----------------------------------------------------------------------------
+
+    def _drained(self) -> Iterator[TidegateError]:
+        drain = None if self.found is None else DrainRecord(self.job_folder, self.found.job_id).read()
+        if drain is not None:
+            yield TidegateError(
+                Code.JOB_DRAINED,
+                expected="a job that was not drained",
+                found=f"a drain of {drain.since}, which has shown what waited for the end of time",
+                where=str(self.job_folder),
+                next_step="restore under another job name or checkpointing.dir",
+            )
+
+    def _sources_compared(
+        self, found: Judgement, plans: Sequence[QueryPlan], compare: CompareSource
+    ) -> Iterator[TidegateError]:
+        for plan in plans:
+            saved = found.matched.get(plan.query.uid)
+            if saved is None or len(plan.query.sources) != len(saved.done.sources):
+                continue
+            for uid, before in zip(plan.query.sources, saved.done.sources, strict=True):
+                position = saved.ends[before]
+                try:
+                    if position is not None:
+                        compare(plan, uid, position)
+                except TidegateError as error:
+                    yield error
+
+    def _pending(self, found: Judgement, plans: Sequence[QueryPlan]) -> Iterator[TidegateError]:
+        """Transactions of the generation that is given up. What is undecided goes when the new one begins, as long as
+        the program still has the sink; what is decided counts, and cannot be abandoned."""
+        if self.found is None:
+            return
+        kept = {(plan.query.uid, sink) for plan in plans for sink in plan.query.sinks}
+        job = JobPlace(self.job_folder, self.found)
+        for place in job.queries():
+            records = recorded(job, place, driver_alive=False)
+            yield from records.problems
+            for each in records.waiting:
+                sink = each.committable.attempt.sink.sink
+                renamed = place.uid not in found.matched or found.matched[place.uid].done.query != place.uid
+                if each.named is Named.DECIDED or renamed or (place.uid, sink) not in kept:
+                    yield self._waits(place.uid, sink, name_of(each.committable), each.named, each.committable.rows)
+
+    def _waits(self, query: str, sink: str, name: str, named: Named, rows: int) -> TidegateError:
+        return TidegateError(
+            Code.RESTORE_PENDING,
+            expected="no transaction that a restore would leave behind",
+            found=f"{name} of {rows} rows ({named.value})",
+            where=f"job {self.target.name}, query {query}, sink {sink}",
+            next_step="start the job once without a savepoint: it commits what is decided and gives up the rest. Then "
+            "take a savepoint, which has those rows; or see `tidegate txn ls`",
+        )
+
+    def _sinks_judged(self, found: Judgement, plans: Sequence[QueryPlan], level: Level) -> Iterator[TidegateError]:
+        for plan in plans:
+            for uid, sink in plan.sinks.items():
+                if leaves_evidence(sink, level):
+                    seen = self._seen(plan, found.matched.get(plan.query.uid), uid, sink)
+                    error = judge_sink(self.savepoint.record, self.target, seen)
+                    if error is not None:
+                        yield error
+                start_moves(f"sink {uid}, compared with the savepoint")
+
+    def _seen(self, plan: QueryPlan, saved: SavedQuery | None, uid: str, sink: TwoPhaseSink) -> SinkSeen:
+        record = self.savepoint.record
+        new = plan.query.sink(uid)
+        before = uid if saved is None else self._name_before(uid, saved)
+        old = None
+        if saved is not None:
+            old = SinkIdentity(
+                job=record.job,
+                job_id=record.job_id,
+                generation=saved.done.generation,
+                query=saved.done.query,
+                sink=before,
+            )
+        same_names = old is not None and (old.job, old.query, old.sink) == (new.job, new.query, new.sink)
+        return SinkSeen(
+            query=plan.query.uid,
+            sink=uid,
+            saved=saved,
+            progress=None if saved is None else saved.done.progress.get(before),
+            under_saved=None if old is None else sink.position(old),
+            under_new=None if same_names else sink.position(new),
+            same_names=same_names,
+            expires=sink.evidence_expires,
+        )
+
+    def _name_before(self, uid: str, saved: SavedQuery) -> str:
+        renamed = {now: before for before, now in self.wish.renamed.items() if before in saved.done.sinks}
+        return renamed.get(uid, uid)
+
+    # --- what is done --------------------------------------------------------------------------------------
+
+    def _restoring(self, found: Judgement, plans: Sequence[QueryPlan]) -> Restoring:
+        queries = [(plan, found.matched[plan.query.uid]) for plan in plans if plan.query.uid in found.matched]
+        return Restoring(
+            job_folder=self.job_folder,
+            savepoint=self.savepoint,
+            record=self.target,
+            queries=[self._restored(plan, saved) for plan, saved in queries],
+            left_behind=found.left_behind,
+            link=self.wish.claim,
+            rewind=self.wish.rewind,
+            reach=_reach,
+        )
+
+    def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
+        query = plan.query
+        token, host, process, since = introduce()
+        number = max([saved.done.run, *self._runs(query.uid)])
+        return RestoredQuery(
+            uid=query.uid,
+            saved=saved,
+            start=Start(
+                job_id=query.job_id,
+                generation=query.generation,
+                first_epoch=saved.done.epoch + 1,
+                sources=query.sources,
+                sinks=query.sinks,
+                positions={source: query.begins_at(source) for source in query.sources},
+            ),
+            run=Run(run=number, token=token, host=host, process=process, since=since),
+        )
+
+    def _runs(self, uid: str) -> Iterator[int]:
+        folder = self.job_folder / QUERIES / uid
+        for number in generations(folder):
+            yield from entry_numbers(LocalStorage(generation_folder(folder, number)).list(RUNS))
+
+    def _state_compared(
+        self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
+    ) -> Mapping[str, Mapping[str, int]]:
+        """The rows of state by query and operator, which are as many as in the savepoint."""
+        counted: dict[str, Mapping[str, int]] = {}
+        for plan in plans:
+            saved = found.matched.get(plan.query.uid)
+            if saved is None or not saved.operators:
+                continue
+            before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
+            wanted = count_state(session, before, saved, plan.conf)
+            rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
+            if rows != wanted:
+                raise TidegateError(
+                    Code.RESTORE_STATE,
+                    expected=f"rows of state: {wanted}",
+                    found=f"{rows}",
+                    where=str(plan.query),
+                    next_step="keep the savepoint and report this; nothing of the job was changed",
+                )
+            counted[plan.query.uid] = rows
+            start_moves(f"query {plan.query.uid}, state compared with the savepoint")
+        return counted
+
+    def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
+        job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
+        for uid, saved in found.matched.items():
+            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or "none"
+            _LOG.info(
+                "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
+                *(job, uid, saved.done.epoch, where, state),
+            )
+        for change in found.changes:
+            _LOG.warning("%s: %s", job, change)
+
+
+def _reach(step: str) -> None:
+    STRIKES.reach(step, None)
+
+
+def _nothing_is_kept(job: str) -> TidegateError:
+    return TidegateError(
+        Code.LEVEL_REFUSED,
+        expected="a job at exactly-once or at-least-once, which goes on from something",
+        found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
+        where=f"job {job}",
+        next_step="choose another level, or start without a savepoint",
+    )

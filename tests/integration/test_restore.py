@@ -1,0 +1,294 @@
+"""A job goes on from a savepoint: groups that were begun before it end after it, and no row is lost or repeated."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import functions as F
+
+from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, setting, wait_until, wait_until_finished
+from tests.integration.shelf import ShelfSink
+from tests.support.logged import told
+from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
+from tidegate.checkpoints.locks import acquire
+from tidegate.core.records import JobRecord, decode
+from tidegate.jobs.app_check import CHECK_ONLY
+from tidegate.jobs.restores import SAYS, Said
+from tidegate.spark import restoring
+
+
+def counting(place: Place, name: str = "job", **settings: str | float) -> Job:
+    """Running counts of words into a table, and windows of ten seconds, when they have closed, into files."""
+    job = place.job(name, **settings)
+    events = place.source(job, "events", "at timestamp, word string")
+    table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+    job.query("counts", events.groupBy("word").count(), mode="update", sinks=[table])
+    windows = events.withWatermark("at", "5 seconds").groupBy(F.window("at", "10 seconds")).count()
+    closed = windows.select(F.date_format("window.start", "HH:mm:ss").alias("start"), F.col("count").alias("n"))
+    job.query("windows", closed, sinks=[FileSink("files", place.folder / "out", format="json")])
+    return job
+
+
+def event(time: str, word: str = "sea") -> Row:
+    return {"at": f"2024-01-01T00:00:{time}Z", "word": word}
+
+
+def saved(place: Place, job: Job, epoch: int = 0) -> Path:
+    """Run a job through an epoch of each query, take a savepoint, stop it."""
+    handle = job.start()
+    for query in range(len(handle.runs)):
+        wait_until_finished(handle, epoch, query)
+    path = handle.savepoint(place.folder / "saved", id=f"at-{epoch}")
+    handle.stop()
+    assert path is not None
+    return path
+
+
+def run_from(job: Job, savepoint: Path | Restore) -> None:
+    job.start(until="caught-up", savepoint=savepoint).wait()
+
+
+def windows_out(place: Place) -> dict[int, list[tuple[str, int]]]:
+    return {epoch: [(row["start"], row["n"]) for row in rows] for epoch, rows in place.files().items()}
+
+
+def job_record(place: Place, name: str = "job") -> JobRecord:
+    return decode(JobRecord, (place.checkpoints / name / "job.json").read_bytes(), name)
+
+
+def everything(place: Place) -> dict[str, bytes]:
+    """Every file of the job and of its targets, but those that say who looks at it now."""
+    files = [path for path in place.folder.rglob("*") if path.is_file() and "/locks/" not in str(path)]
+    return {str(path.relative_to(place.folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
+def test_groups_that_were_begun_before_the_savepoint_end_after_it(
+    place: Place, backend: str, caplog: pytest.LogCaptureFixture
+):
+    place.write(event("01"), event("02", "sand"))
+    path = saved(place, counting(place, state_backend=backend))
+    before = job_record(place)
+    assert (place.table(), windows_out(place)) == ([("sand", 1), ("sea", 1)], {})
+
+    place.write(event("03"), event("16", "wind"))
+    with caplog.at_level(logging.INFO, "tidegate"):
+        run_from(counting(place, state_backend=backend), path)
+    assert place.table() == [("sand", 1), ("sea", 2), ("wind", 1)]
+    assert list(windows_out(place).values()) == [[("00:00:00", 3)]]
+    assert job_record(place) == msgspec.structs.replace(before, generation=2)
+    assert [path.name for path in (place.query("counts").parent).iterdir()] == ["g2"]
+    assert {"-g2-" in path.name for path in (place.folder / "out").glob("*.json")} == {True}
+    (restored,) = [text for text in told(caplog) if "query counts goes on behind epoch 0" in text]
+    assert restored.endswith("rows of state: operator 0 (stateStoreSave): 2")
+
+    place.write(event("31"))
+    run_from(counting(place, state_backend=backend), path)  # as a supervisor starts it again: it does not go back
+    assert place.table() == [("sand", 1), ("sea", 3), ("wind", 1)]
+    assert list(windows_out(place).values()) == [[("00:00:00", 3)], [("00:00:10", 1)]]
+    assert job_record(place).generation == 2
+
+
+def test_under_another_name_and_in_another_folder_what_was_due_comes_first(place: Place):
+    place.write(event("01"), event("16"))
+    with setting(place.spark, NO_DATA_EPOCHS, "false"):  # so that the savepoint comes before the due epoch
+        path = saved(place, counting(place))
+    first = job_record(place)
+    shutil.rmtree(place.checkpoints)
+    elsewhere = path.rename(place.folder / "moved")
+    place.write(event("02"), event("17"), event("36"))
+    run_from(counting(place, "copy"), elsewhere)
+    assert windows_out(place) == {1: [("00:00:00", 1)], 3: [("00:00:10", 2)]}, "00:00:02 came too late"
+    assert place.table() == [("sea", 5)]
+    copy = job_record(place, "copy")
+    assert (copy.generation, copy.job_id != first.job_id) == (1, True)
+
+
+def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_once(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    def words() -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        job.query("words", events.select("word"), sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words())
+    place.write(event("02", "sand"))
+    words().start(until="caught-up").wait()
+    before = everything(place)
+    error = error_of(lambda: run_from(words(), path))
+    assert (error.code, error.found) == (
+        "TG-SINK-AHEAD",
+        "epoch 1 of generation 1 is visible: rows of epochs 1 to 1 would come again",
+    )
+    assert everything(place) == before
+    wish = Restore(str(path), rewind="monday")
+    run_from(words(), wish)
+    assert place.table() == [("sand",), ("sand",), ("sea",)]
+    (warned,) = [text for text in told(caplog) if "would come again" in text]
+    assert "query words, evidence in sink table: epoch 1 of generation 1 is visible" in warned
+    run_from(words(), wish)  # as a supervisor starts it again
+    assert (place.table(), job_record(place).generation) == ([("sand",), ("sand",), ("sea",)], 2)
+    run_from(words(), Restore(str(path), rewind="friday"))
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+
+
+def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_targets(place: Place):
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    first = job_record(place)
+    shutil.rmtree(place.checkpoints)
+    place.write(event("02"))
+    error = error_of(lambda: run_from(counting(place), path))
+    assert (error.code, "--claim" in error.next_step) == ("TG-SINK-OF-ANOTHER-JOB", True)
+    run_from(counting(place), Restore(str(path), claim=True))
+    assert place.table() == [("sea", 2)]
+    assert job_record(place) == msgspec.structs.replace(first, generation=2)
+
+
+def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place):
+    """It would have to come twice, or never: with its record, and with the input behind the savepoint."""
+    shelf = ShelfSink("shelf", place.folder)
+
+    def job() -> Job:
+        wanted = place.job()
+        wanted.query("query", place.words(wanted), sinks=[shelf])
+        return wanted
+
+    place.write("sea")
+    handle = job().start()
+    wait_until_finished(handle, 0)
+    path = handle.savepoint(place.folder / "saved")
+    assert path is not None
+    shelf.moods.busy = -1
+    place.write("sand")
+    wait_until(lambda: 1 in place.log("ledger/decided"), "the epoch that the shelf does not take")
+    assert error_of(lambda: handle.stop(0)).code == "TG-SINK-UNAVAILABLE"
+    shelf.moods.busy = 0
+    before = everything(place)
+    error = error_of(lambda: run_from(job(), path))
+    assert (error.code, "decided" in error.found) == ("TG-RESTORE-PENDING", True)
+    assert everything(place) == before
+    job().start(until="caught-up").wait()
+    assert shelf.rows() == ["sand", "sea"]
+
+
+def test_a_check_tells_the_verdict_and_touches_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    before = everything(place)
+
+    def verdict(job: Callable[[], Job], wish: Restore | None = None) -> tuple[str, tuple[str, ...], list[str]]:
+        codes: list[str] = []
+        with monkeypatch.context() as patched:
+            patched.setenv(CHECK_ONLY, "1")
+            try:
+                with pytest.raises(SystemExit):
+                    job().start(savepoint=wish or path)
+            except TidegateError as error:
+                codes = [each.code for each in error.violations or (error,)]
+        (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith(SAYS)]
+        said = msgspec.json.decode(line.removeprefix(SAYS), type=Said)
+        return said.verdict, said.changes, codes
+
+    def renamed() -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+        job.query("words", events.groupBy("word").count(), mode="update", sinks=[table])
+        return job
+
+    assert verdict(lambda: counting(place)) == ("ok", (), [])
+    allowed = Restore(str(path), renamed={"counts": "words"}, allow_non_restored_state=True)
+    assert verdict(renamed, allowed) == (
+        "migrate",
+        ("query counts goes on as words", "query windows and its state are left behind"),
+        [],
+    )
+    assert verdict(renamed) == (
+        "impossible",
+        (
+            "query counts and its state are left behind",
+            "query windows and its state are left behind",
+            "query words begins anew, with empty state: the savepoint does not have it",
+        ),
+        ["TG-RESTORE-UNMATCHED"],
+    )
+    assert verdict(lambda: counting(place, parallelism="3"))[::2] == ("impossible", ["TG-RESTORE-PARTITIONS"] * 2)
+    with acquire(place.checkpoints / "job", "job"):
+        assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-DRIVER-ALIVE"])
+    state = next(file for file in sorted(path.glob("queries/counts/spark/state/0/0/*")) if file.is_file())
+    data = state.read_bytes()
+    state.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-SAVEPOINT-ALTERED"])
+    assert error_of(lambda: run_from(counting(place), path)).code == "TG-SAVEPOINT-ALTERED"
+    state.write_bytes(data)
+    assert everything(place) == before
+
+
+@pytest.mark.more
+def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    place.write(event("02"))
+    job = place.job()
+    events = place.source(job, "stream", "at timestamp, word string")
+    table = SQLiteSink("words-table", place.folder / "out.db", table="words", key="word")
+    job.query("words", events.groupBy("word").count(), mode="update", sinks=[table])
+    names = {"counts": "words", "events": "stream", "table": "words-table"}
+    run_from(job, Restore(str(path), renamed=names, allow_non_restored_state=True))
+    assert place.table() == [("sea", 2)]
+    assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
+
+
+def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    before = everything(place)
+    counts = iter([{"operator 0": 2}, {"operator 0": 1}])
+    monkeypatch.setattr(restoring, "count_state", lambda *_: next(counts))
+    error = error_of(lambda: run_from(counting(place), path))
+    assert (error.code, error.found) == ("TG-RESTORE-STATE", "{'operator 0': 1}")
+    assert everything(place) == before
+
+
+def test_at_most_once_goes_on_from_nothing(place: Place):
+    job = place.job(checkpointing_mode="at-most-once")
+    job.query("query", place.words(job), sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
+    assert error_of(lambda: job.start(savepoint=place.folder / "saved")).code == "TG-LEVEL-REFUSED"
+
+
+@pytest.mark.more
+def test_joins_and_deduplication_go_on(place: Place):
+    """A row of each side that has met nothing yet, and a word that was seen, are in the savepoint."""
+
+    def job() -> Job:
+        wanted = place.job(state_backend="rocksdb")
+        events = place.source(wanted, "events", "at timestamp, word string").withWatermark("at", "1 hour")
+        sea, wind = (events.where(F.col("word").startswith(kind)) for kind in ("sea", "wind"))
+        met = sea.alias("a").join(wind.alias("b"), F.expr("a.at = b.at AND b.at <= a.at + interval 1 minute"))
+        pairs = met.select(F.col("a.word").alias("sea"), F.col("b.word").alias("wind"))
+        wanted.query("pairs", pairs, sinks=[FileSink("pairs-out", place.folder / "pairs", format="json")])
+        once = events.dropDuplicates(["word", "at"]).select("word")
+        wanted.query("once", once, sinks=[FileSink("once-out", place.folder / "once", format="json")])
+        return wanted
+
+    place.write(event("01", "sea1"), event("02", "wind2"))
+    path = saved(place, job())
+    place.write(event("01", "wind1"), event("02", "sea2"), event("02", "wind2"))
+    run_from(job(), path)
+    pairs = [json.dumps(row, sort_keys=True) for rows in place.files("pairs").values() for row in rows]
+    second = '{"sea": "sea2", "wind": "wind2"}'  # it meets both rows of wind2, that from before the savepoint too
+    assert sorted(pairs) == ['{"sea": "sea1", "wind": "wind1"}', second, second]
+    once = sorted(row["word"] for rows in place.files("once").values() for row in rows)
+    assert once == ["sea1", "sea2", "wind1", "wind2"]

@@ -1,0 +1,277 @@
+"""The verdict on a restore: a table of what a savepoint, a program and the sinks may say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace as changed
+
+from tests.support.saved_job import commits, offsets
+from tidegate.core.drain import END_OF_TIME_MS
+from tidegate.core.kinds import Backend
+from tidegate.core.records import (
+    DoneEpoch,
+    JobRecord,
+    Position,
+    SavedQuery,
+    SavepointFormat,
+    SavepointRecord,
+    SinkProgress,
+    StatefulOperator,
+)
+from tidegate.core.restoring import Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.restoring_sinks import SinkSeen, judge_sink
+
+WROTE = SinkProgress(epoch=5, digest="right")
+OPERATOR = StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2)
+
+
+def saved(uid: str, **different: Any) -> SavedQuery:
+    done = DoneEpoch(
+        query=uid,
+        generation=2,
+        epoch=6,
+        run=3,
+        sources=(f"{uid}-in",),
+        sinks=(f"{uid}-out",),
+        offsets=offsets(6).encode(),
+        commits=commits(6).encode(),
+        progress={f"{uid}-out": WROTE},
+    )
+    given: dict[str, Any] = {
+        "ends": {f"{uid}-in": '{"logOffset":6}'},
+        "watermark_ms": 6000,
+        "backend": "rocksdb",
+        "partitions": 2,
+        "operators": (OPERATOR,),
+    }
+    return SavedQuery(done=done, fingerprint="8a" * 32, **{**given, **different})
+
+
+def savepoint(*queries: SavedQuery) -> SavepointRecord:
+    native = SavepointFormat.NATIVE
+    return SavepointRecord(
+        id="one", format=native, job="job", job_id="mine", generation=2, at="", queries=queries, files=()
+    )
+
+
+def query(uid: str, **different: Any) -> ProgramQuery:
+    given: dict[str, Any] = {"sources": (f"{uid}-in",), "sinks": (f"{uid}-out",), "reads_files": (True,)}
+    return ProgramQuery(uid, **{**given, **different})
+
+
+def program(*queries: ProgramQuery, **different: Any) -> Program:
+    given: dict[str, Any] = {"backend": Backend.ROCKSDB, "partitions": None}
+    return Program(name="job", queries=queries, **{**given, **different})
+
+
+SAVED = savepoint(saved("a"), saved("b"))
+SAME = program(query("a"), query("b"))
+RENAMED = {"a": "c", "a-in": "c-in", "a-out": "c-out"}
+
+VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]] = {
+    "as it was": (SAVED, SAME, Restore("p"), Verdict.OK, []),
+    "queries in another order": (SAVED, program(query("b"), query("a")), Restore("p"), Verdict.OK, []),
+    "the same number of partitions": (SAVED, replace(SAME, partitions=2), Restore("p"), Verdict.OK, []),
+    "a query more": (
+        SAVED,
+        program(query("a"), query("b"), query("c")),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query c begins anew, with empty state: the savepoint does not have it"],
+    ),
+    "a query less": (SAVED, program(query("a")), Restore("p"), Verdict.IMPOSSIBLE, ["TG-RESTORE-UNMATCHED"]),
+    "a query less, left behind": (
+        SAVED,
+        program(query("a")),
+        Restore("p", allow_non_restored_state=True),
+        Verdict.MIGRATE,
+        ["query b and its state are left behind"],
+    ),
+    "no query that it knows": (
+        SAVED,
+        program(query("c")),
+        Restore("p", allow_non_restored_state=True),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a query under another uid": (
+        SAVED,
+        program(query("b"), query("c")),
+        Restore("p", renamed=RENAMED),
+        Verdict.MIGRATE,
+        ["query a goes on as c"],
+    ),
+    "an old uid that is none": (
+        SAVED,
+        SAME,
+        Restore("p", renamed={"x": "a"}),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a new uid that is none": (
+        SAVED,
+        SAME,
+        Restore("p", renamed={"a-out": "x"}),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "two queries as one": (
+        SAVED,
+        program(query("b", sources=("b-in",))),
+        Restore("p", renamed={"a": "b"}),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "another source": (
+        SAVED,
+        program(query("a", sources=("other",)), query("b")),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "another kind of source": (
+        SAVED,
+        program(query("a", reads_files=(False,)), query("b")),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "other sinks": (
+        SAVED,
+        program(query("a", sinks=("new",)), query("b")),
+        Restore("p"),
+        Verdict.MIGRATE,
+        [
+            "query a: sink a-out gets no more rows",
+            "query a: sink new is new, and gets rows from epoch 7 on",
+        ],
+    ),
+    "another backend": (
+        savepoint(saved("a")),
+        program(query("a"), backend=Backend.HASHMAP),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-STATE-FORMAT"],
+    ),
+    "another number of partitions": (
+        savepoint(saved("a")),
+        program(query("a"), partitions=4),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-PARTITIONS"],
+    ),
+    "another number of partitions of no state": (
+        savepoint(saved("a", operators=())),
+        program(query("a"), partitions=4),
+        Restore("p"),
+        Verdict.OK,
+        [],
+    ),
+    "drained": (
+        savepoint(saved("a", watermark_ms=END_OF_TIME_MS)),
+        program(query("a")),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-JOB-DRAINED"],
+    ),
+    "several things at once": (
+        SAVED,
+        program(query("a", sources=("other",)), backend=Backend.HASHMAP),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED", "TG-SOURCES-CHANGED", "TG-STATE-FORMAT"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_the_verdict_and_why(case: str):
+    record, declared, wish, verdict, why = VERDICTS[case]
+    found = judge(record, declared, wish)
+    assert (found.verdict, [error.code for error in found.errors] or list(found.changes)) == (verdict, why)
+
+
+def test_what_goes_on_under_no_uid_or_another_one_is_left_behind_by_its_old_one():
+    found = judge(SAVED, program(query("c")), Restore("p", renamed=RENAMED, allow_non_restored_state=True))
+    assert found.left_behind == ("a", "b")
+    assert {uid: each.done.query for uid, each in found.matched.items()} == {"c": "a"}
+
+
+# --- the sinks ---------------------------------------------------------------------------------------------
+
+SAME_JOB = JobRecord(name="job", job_id="mine", generation=3)
+OTHER_FOLDER = JobRecord(name="job", job_id="new", generation=1)
+OTHER_NAME = JobRecord(name="copy", job_id="new", generation=1)
+QUERY = saved("a")
+
+
+def at(epoch: int, generation: int = 2, *, job_id: str = "mine", digest: str = "right") -> Position:
+    return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest)
+
+
+def sink(**different: Any) -> SinkSeen:
+    given: dict[str, Any] = {
+        "saved": QUERY,
+        "progress": WROTE,
+        "under_saved": at(5),
+        "under_new": None,
+        "same_names": True,
+        "expires": False,
+    }
+    return SinkSeen(query="a", sink="a-out", **{**given, **different})
+
+
+SINKS: dict[str, tuple[JobRecord, SinkSeen, str | None]] = {
+    "as it was": (SAME_JOB, sink(), None),
+    "nothing of this generation yet": (SAME_JOB, sink(progress=None, under_saved=at(9, 1)), None),
+    "one epoch further": (SAME_JOB, sink(under_saved=at(7)), "TG-SINK-AHEAD"),
+    "a later generation": (SAME_JOB, sink(under_saved=at(0, 3)), "TG-SINK-AHEAD"),
+    "further, where it had not written": (SAME_JOB, sink(progress=None, under_saved=at(7)), "TG-SINK-AHEAD"),
+    "not as far": (SAME_JOB, sink(under_saved=at(4)), "TG-SINK-BEHIND"),
+    "empty": (SAME_JOB, sink(under_saved=None), "TG-SINK-BEHIND"),
+    "empty, and evidence goes with time": (SAME_JOB, sink(under_saved=None, expires=True), None),
+    "other rows": (SAME_JOB, sink(under_saved=at(5, digest="other")), "TG-SECOND-TIMELINE"),
+    "of another job": (SAME_JOB, sink(under_saved=at(5, job_id="other")), "TG-SINK-OF-ANOTHER-JOB"),
+    "of a copy in the same folder": (
+        JobRecord(name="job", job_id="copy", generation=2),
+        sink(under_saved=at(5, job_id="copy")),
+        "TG-SINK-AHEAD",
+    ),
+    "in another folder, where the job itself wrote": (OTHER_FOLDER, sink(), "TG-SINK-OF-ANOTHER-JOB"),
+    "in another folder, claimed": (SAME_JOB, sink(), None),
+    "in another folder, empty": (OTHER_FOLDER, sink(under_saved=None), None),
+    "under another name": (OTHER_NAME, sink(same_names=False), None),
+    "under another name, empty": (OTHER_NAME, sink(same_names=False, under_saved=None), None),
+    "under another name, the first is further": (
+        OTHER_NAME,
+        sink(same_names=False, under_saved=at(7)),
+        "TG-SINK-AHEAD",
+    ),
+    "under another name, used before": (
+        OTHER_NAME,
+        sink(same_names=False, under_new=at(0, 1, job_id="old")),
+        "TG-SINK-OF-ANOTHER-JOB",
+    ),
+    "a new query": (SAME_JOB, sink(saved=None, progress=None, under_saved=None, same_names=False), None),
+    "a new query that has written before": (
+        SAME_JOB,
+        sink(saved=None, progress=None, under_saved=None, same_names=False, under_new=at(0)),
+        "TG-SINK-AHEAD",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SINKS)
+def test_what_a_sink_says_to_it(case: str):
+    target, seen, code = SINKS[case]
+    error = judge_sink(changed(SAVED, queries=(QUERY,)), target, seen)
+    assert (None if error is None else error.code) == code
+
+
+def test_a_sink_that_is_ahead_says_what_would_come_again():
+    error = judge_sink(SAVED, SAME_JOB, sink(under_saved=at(9)))
+    assert error is not None
+    assert error.found == "epoch 9 of generation 2 is visible: rows of epochs 7 to 9 would come again"

@@ -1,0 +1,180 @@
+"""A restore is whole or has not been, wherever whoever restores is killed; the savepoint stays as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.restored_job import RUN, restore, restoring
+from tests.support.saved_job import RECORD, commits, offsets, write_job
+from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
+from tidegate.checkpoints.savepoint_folder import Savepoint, names_wrong, verify
+from tidegate.checkpoints.savepoint_restore import manifest_digest, prepare, read_restored, settle
+from tidegate.checkpoints.savepoint_take import take
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import TidegateError
+from tidegate.core.failpoints import RESTORE_POINTS
+from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, Start, decode, encode
+
+ROOT = Path(__file__).parents[2]
+SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.switched") :]
+
+
+def saved_job(folder: Path) -> tuple[Path, Savepoint]:
+    """A job of four done epochs, with its *job.json*, and a savepoint of it."""
+    job = folder / "job"
+    savepoint = take(write_job(job), "one", folder / "saved")
+    LocalStorage(job).put_if_absent(JOB_RECORD, encode(RECORD))
+    return job, savepoint
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def record_of(job: Path) -> JobRecord:
+    return decode(JobRecord, (job / JOB_RECORD).read_bytes(), "job.json")
+
+
+def test_a_generation_begins_behind_the_saved_epoch_with_everything_that_spark_goes_on_from(tmp_path: Path):
+    job, savepoint = saved_job(tmp_path)
+    before = contents(savepoint.folder)
+    restore(restoring(job, savepoint))
+    folder = job / "queries/query/g2"
+    ledger = LocalStorage(folder)
+    restored = {name.removeprefix("queries/query/spark/"): data for name, data in before.items()}
+    del restored["_metadata.json"], restored["metadata"]
+    assert contents(folder / "spark") == restored
+    start = decode(Start, ledger.read("ledger/start") or b"", "start")
+    decided = decode(Decided, ledger.read("ledger/decided/3") or b"", "decided")
+    finished = decode(FinishedThrough, ledger.read("ledger/finished_through") or b"", "finished")
+    assert (start.generation, start.first_epoch) == (2, 4)
+    assert (decided.offsets, decided.commits) == (offsets(3).encode(), commits(3).encode())
+    assert decided.prepared_digest == manifest_digest(savepoint.folder)
+    assert finished == FinishedThrough(epoch=3)
+    assert decode(Run, ledger.read(f"ledger/runs/{RUN.run}") or b"", "run") == RUN
+    assert (record_of(job).generation, newest_begun(job / "queries/query")) == (2, 2)
+    noted = read_restored(job, record_of(job))
+    assert noted is not None
+    assert (noted.savepoint, noted.epochs) == (str(savepoint.folder), {"query": 3})
+    assert contents(savepoint.folder) == before
+
+
+@pytest.mark.parametrize("link", ["link", "copy"])
+@pytest.mark.parametrize("step", RESTORE_POINTS)
+def test_killed_at_any_step_the_old_generation_counts_or_the_new_one_and_a_second_try_is_whole(
+    tmp_path: Path, step: str, link: str
+):
+    job, savepoint = saved_job(tmp_path)
+    wanted = restoring(job, savepoint, link=link == "link")
+    old, saved = contents(job / "queries/query/g1"), contents(savepoint.folder)
+    command = [sys.executable, "-m", "tests.support.restored_job", str(job), str(savepoint.folder), step, link]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+    assert record_of(job).generation == (2 if step in SWITCHED else 1)
+    settle(job)  # as every start does
+    assert contents(job / "queries/query/g1") == old
+    left = sorted(path.name for path in (job / "queries/query").iterdir())
+    assert left == (["g1", "g2"] if step in SWITCHED else ["g1"])
+    assert (job / "restores/2").exists() == (step in SWITCHED)
+    if step not in SWITCHED:
+        restore(wanted)
+    restore(restoring(tmp_path / "unharmed", savepoint))
+    assert contents(job / "queries/query/g2/spark") == contents(tmp_path / "unharmed/queries/query/g2/spark")
+    assert (job / "queries/query/g2/ledger/start").exists()
+    assert contents(savepoint.folder) == saved
+    assert verify(savepoint) == []
+
+
+def test_a_start_without_the_savepoint_after_a_killed_restore_finds_nothing_of_it(tmp_path: Path):
+    _, savepoint = saved_job(tmp_path)
+    job = tmp_path / "new"
+    prepare(restoring(job, savepoint, generation=1))
+    settle(job)
+    assert contents(job) == {}
+    LocalStorage(job).put_if_absent(JOB_RECORD, encode(RECORD))  # the first start of a job of generation 1
+    settle(job)
+    assert list((job / "queries").iterdir()) == []
+
+
+def test_a_claimed_savepoint_is_linked_and_a_mere_restore_copies(tmp_path: Path):
+    job, savepoint = saved_job(tmp_path)
+    state = "state/0/0/4.delta"
+    ours = (savepoint.folder / "queries/query/spark" / state).stat().st_ino
+    restore(restoring(job, savepoint))
+    assert (job / "queries/query/g2/spark" / state).stat().st_ino != ours
+    restore(restoring(job, savepoint, generation=3, link=True))
+    assert (job / "queries/query/g3/spark" / state).stat().st_ino == ours
+
+
+def test_a_query_that_goes_on_under_another_uid_is_left_by_its_old_one(tmp_path: Path):
+    job, savepoint = saved_job(tmp_path)
+    restore(restoring(job, savepoint, uid="renamed"))
+    assert [path.name for path in (job / "queries").iterdir()] == ["renamed"]
+    assert newest_begun(job / "queries/renamed") == 2
+    (job / "queries/query/g2").mkdir(parents=True)  # a query of the program has that uid now
+    settle(job)
+    assert (job / "queries/query/g2").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [("flip", "TG-SAVEPOINT-ALTERED"), ("cut", "TG-SAVEPOINT-INCOMPLETE"), ("remove", "TG-SAVEPOINT-INCOMPLETE")],
+)
+@pytest.mark.parametrize("link", [False, True])
+def test_a_savepoint_that_is_not_as_it_was_taken_changes_nothing_of_the_job(
+    tmp_path: Path, damage: str, code: str, link: bool
+):
+    job, savepoint = saved_job(tmp_path)
+    state = savepoint.folder / "queries/query/spark/state/0/0/4.delta"
+    data = state.read_bytes()
+    state.unlink()
+    if damage != "remove":
+        state.write_bytes(data[:-1] if damage == "cut" else bytes([data[0] ^ 1]) + data[1:])
+    before = contents(job)
+    with pytest.raises(TidegateError) as caught:
+        restore(restoring(job, savepoint, link=link))
+    assert (caught.value.code, caught.value.where) == (code, str(state))
+    settle(job)
+    assert contents(job) == before
+
+
+def test_what_is_not_the_savepoints_own_is_seen_before_a_file_is_read(tmp_path: Path):
+    _, savepoint = saved_job(tmp_path)
+    assert names_wrong(savepoint) == []
+    (savepoint.folder / "more").touch()
+    (savepoint.folder / "queries/query/spark/link").symlink_to(tmp_path)
+    assert {error.code for error in names_wrong(savepoint)} == {"TG-SAVEPOINT-ALTERED", "TG-SAVEPOINT-UNSAFE"}
+
+
+def test_schemas_of_custom_state_lead_into_the_new_generation(tmp_path: Path):
+    job = tmp_path / "job"
+    running = write_job(job)
+    old = job / "queries/query/g1/spark/state/0"
+    schema = "state/0/_stateSchema/default/0_0a1b"
+    for name, text in (
+        (f"../../{schema}", "schema"),
+        ("_metadata/v2/0", operator_metadata(f"file:{job}/queries/query/g1/spark/{schema}")),
+        ("_metadata/v2/.0.crc", "checksum"),
+    ):
+        (old / name).parent.mkdir(parents=True, exist_ok=True)
+        (old / name).write_text(text)
+    savepoint = take(running, "one", tmp_path / "saved")
+    shutil.rmtree(job)
+    restore(restoring(job, savepoint))
+    new = job / "queries/query/g2/spark"
+    (store,) = json.loads((new / "state/0/_metadata/v2/0").read_text().split("\n")[1])["stateStoreInfo"]
+    (path,) = store["stateSchemaFilePaths"]
+    assert path == f"file:{new}/{schema}"
+    assert Path(path.removeprefix("file:")).read_text() == "schema"
+    assert not (new / "state/0/_metadata/v2/.0.crc").exists()
+
+
+def operator_metadata(path: str) -> str:
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1, "stateSchemaFilePaths": [path]}
+    info = {"operatorId": 0, "operatorName": "transformWithStateExec"}
+    return "v2\n" + json.dumps({"operatorInfo": info, "stateStoreInfo": [store]})

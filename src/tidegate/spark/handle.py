@@ -370,7 +370,7 @@ class JobHandle:
         errors: list[BaseException] = []
         try:
             while (alive or self._waiting) and not self._stop_asked.wait(_LOOK_SECONDS):
-                for run in [each for each in alive if each.has_ended()]:
+                for run in [each for each in alive if each.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
                         self._waiting.append(Waiting(run, restart_at=time.monotonic()))

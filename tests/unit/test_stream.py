@@ -24,7 +24,7 @@ def jvm() -> Iterator[Any]:
 
 
 def test_the_thread_of_a_query_has_ended_when_its_jvm_is_gone(jvm: Any):
-    stream = RunningStream.__new__(RunningStream)
+    stream = cast("Any", RunningStream.__new__(RunningStream))
     stream._execution = jvm.entry_point
     with pytest.raises(ConnectionRefusedError):
         jvm.entry_point.queryExecutionThread()

@@ -17,6 +17,7 @@ from tests.integration.place import Place, error_of, evaluate, run, wait_until, 
 from tests.integration.shelf import ShelfSink, TalkativeSink
 from tests.support.logged import events
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
+from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.log_lines import FORMS, LogFormat, line_of
 
 
@@ -164,6 +165,94 @@ def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.Mo
     interrupter.join()
     assert signal.getsignal(signal.SIGINT) is before
     assert (place.words_out(), place.log("ledger/done")) == ({0: ["sea"]}, [0])
+
+
+@pytest.mark.parametrize("by", ["run", "start"])
+def test_an_interrupt_while_the_job_recovers_is_a_stop(place: Place, by: str):
+    """Recovery waits for a sink. What is decided is finished, and the job is called stopped, not failed."""
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    job = place.job()
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/decided") == [0], "a decision")
+    handle.cancel()
+    place.write("sand")
+
+    def interrupt() -> None:
+        tries = sink.moods.commits
+        wait_until(lambda: sink.moods.commits > tries, "a try of the recovery")
+        os.kill(os.getpid(), signal.SIGINT)
+        tries = sink.moods.commits
+        wait_until(lambda: sink.moods.commits > tries, "a try after the interrupt")
+        sink.moods.busy = 0
+
+    before = signal.getsignal(signal.SIGINT)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    if by == "run":
+        job.run()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            job.start()
+    interrupter.join()
+    assert signal.getsignal(signal.SIGINT) is before
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert (beat.state, beat.error) == (JobState.STOPPED, "")
+    assert sink.moods.visible_after[0] == 0
+    run(job)
+    assert sink.rows() == ["sand", "sea"]
+
+
+def test_an_interrupt_that_comes_twice_while_the_job_recovers_ends_it_at_once(place: Place):
+    place.write("sea")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.busy = -1
+    job = place.job()
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/decided") == [0], "a decision")
+    handle.cancel()
+
+    def interrupt() -> None:
+        for _ in range(2):
+            tries = sink.moods.commits
+            wait_until(lambda: sink.moods.commits > tries, "a try of the recovery")  # noqa: B023 (used in this turn)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        job.run()
+    interrupter.join()
+    beat = read_beat(place.checkpoints / "job")
+    assert beat is not None
+    assert beat.state is JobState.STOPPED
+    sink.moods.busy = 0
+    run(job)
+    assert sink.rows() == ["sea"]
+
+
+@pytest.mark.parametrize("thread", ["tidegate-job", "tidegate-clock"])
+def test_a_job_that_nobody_can_watch_over_is_not_started(place: Place, thread: str, monkeypatch: pytest.MonkeyPatch):
+    """A process has no more threads to give: no query is left to itself, and the locks are free."""
+    start = threading.Thread.start
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name == thread:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    place.write("sea")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            words_job(place).start()
+    assert place.spark.streams.active == []
+    run(words_job(place))
+    assert [row["word"] for row in place.files()[0]] == ["sea"]
 
 
 def test_a_print_sink_shows_each_row_once(place: Place, capsys: pytest.CaptureFixture[str]):

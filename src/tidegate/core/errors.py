@@ -125,7 +125,8 @@ class Code(Enum):
     PROCESS_SPENT = (
         "TG-PROCESS-SPENT",
         Remedy.RESTART,
-        "an epoch with hashmap state was cut off in this process: the next run needs a new one",
+        "what happened in this process leaves it unfit for another run (an epoch with hashmap state was cut off, or"
+        " Spark's calls are no longer heard): the next one needs a new process",
     )
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")

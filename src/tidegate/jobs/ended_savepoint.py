@@ -17,6 +17,7 @@ from tidegate.checkpoints.retention import is_being_deleted
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
 from tidegate.checkpoints.savepoint_place import check_place
+from tidegate.checkpoints.savepoint_restore import settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take_last
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
@@ -53,6 +54,7 @@ def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copyin
     with ExitStack() as stack:
         stack.callback(acquire(job_folder, job_folder.name).release)
         wait_for_jvm_lock(job_folder, _JVM_SECONDS)
+        settle(job_folder)  # a restore that was cut short: its generation is what there is to save
         job = open_job(job_folder)
         folder = _folder(job, into)
         check_place(folder, job.folder)

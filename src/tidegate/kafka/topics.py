@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDoneInTime
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -26,6 +28,8 @@ from tidegate.kafka.offsets import OffsetOf, Partition
 ResultT = TypeVar("ResultT")
 
 _ANSWER_SECONDS = 5.0
+_NO_ANSWER_SECONDS = 2 * _ANSWER_SECONDS
+"""The client ends a request at its limit, and tells in a thread of its own: that one may be late."""
 _OF_KAFKA_ITSELF = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -122,7 +126,9 @@ class Topics:
                 [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECONDS
             ),
         )
-        found = self._ask(f"list the offsets of group {group}", futures[group].result).topic_partitions
+        found = self._ask(
+            f"list the offsets of group {group}", partial(futures[group].result, _NO_ANSWER_SECONDS)
+        ).topic_partitions
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def missing(self, expected: str, found: str) -> TidegateError:
@@ -152,11 +158,13 @@ class Topics:
     def _describe(self, name: str, future: Future[Any]) -> Any:
         """A topic's description; None when there is no such topic."""
         try:
-            return future.result()
+            return future.result(_NO_ANSWER_SECONDS)
         except KafkaException as error:
             if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise self._unreachable(f"to describe topic {name}", error) from None
+        except NotDoneInTime:
+            raise self._silent(f"to describe topic {name}") from None
 
     def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec | None) -> OffsetOf:
         if not partitions:
@@ -169,7 +177,7 @@ class Topics:
             ),
         )
         return {
-            (place.topic, place.partition): self._ask("list offsets", future.result).offset
+            (place.topic, place.partition): self._ask("list offsets", partial(future.result, _NO_ANSWER_SECONDS)).offset
             for place, future in futures.items()
         }
 
@@ -178,6 +186,12 @@ class Topics:
             return call()
         except KafkaException as error:
             raise self._unreachable(f"to {what}", error) from None
+        except NotDoneInTime:
+            raise self._silent(f"to {what}") from None
+
+    def _silent(self, expected: str) -> TidegateError:
+        """The client itself keeps to its time limit; where it does not, nothing else would end the waiting."""
+        return self._unreachable(expected, KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # pyright: ignore[reportPrivateUsage]
 
     def _unreachable(self, expected: str, error: KafkaException) -> TidegateError:
         self._admin.poll(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -17,6 +18,23 @@ def listen_to(session: SparkSession) -> None:
     gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     ensure_callback_server_started(gateway)
     refuse_if_unheard(gateway._callback_server.server_socket)
+
+
+def refuse_if_deaf(session: SparkSession) -> None:
+    """Refuse to start a query when the thread that hears Spark's calls has ended: its first epoch would wait for ever.
+
+    Py4J's thread ends when it cannot take one connection, mostly for want of a file number, and nobody starts it anew.
+    """
+    gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    thread: threading.Thread | None = gateway._callback_server.thread
+    if thread is None or not thread.is_alive():
+        raise TidegateError(
+            Code.PROCESS_SPENT,
+            expected="a thread that hears Spark's calls",
+            found="it has ended: it could not take a connection, perhaps because too many files were open",
+            where="this process",
+            next_step="start the program again: a new process hears; see how many files it opens, and may (ulimit -n)",
+        )
 
 
 def refuse_if_unheard(server: socket.socket) -> None:

@@ -36,6 +36,7 @@ class EpochWatch:
         self._epoch = -1
         self._overdue_at = 0.0
         self._may_begin_at = 0.0
+        self._cut_at = math.inf
         self._end_asked_at = math.inf
 
     def rest_seconds(self) -> float:
@@ -71,7 +72,7 @@ class EpochWatch:
         """Cut the epoch under way off when its time is over; its number, once."""
         if self.phase not in (Phase.COMPUTING, Phase.PREPARING) or time.monotonic() < self._overdue_at:
             return None
-        self.phase = Phase.CUT
+        self.phase, self._cut_at = Phase.CUT, time.monotonic()
         return self._epoch
 
     def end(self) -> None:
@@ -79,9 +80,14 @@ class EpochWatch:
         self._end_asked_at = min(self._end_asked_at, time.monotonic())
 
     def is_stuck(self) -> bool:
-        """Whether the stream should have ended long ago: its epoch was cut off, or it was stopped."""
-        since = self._overdue_at if self.phase is Phase.CUT else self._end_asked_at
+        """Whether the stream should have ended long ago: its epoch was cut off, or it was stopped. Counted from then: a
+        machine that slept cuts off late, and what was cut off has all its time to end."""
+        since = self._cut_at if self.phase is Phase.CUT else self._end_asked_at
         return time.monotonic() >= since + CUT_ENDS_WITHIN_SECONDS
+
+    def has_within(self, epoch: int) -> bool:
+        """Whether this epoch was let in and is not prepared yet: who waits for a sink of it waits in its thread."""
+        return epoch == self._epoch and self.phase in (Phase.COMPUTING, Phase.PREPARING)
 
     def refuse_if_cut(self, epoch: int) -> None:
         """Raise in the thread of an epoch that was cut off."""

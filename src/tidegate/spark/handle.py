@@ -115,6 +115,7 @@ class JobHandle:
         self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
+        self._may_watch = threading.Event()
         self._stop_asked = threading.Event()
         self._draining = Draining(drain)
         self._ending = Ending.DRAIN if self._draining.goes_on else Ending.NONE
@@ -130,23 +131,38 @@ class JobHandle:
         self._watcher = threading.Thread(target=self._watch, name="tidegate-job", daemon=True)
         self._clock = threading.Thread(target=self._keep_time, name="tidegate-clock", daemon=True)
 
-    def start(self) -> None:
-        """Recover every query, then start every query.
+    def start(self, at_end: Callable[[], None]) -> None:
+        """Recover every query, start every query, and watch over them. `at_end` releases what the job holds, as soon as
+        it has ended, or here when it does not start.
 
         Raises what stands against it. Where somebody has meanwhile asked for the end, and all that is wrong is a sink
         that does not take a decided epoch yet, the job has ended as it was asked to: that is left for `wait` to say.
         """
+        self._at_end = at_end
         try:
+            self._watcher.start()  # now: when the queries run nothing may fail that leaves them to nobody
+            self._clock.start()
             for companion in self._companions:
                 companion.opening(self)
             self._start()
+            self._may_watch.set()
         except BaseException as error:
+            if self._may_watch.is_set():  # an interrupt behind the start: somebody watches
+                raise
             self._note(error)
             self.last_savepoint.pass_by(error)
-            self._tell_the_end(_log_beside)
-            self._ended.set()
+            self._give_up_the_start()
             if not (self._asked and _is_of_a_sink(error)):
                 raise
+
+    def _give_up_the_start(self) -> None:
+        for step in (partial(self._tell_the_end, _log_beside), self._release):
+            try:
+                step()
+            except BaseException as beside:  # noqa: BLE001 (the start's own error is raised)
+                _log_beside(beside)
+        self._ended.set()
+        self._may_watch.set()
 
     def _start(self) -> None:
         for run in self.runs:
@@ -158,15 +174,6 @@ class JobHandle:
                 companion.started(self)
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             self._end_all(self.runs, [error])
-
-    def watch(self, at_end: Callable[[], None]) -> None:
-        """Watch over the started queries; `at_end` releases what the job holds, at once if it has ended."""
-        self._at_end = at_end
-        if self._ended.is_set():
-            self._release()
-        else:
-            self._watcher.start()
-            self._clock.start()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
@@ -342,6 +349,8 @@ class JobHandle:
 
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
+        if isinstance(error, KeyboardInterrupt):  # the second Ctrl-C of a start: it comes where a first one has asked
+            return JobState.STOPPED
         if error is not None and not self.last_savepoint.is_all_that_failed:
             stopped = self._asked and self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
             return JobState.STOPPED if stopped else JobState.FAILED
@@ -382,6 +391,9 @@ class JobHandle:
             companion.happened(query, run, happening)
 
     def _watch(self) -> None:
+        self._may_watch.wait()
+        if self._ended.is_set():  # the start has failed
+            return
         tell = partial(self._tell_the_end, self._note)
         for step in (self._watch_runs, self._drain, self._take_the_last, tell, self._release):
             try:
@@ -414,14 +426,19 @@ class JobHandle:
                 note(error)
 
     def _release(self) -> None:
-        """Give up what the job holds; not while a stream thread lives, which can still write `commits/N`."""
-        if self.may_still_write():
+        """Give up what the job holds; not while a thread lives that can still write, or when nobody can tell."""
+        try:
+            held = self.may_still_write()
+        except BaseException:
+            keep_for_life(self._at_end)
+            raise
+        if held:
             keep_for_life(self._at_end)
         else:
             self._at_end()
 
     def may_still_write(self) -> bool:
-        """Whether a stream thread lives that nothing has ended: what the job holds stays with this process."""
+        """Whether a thread of a query lives that nothing has ended: what the job holds stays with this process."""
         return any(run.may_still_write() for run in self.runs)
 
     def _watch_runs(self) -> None:
@@ -429,7 +446,7 @@ class JobHandle:
         errors: list[BaseException] = []
         try:
             while (alive or self._waiting) and not self._stop_asked.wait(_LOOK_SECONDS):
-                for run in [each for each in alive if each.has_ended()]:
+                for run in [each for each in alive if each.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
                         self._waiting.append(Waiting(run, restart_at=time.monotonic()))

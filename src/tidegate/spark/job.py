@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
-from tidegate.checkpoints.locks import acquire, keep_for_life, wait_for_jvm_lock
+from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
@@ -47,6 +47,7 @@ from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
+from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, interrupts_cancel_nothing
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
@@ -56,7 +57,7 @@ from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore, say_verdict, wished
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints
-from tidegate.spark.session import JvmLock, adopt_session, interrupts_cancel_nothing, is_local, open_session
+from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
 from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
     FileSource,
@@ -170,7 +171,10 @@ class Job:
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
         `savepoint`: see `start`.
         """
-        handle = self.start(until=until, savepoint=savepoint)
+        try:
+            handle = self.start(until=until, savepoint=savepoint)
+        except StoppedByInterrupt:
+            return
         with interrupts_cancel_nothing():
             try:
                 handle.wait()
@@ -185,9 +189,10 @@ class Job:
     ) -> JobHandle:
         """Start the job and give a handle to wait for it, stop it, or ask how it is.
 
-        Recovery of every query comes first; whatever stands against the start is raised with nothing half done.
-        `savepoint` is the folder that the job goes on from, in a new generation: once, for a job that was opened from
-        it goes on from its own checkpoint. `tidegate run -s` is stronger.
+        Recovery of every query comes first; whatever stands against the start is raised with nothing half done. Ctrl-C
+        meanwhile stops the job cleanly, and is raised when it has ended. `savepoint` is the folder that the job goes on
+        from, in a new generation: once, for a job that was opened from it goes on from its own checkpoint.
+        `tidegate run -s` is stronger.
         """
         if until not in (None, "caught-up"):
             raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
@@ -236,13 +241,11 @@ class Job:
                 start_moves(f"sink {sink.uid}, opened")
             if supervised is not None:
                 supervised.starting(handle)
-            try:
-                handle.start()
-            except BaseException:
-                if handle.may_still_write():  # until this process has ended
-                    keep_for_life(stack.pop_all().close)
-                raise
-            handle.watch(at_end=stack.pop_all().close)
+            with interrupts_ask(handle.ask_to_stop) as interrupts:
+                handle.start(at_end=stack.pop_all().close)
+        if interrupts:
+            handle.wait()
+            raise StoppedByInterrupt
         if supervised is not None:
             supervised.started()
         return handle

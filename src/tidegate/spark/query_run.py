@@ -56,6 +56,7 @@ from tidegate.core.spark_log import parse_offsets
 from tidegate.core.tolerance import EpochFault
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import no_data_epochs
@@ -67,7 +68,7 @@ from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.session import query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
-from tidegate.spark.stream import RunningStream
+from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, failed_in_pre_commit, read_committables
 from tidegate.testing.strikes import STRIKES
@@ -80,6 +81,9 @@ _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 _FIGURES_KEPT = 1000
 _LOST_START_SECONDS = 10.0
+COMMIT_RETURNS_WITHIN_SECONDS = 10.0
+"""A commit that is under way when waiting for sinks is over may come to its end; one that hangs is left. The supervisor
+of a driver ends it 30 seconds after `stop_timeout`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +154,10 @@ class QueryRun:
         self._run: Run | None = None
         self._stream: RunningStream | None = None
         self._start_was_lost = False
-        """Whether Spark's start ended without an answer of Spark's: it may start the query yet."""
+        """Whether the query may run although nothing is known of its stream: Spark's start ended without an answer of
+        Spark's, or the query would not be looked at."""
+        self._is_stuck = False
+        """Whether it was said that only the end of the process ends the run: it keeps what it holds, whatever ends."""
         self._stopper: threading.Thread | None = None
         self._stream_known = threading.Event()
         self._finisher: threading.Thread | None = None
@@ -191,6 +198,7 @@ class QueryRun:
         """Start Spark's query and the finisher behind it. With `leaves_due_epoch` Spark runs no epoch without rows."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
+        refuse_if_deaf(self._session)
         positions = self.runner.run(read_start()).positions
         with self.runner.told():
             rows, self._monitors = self.plan.begun_at(positions), self.plan.monitors()
@@ -203,15 +211,17 @@ class QueryRun:
         )
         self._finisher = threading.Thread(target=self._finish, args=(run,), name="tidegate-finisher", daemon=True)
         self._finisher.start()
+        query: StreamingQuery | None = None
         try:
             no_data = no_data_epochs(self._session, not leaves_due_epoch)
             with query_settings(self._session, self.plan.conf), no_data:
                 query = writer.start()
-            self._stream = RunningStream(query, self._session.sparkContext._jvm)  # pyright: ignore[reportPrivateUsage]
-        except PySparkException as error:
-            raise refused_by_spark(error, str(self.plan.query)) from error
+            self._stream = RunningStream(query, self._jvm)
         except BaseException as error:
-            self._start_was_lost = not isinstance(error, Py4JJavaError)
+            refused = isinstance(error, (PySparkException, Py4JJavaError))
+            self._start_was_lost = query is not None or not refused
+            if isinstance(error, PySparkException) and query is None:
+                raise refused_by_spark(error, str(self.plan.query)) from error
             raise
         finally:
             self._stopping = self._stopping or self._stream is None
@@ -242,14 +252,26 @@ class QueryRun:
             return False
         return self._stream.has_ended()
 
+    def has_come_to_rest(self) -> bool:
+        """Whether the stream has ended, and `close` will wait for nobody: the last commits have ended, too."""
+        if not self.has_ended():
+            return False
+        self._tell_finisher_of_the_end()
+        return self._finisher is None or not self._finisher.is_alive()
+
     def keep_time(self) -> None:
         """Cut the epoch under way off when its time is over. From any thread, while another waits for a sink."""
         if self._stream is not None and self._cut_if_overdue():
             self._cancel_tasks(self._stream)
 
     def may_still_write(self) -> bool:
-        """Whether Spark's stream thread lives, or may: only where it could not be ended."""
-        return self._start_was_lost or (self._stream is not None and not self._stream.has_ended())
+        """Whether a thread of the run lives, or may, that nothing has ended: Spark's can write `commits/N`, and the
+        finisher commits what is decided. Of a run that was given up as stuck it is so for good."""
+        if self._is_stuck or (self._finisher is not None and self._finisher.is_alive()):
+            return True
+        if self._stream is None:
+            return self._start_was_lost and not is_gone(self._jvm)
+        return not self._stream.has_ended()
 
     @property
     def failed_epoch(self) -> tuple[int, EpochFault] | None:
@@ -299,17 +321,43 @@ class QueryRun:
         try:
             self._await_stream()
         finally:
-            with self._changed:
-                self._stream_ended = True
-                self._changed.notify_all()
-        for thread in (self._stopper, self._finisher):
-            if thread is not None:
-                thread.join()
+            self._tell_finisher_of_the_end()
+        if self._stopper is not None:
+            self._stopper.join()
+        self._await_finisher()
         for monitor in self._monitors.values():
             monitor.close()
         self._note_cut_off()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
+
+    def _tell_finisher_of_the_end(self) -> None:
+        """It finishes what the stream has left, and ends."""
+        with self._changed:
+            self._stream_ended = True
+            self._changed.notify_all()
+
+    def _await_finisher(self) -> None:
+        """Wait for what it has begun. A sink that is not ready is asked again as long as the job may wait; one whose
+        commit does not come back hears nothing of that: it is left, with the epoch, to the next start."""
+        over_since = math.inf
+        while self._finisher is not None and self._finisher.is_alive():
+            self._finisher.join(_LOOK_SECONDS)
+            if self._patience.is_over():
+                over_since = min(over_since, time.monotonic())
+            if self._finisher.is_alive() and time.monotonic() >= over_since + COMMIT_RETURNS_WITHIN_SECONDS:
+                raise self._hangs_in_a_sink()
+
+    def _hangs_in_a_sink(self) -> TidegateError:
+        epoch = self._finished + 1
+        return TidegateError(
+            Code.SINK_UNAVAILABLE,
+            expected=f"the sinks to take epoch {epoch}",
+            found=f"a commit that has not come back, {COMMIT_RETURNS_WITHIN_SECONDS:g} s after waiting was over",
+            where=str(self.plan.query),
+            next_step="end this process, which keeps the job's locks until then; see what holds up the sink, and start"
+            " again: the epoch is decided, and committed first",
+        )
 
     def _note_cut_off(self) -> None:
         """Whether the last epoch that was begun here is undecided: state without file names is then not safe here."""
@@ -336,11 +384,14 @@ class QueryRun:
 
     def _stop_by_name(self, name: str) -> None:
         """Spark may have started the query although its start did not come back; its epochs are refused."""
-        for query in self._session.streams.active:
-            if query.name == name:
-                stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)
-                stopper.start()
-                stopper.join(_LOST_START_SECONDS)
+        try:
+            started = [query for query in self._session.streams.active if query.name == name]
+        except JVM_IS_GONE:  # and the query with it: what the start raised is said
+            return
+        for query in started:
+            stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)
+            stopper.start()
+            stopper.join(_LOST_START_SECONDS)
 
     def _is_under_way(self) -> bool:
         """Whether an epoch is: begun, not done, and its stream lives."""
@@ -373,6 +424,7 @@ class QueryRun:
     def _refuse_if_stuck(self) -> None:
         with self._changed:
             if self._watch.is_stuck():
+                self._is_stuck = True
                 raise self._watch.stuck_error(str(self.plan.query))
 
     def _cancel_tasks(self, stream: RunningStream) -> None:
@@ -572,6 +624,8 @@ class QueryRun:
             while (left := min(end, self._patience.ends_at) - time.monotonic()) > 0:
                 self._changed.wait(left)
                 self._watch.refuse_if_cut(effect.epoch)
+                if self._errors and self._watch.has_within(effect.epoch):
+                    raise EpochRefused("the run is ending")
             gives_up = self._patience.is_over()
         if gives_up:
             raise TidegateError(
@@ -631,6 +685,10 @@ class QueryRun:
         if self._stream is not None:
             _keep_age(self.figures.epoch_ms, self._storage.path(entry(OFFSETS, epoch)))
             _keep_age(self.figures.commit_delay_ms, self._storage.path(entry(COMMITS, epoch)))
+
+    @property
+    def _jvm(self) -> Any:
+        return self._session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
 
     def _opened(self) -> Run:
         if self._run is None:

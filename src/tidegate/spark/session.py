@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 import tempfile
 import threading
@@ -152,20 +151,6 @@ _settings_lock = threading.Lock()
 """Two jobs may start queries in one session at once."""
 
 
-@contextmanager
-def interrupts_cancel_nothing() -> Generator[None, None, None]:
-    """Ctrl-C only raises KeyboardInterrupt: pyspark's own handler cancels all jobs, the epoch under way with them."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not _is_of_pyspark(before):
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class JvmLock:
     """`locks/jvm.lock`, held by the driver's JVM: only when it is free can the old run write nothing any more."""
 
@@ -191,10 +176,6 @@ class JvmLock:
         """Close the channel, and with it the lock; a JVM that is gone has taken both along."""
         with suppress(Py4JError, ConnectionError):
             self._channel.close()
-
-
-def _is_of_pyspark(handler: object) -> bool:
-    return str(getattr(handler, "__module__", "")).startswith("pyspark.")
 
 
 def _connect_refused(found: str) -> TidegateError:

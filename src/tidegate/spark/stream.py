@@ -13,6 +13,19 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import canonical_state_ids
 from tidegate.spark.look import Look
 
+JVM_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
+"""What a call of a JVM raises that is gone. A thread that has a connection tries it once more, any other makes a new
+one: nobody listens there any more."""
+
+
+def is_gone(jvm: Any) -> bool:
+    """Whether the JVM is gone, and every thread of it."""
+    try:
+        jvm.System.nanoTime()
+    except JVM_IS_GONE:
+        return True
+    return False
+
 
 class RunningStream:
     """A started query of Spark, seen from its driver."""
@@ -66,8 +79,8 @@ class RunningStream:
         """Whether the stream thread has ended: until then it can still write `commits/N`."""
         try:
             return not self._execution.queryExecutionThread().isAlive()
-        except Py4JNetworkError:
-            return True  # the JVM is gone, and its threads with it
+        except JVM_IS_GONE:
+            return True  # and its threads with it
 
     def await_end(self, timeout_seconds: float) -> bool:
         """Wait until the stream thread has ended; False at the timeout."""

@@ -47,6 +47,10 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
         return Outcome.UNKNOWN, f"its driver ({request.to}) ended before it answered; {detail}"
     if request.kind in WITH_SAVEPOINT:
         return _settled_with_savepoint(request, last)
+    return _settled_by_the_end(request, last)
+
+
+def _settled_by_the_end(request: Request, last: Beat) -> tuple[Outcome, str]:
     done = _WAS_DONE.get((request.kind, last.state))
     if done is not None and not last.error:
         return Outcome.DONE, done

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "savepoint": Entry(
         "tidegate.cli.savepoint:savepoint",
-        "Savepoints: take one of a running job; list, inspect, verify, dispose. `savepoint JOB [DIR]` takes one.",
+        "Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes one.",
     ),
     "stop": Entry(
         "tidegate.cli.control:stop",

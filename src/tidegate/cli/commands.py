@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "savepoint": Entry(
         "tidegate.cli.savepoint:savepoint",
-        "Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes one.",
+        "Take, list, inspect, verify, check, dispose of savepoints; `savepoint JOB [DIR]` takes one of a running job.",
     ),
     "stop": Entry(
         "tidegate.cli.control:stop",

@@ -37,8 +37,7 @@ class _TakesUnasked(TyperGroup):
 
 savepoint = typer.Typer(
     cls=_TakesUnasked,
-    help="Savepoints: take one of a running job; list, inspect, verify, check, dispose. `savepoint JOB [DIR]` takes"
-    " one.",
+    help="Take, list, inspect, verify, check, dispose of savepoints; `savepoint JOB [DIR]` takes one of a running job.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )

@@ -22,7 +22,7 @@ from tidegate.checkpoints.locks import acquire
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE
-from tidegate.jobs import child, cures, progress, session_processes
+from tidegate.jobs import child, cures, progress, session_processes, supervisor
 from tidegate.jobs.failures import Failure, read_failures
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
@@ -245,6 +245,30 @@ def test_a_job_whose_folder_is_away_is_not_begun_anew_and_goes_on_when_it_is_bac
     assert [error.code for error in news.unkept] == ["TG-STORAGE-UNUSABLE"], "nothing is made in its place"
     kept = read_failures(tmp_path / "checkpoints" / "numbers")
     assert [failure.code for failure in kept] == ["TG-STORAGE-UNUSABLE"]
+
+
+LEAVES_A_THREAD = """
+if not first:
+    sys.exit(9)
+import threading
+from tidegate.jobs.line import Running
+declare()._say(Running())
+threading.Thread(target=time.sleep, args=(20,)).start()
+raise ValueError("no")
+"""
+"""As one that fails beside a thread of its own: Python waits for it at its end."""
+
+
+def test_a_driver_that_has_failed_and_does_not_exit_is_ended_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(supervisor, "_EXIT_SECONDS", 0.5)
+    news, begun = Heard(), time.monotonic()
+    assert supervise(tmp_path, LEAVES_A_THREAD, news).code == 9
+    assert [failure.code for failure in news.failures] == ["TG-PROGRAM-FAILED"], (
+        "what it has said, not how it was ended"
+    )
+    assert time.monotonic() - begun < 18, "it was waited for"
 
 
 FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""

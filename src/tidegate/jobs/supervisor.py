@@ -6,6 +6,7 @@ The driver ends within seconds of a supervisor that was killed, and is killed by
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import select
@@ -136,6 +137,7 @@ class Supervisor:
         self._taken_since: float | None = None
         self._step: str | None = None
         self._over_since = 0.0
+        self._exit_by = math.inf
         self._refused: tuple[Report, Failure] | None = None
         self._stop_by: float | None = None
         self._stopped_late = False
@@ -166,6 +168,7 @@ class Supervisor:
         last: Finished | None = None
         stalled = False
         self._refused, self._step, self._looks_for_folder = None, None, self._has_begun
+        self._exit_by = math.inf
         try:
             while not child.has_ended() and not child.cannot_be_killed():
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
@@ -215,8 +218,10 @@ class Supervisor:
                     answer = self._query_failed(report)
                     watch.rests(answer.pause or 0.0)
                     child.tell(answer)
-                case Finished():
+                case Finished(report=report):
                     last = message
+                    if report is not None:
+                        self._exit_by = time.monotonic() + _EXIT_SECONDS
         return last
 
     def _declared(self, message: Declared) -> GoOn | Refused:
@@ -275,7 +280,8 @@ class Supervisor:
             child.tell(Stop())
 
     def _is_late(self) -> bool:
-        return self._stop_by is not None and time.monotonic() > self._stop_by
+        """Whether a stop takes too long, or the exit of a driver that has said how it failed."""
+        return time.monotonic() > min(self._exit_by, math.inf if self._stop_by is None else self._stop_by)
 
     def _rest(self, signals: Signals) -> bool:
         """Make the pause before the next start; False when a stop was asked for."""
@@ -376,6 +382,10 @@ class Supervisor:
 _LOOK_SECONDS = 1.0
 _STOP_MARGIN_SECONDS = 30.0
 """What a stop may take beyond `stop_timeout`, which counts only the waiting for sinks."""
+
+_EXIT_SECONDS = 30.0
+"""What the process of a driver may take to end when its program has failed, and has told so. Python waits without an
+end for threads that are no daemons: one of the program's own, or one that hangs in a sink or on a disk."""
 
 _CANCEL_SECONDS = 10.0
 """What a driver may take to end at a cancel, which has not yet begun to recover anything."""

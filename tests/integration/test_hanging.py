@@ -17,14 +17,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.integration.shelf import FitfulShelfSink, ShelfSink
-from tidegate import FileSink, FileSource, Job
+from tidegate import FileSink, FileSource, Job, JobHandle
 from tidegate.checkpoints.locks import jvm_lock_is_free
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
+from tidegate.jobs.beat import JobState
 from tidegate.spark import epoch_watch, query_run
 from tidegate.spark.historian import Historian
+from tidegate.spark.query_run import QueryRun
 
 
 def shelf_job(place: Place, **settings: str | float) -> Job:
@@ -182,6 +184,61 @@ def test_a_commit_that_hangs_does_not_hold_up_a_stop_and_the_next_start_has_its_
     assert ShelfSink("shelf", later.folder).rows() == ["sea"]
     wait_until(lambda: place.log("ledger/done") == [0], "the late commit")
     assert sink.rows() == ["sea"]
+
+
+def test_a_commit_that_hangs_does_not_hide_what_ended_the_query(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(query_run, "COMMIT_RETURNS_WITHIN_SECONDS", 0.5)
+    place.write("sea")
+    place.write("sand")
+    sink = FitfulShelfSink("shelf", place.folder)
+    sink.refusal_of(1).touch()
+    sink.moods.gate = threading.Event()
+    job = place.job(checkpointing_max_concurrent=2)
+    job.query("query", place.words(job), sinks=[sink])
+    handle = job.start()
+    wait_until(lambda: sink.moods.commits and not place.spark.streams.active, "a commit that hangs, a failed epoch")
+    error = error_of(lambda: handle.stop(0.1))
+    refused = error_of(shelf_job(place).start)
+    sink.moods.gate.set()
+    assert error.catalogue_entry is Code.EPOCH_FAILED
+    assert "epoch 1" in str(error)
+    assert handle.end_state(error) is JobState.FAILED
+    assert refused.catalogue_entry is Code.DRIVER_ALIVE
+
+
+def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """Both have failed of one cause, and are due in the same look. Nobody is left to run for a job that has failed."""
+    opens: list[str] = []
+    again, opened = JobHandle._start_again, QueryRun.open
+
+    def both_at_once(self: JobHandle, alive: list[QueryRun]) -> None:
+        self._waiting.sort(key=lambda each: each.ended.plan.query.uid)
+        if len(self._waiting) != 1:
+            again(self, alive)
+
+    def open_once(self: QueryRun) -> None:
+        opens.append(self.plan.query.uid)
+        if opens.count("second") > 1:
+            raise RuntimeError("no recovery")
+        opened(self)
+
+    monkeypatch.setattr(JobHandle, "_start_again", both_at_once)
+    monkeypatch.setattr(QueryRun, "open", open_once)
+    place.write("sea")
+    job = place.job(checkpointing_tolerable_failures=1)
+    for uid in ("first", "second"):
+        sink = FitfulShelfSink(f"{uid}-shelf", place.folder / uid)
+        sink.folder.mkdir()
+        sink.refusal_of(0).touch()
+        job.query(uid, place.words(job, f"{uid}-words"), sinks=[sink])
+    handle = job.start()
+    with pytest.raises(RuntimeError, match="no recovery"):
+        handle.wait()
+    assert opens == ["first", "second"] * 2
+    assert place.spark.streams.active == []
+    assert not handle.may_still_write()
 
 
 def test_a_query_that_failed_runs_again_while_another_one_waits_for_its_sink(place: Place):

@@ -450,7 +450,7 @@ class JobHandle:
                     alive.remove(run)
                     if self._goes_on_after(run):
                         self._waiting.append(Waiting(run, restart_at=time.monotonic()))
-                alive.extend(self._started_again())
+                self._start_again(alive)
                 self._look()
             if self._ending is Ending.DRAIN:
                 self._draining.begin()
@@ -540,9 +540,9 @@ class JobHandle:
             raise error
         self._waiting.append(Waiting(run, time.monotonic() + pause))
 
-    def _started_again(self) -> list[QueryRun]:
-        """New runs of the queries whose pause is over. One that fails in its recovery or its start waits again."""
-        started: list[QueryRun] = []
+    def _start_again(self, alive: list[QueryRun]) -> None:
+        """New runs of the queries whose pause is over, each among the living as soon as it is started: the next one may
+        end the job. One that fails in its recovery or its start waits again."""
         for each in [each for each in self._waiting if time.monotonic() >= each.restart_at]:
             self._waiting.remove(each)
             run = self._another_run_of(each.ended)
@@ -552,8 +552,7 @@ class JobHandle:
             except BaseException as error:  # noqa: BLE001 (raised, or put off, when the run has ended)
                 self._end_failed_start(run, error)
             else:
-                started.append(run)
-        return started
+                alive.append(run)
 
     def _end_failed_start(self, run: QueryRun, error: BaseException) -> None:
         try:

@@ -339,14 +339,18 @@ class QueryRun:
 
     def _await_finisher(self) -> None:
         """Wait for what it has begun. A sink that is not ready is asked again as long as the job may wait; one whose
-        commit does not come back hears nothing of that: it is left, with the epoch, to the next start."""
+        commit does not come back hears nothing of that: it is left, with the epoch, to the next start. What ended the
+        run is raised all the same."""
         over_since = math.inf
         while self._finisher is not None and self._finisher.is_alive():
             self._finisher.join(_LOOK_SECONDS)
             if self._patience.is_over():
                 over_since = min(over_since, time.monotonic())
             if self._finisher.is_alive() and time.monotonic() >= over_since + COMMIT_RETURNS_WITHIN_SECONDS:
-                raise self._hangs_in_a_sink()
+                hangs = self._hangs_in_a_sink()
+                _LOG.error("%s", hangs)
+                self._raise_failure()
+                raise hangs
 
     def _hangs_in_a_sink(self) -> TidegateError:
         epoch = self._finished + 1

@@ -19,6 +19,7 @@ from tests.support.logged import events
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.log_lines import FORMS, LogFormat, line_of
+from tidegate.sinks.base import SinkPlan
 
 
 def words_job(place: Place) -> Job:
@@ -165,6 +166,40 @@ def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.Mo
     interrupter.join()
     assert signal.getsignal(signal.SIGINT) is before
     assert (place.words_out(), place.log("ledger/done")) == ({0: ["sea"]}, [0])
+
+
+class InterruptedShelfSink(ShelfSink):
+    def open(self, plan: SinkPlan) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        super().open(plan)
+
+
+def test_an_interrupt_before_a_job_recovers_cancels_no_epoch_of_another_one(place: Place):
+    begun, go = place.folder / "begun", place.folder / "go"
+
+    def slow(word: str) -> str:
+        from tests.integration.place import wait_until
+
+        begun.touch()
+        wait_until(go.exists, "the permission to go on")
+        return word
+
+    place.write("sea")
+    other = place.job("other")
+    rows = place.words(other).select(F.udf(slow, "string")("word").alias("word"))
+    other.query("query", rows, sinks=[FileSink("files", place.folder / "out", format="json")])
+    handle = other.start()
+    wait_until(begun.exists, "a task under way")
+    before: Any = signal.getsignal(signal.SIGINT)
+    assert before.__module__.startswith("pyspark."), "which cancels all jobs of the session"
+    job = place.job()
+    job.query("query", place.words(job), sinks=[InterruptedShelfSink("shelf", place.folder)])
+    with pytest.raises(KeyboardInterrupt):
+        job.run()
+    assert signal.getsignal(signal.SIGINT) is before
+    go.touch()
+    handle.stop()
+    assert place.words_out() == {0: ["sea"]}
 
 
 @pytest.mark.parametrize("by", ["run", "start"])

@@ -171,11 +171,11 @@ class Job:
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
         `savepoint`: see `start`.
         """
-        try:
-            handle = self.start(until=until, savepoint=savepoint)
-        except StoppedByInterrupt:
-            return
         with interrupts_cancel_nothing():
+            try:
+                handle = self.start(until=until, savepoint=savepoint)
+            except StoppedByInterrupt:
+                return
             try:
                 handle.wait()
             except KeyboardInterrupt:
@@ -200,7 +200,7 @@ class Job:
             raise nothing_to_catch_up_with(f"job {self.name}")
         if not self._queries:
             raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
-        with about(job=self.name):
+        with about(job=self.name), interrupts_cancel_nothing():
             return self._start(wished(savepoint), bounded=until == "caught-up")
 
     def _start(self, wish: Restore | None, *, bounded: bool) -> JobHandle:

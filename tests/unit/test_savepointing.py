@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from pathlib import Path
@@ -137,6 +138,31 @@ def test_a_folder_that_belongs_to_a_job_or_a_savepoint_is_refused(tmp_path: Path
     saved.close("the test is over")
 
 
+def test_the_one_of_the_jobs_end_does_not_wait_for_another_ones_disk_and_none_begins_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(savepointing, "_CALLED_OFF_WITHIN_SECONDS", 0.2)
+    hung, end = Gate("copied"), Gate("described")
+
+    def reach(step: str) -> None:
+        (end if hung.arrived.is_set() and step != "copied" else hung).reach(step)
+
+    saved = savepoints(tmp_path, reach)
+    before = saved.begin("one", str(tmp_path / "hung"))
+    assert hung.arrived.wait(BOUND_SECONDS)
+    monkeypatch.setattr(hung, "reach", lambda _step: None)
+    last = saved.begin_last("two", None)
+    assert end.arrived.wait(BOUND_SECONDS / 3), "it waits for a disk that is not its own"
+    assert code_of(before.result) == "TG-SAVEPOINT-CUT-OFF"
+    assert code_of(lambda: saved.begin("three", None)) == "TG-REQUEST-REFUSED"
+    end.opened.set()
+    assert verify(last.result()) == []
+    hung.opened.set()
+    saved.close("the test is over")
+    before_is_over(saved)
+    assert verify(last.result()) == []
+
+
 # --- what is answered --------------------------------------------------------------------------------------
 
 
@@ -203,6 +229,22 @@ def test_an_error_nobody_has_thought_of_is_answered_and_asked_again_the_savepoin
     assert (done.outcome, done.epochs) == (Outcome.DONE, {"query": 3})
     assert done.savepoint is not None
     assert verify(open_savepoint(Path(done.savepoint))) == []
+    saved.close("the test is over")
+
+
+@pytest.mark.parametrize(
+    ("in_the_way", "outcome"), [("a full disk", Outcome.FAILED), ("a folder of a job", Outcome.REFUSED)]
+)
+def test_what_the_disk_has_against_a_savepoint_is_a_failure_and_no_refusal(
+    tmp_path: Path, in_the_way: str, outcome: Outcome
+):
+    def be_full(_step: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    saved = savepoints(tmp_path, be_full)
+    clerk, desk = desk_of(tmp_path, saved)
+    ask(desk, "one", None if in_the_way == "a full disk" else str(tmp_path / "job"))
+    assert answered(clerk, desk, "one").outcome is outcome
     saved.close("the test is over")
 
 

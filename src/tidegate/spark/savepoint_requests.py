@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +114,7 @@ class SavepointRequests:
         try:
             savepoint = taking.result()
         except Exception as error:  # noqa: BLE001 (answered, as above)
-            return word_of(error)
+            return _word_of_begun(error)
         epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
         return Word(Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
 
@@ -133,6 +133,15 @@ def word_of(error: Exception) -> Word:
         return Word(Outcome.FAILED, f"{type(error).__name__}: {error}: the log of the job's driver says more")
     failed = error.catalogue_entry is Code.SAVEPOINT_CUT_OFF
     return Word(Outcome.FAILED if failed else Outcome.REFUSED, in_one_line(error))
+
+
+def _word_of_begun(error: Exception) -> Word:
+    """What is answered for one that was begun: what the disk had to say of it is no refusal."""
+    refused = isinstance(error, TidegateError) and error.catalogue_entry in _REFUSALS
+    return word_of(error) if refused else replace(word_of(error), outcome=Outcome.FAILED)
+
+
+_REFUSALS = frozenset({Code.REQUEST_REFUSED, Code.SAVEPOINT_REFUSED})
 
 
 def in_one_line(error: TidegateError) -> str:

@@ -155,7 +155,9 @@ def test_a_file_that_somebody_clears_away_while_it_is_copied_is_an_error_and_no_
 
 def test_of_a_query_that_a_drain_has_brought_to_the_end_of_time_there_is_no_savepoint(tmp_path: Path):
     job = write_job(tmp_path / "job")
-    finish(tmp_path / "job", END_OF_TIME_MS // 1000)
+    last = END_OF_TIME_MS // 1000  # its watermark
+    begin(tmp_path / "job", last - 1)
+    finish(tmp_path / "job", last)
     with pytest.raises(TidegateError) as caught:
         take(job, "one", tmp_path / "saved")
     assert (caught.value.code, "drained" in caught.value.found) == ("TG-SAVEPOINT-REFUSED", True)

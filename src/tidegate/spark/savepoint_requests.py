@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.checkpoints.copying import Copying
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.beat import JobState
 from tidegate.jobs.control import Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
 from tidegate.spark.savepointing import Taking
@@ -156,6 +157,8 @@ def what_waits(error: TidegateError) -> str:
 
 def how_it_ended(handle: JobHandle) -> str:
     """The end of a job that nothing was wrong with."""
+    state = handle.end_state(None)
     drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
-    ended = f"the job is {handle.end_state(None).value}{drained}"
+    unsaved = ", without a savepoint" if state is JobState.STOPPED and handle.last_savepoint.savepoint is None else ""
+    ended = f"the job is {state.value}{drained or unsaved}"
     return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

@@ -21,7 +21,7 @@ from tests.support.saved_job import (
 )
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take
+from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take, take_last
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 
@@ -88,6 +88,16 @@ def test_the_same_id_is_the_same_savepoint(tmp_path: Path):
     finish(tmp_path / "job", 4)
     assert take(job, "one", tmp_path / "saved") == open_savepoint(first.folder)
     assert take(job, "two", tmp_path / "saved").record.queries[0].done.epoch == 4
+
+
+def test_one_that_somebody_has_begun_to_remove_is_not_given_for_whole_under_its_id(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    first = take(job, "one", tmp_path / "saved")
+    (first.folder / first.record.files[-1].name).unlink()
+    for again in (take, take_last):
+        with pytest.raises(TidegateError) as caught:
+            again(job, "one", tmp_path / "saved")
+        assert (caught.value.code, "is gone" in caught.value.found) == ("TG-SAVEPOINT-INCOMPLETE", True)
 
 
 @pytest.mark.parametrize("step", STEPS)

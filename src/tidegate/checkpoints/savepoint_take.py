@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -58,7 +58,7 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
     with Trust().over(target, "take a savepoint"):
         if (target / MANIFEST).exists():
             sync_folder(into)  # whoever renamed it may have been killed before that
-            return open_savepoint(target)
+            return _still_whole(open_savepoint(target))
         copying.go_on()
         _remove(job.folder / HELD)
         ensure_folder(into)
@@ -168,12 +168,30 @@ def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
 
 def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
     """Raises where a file is gone again, or cut: the copy may take hours, and others clear folders away."""
+    for lack in _lacks(partial, record):
+        raise _refused(job, "every file as it was copied", lack)
+
+
+def _still_whole(standing: Savepoint) -> Savepoint:
+    """Raises SAVEPOINT_INCOMPLETE where somebody has begun to remove it. No file is read."""
+    for lack in _lacks(standing.folder, standing.record):
+        raise TidegateError(
+            Code.SAVEPOINT_INCOMPLETE,
+            expected="every file of the savepoint that stands under this id",
+            found=lack,
+            where=str(standing.folder),
+            next_step="remove its folder, or choose another id",
+        )
+    return standing
+
+
+def _lacks(folder: Path, record: SavepointRecord) -> Iterator[str]:
+    """The files that are gone, or have another size."""
     for file in record.files:
-        path = partial / file.name
+        path = folder / file.name
         size = path.stat().st_size if path.exists() else -1
         if size != file.size_bytes:
-            found = f"{file.name} is gone" if size < 0 else f"{file.name} has {size} bytes"
-            raise _refused(job, f"every file as it was copied, {file.name} with {file.size_bytes} bytes", found)
+            yield f"{file.name} is gone" if size < 0 else f"{file.name} has {size} bytes, not {file.size_bytes}"
 
 
 def _described(

@@ -142,7 +142,7 @@ def _word_of_begun(error: Exception) -> Word:
     return word_of(error) if refused else replace(word_of(error), outcome=Outcome.FAILED)
 
 
-_REFUSALS = frozenset({Code.REQUEST_REFUSED, Code.SAVEPOINT_REFUSED})
+_REFUSALS = frozenset({Code.REQUEST_REFUSED, Code.SAVEPOINT_REFUSED, Code.SAVEPOINT_INCOMPLETE})
 
 
 def in_one_line(error: TidegateError) -> str:

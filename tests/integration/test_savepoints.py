@@ -206,6 +206,33 @@ def test_a_job_ends_with_a_savepoint_of_its_last_epoch_and_the_next_start_goes_o
         assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
 
 
+def test_a_stop_takes_a_savepoint_unasked_where_the_job_has_a_folder_for_them_and_says_so(place: Place):
+    saved = place.folder / "saved"
+    stop = ["stop", "job", "--dir", str(place.checkpoints), "--json", "--id"]
+    job = place.job(savepoints_dir=str(saved))
+    job.query("query", place.words(job), sinks=[FileSink("out", place.folder / "out", format="json")])
+    place.write("sea")
+    handle = job.start()
+    wait_until(lambda: place.log("ledger/done") == [0], "the epoch done")
+    code, text = tidegate(*stop, "one")
+    answer = json.loads(text)
+    assert (code, answer["outcome"], answer["epochs"]) == (0, "done", {"query": 0})
+    assert verify(open_savepoint(Path(answer["savepoint"]))) == []
+    assert handle.wait(60)
+    assert tidegate(*stop, "one") == (0, text)
+    assert tidegate(*stop, "two")[0] == 4  # it does not run
+    assert [path.name for path in saved.iterdir()] == [Path(answer["savepoint"]).name]
+
+    saved.rename(place.folder / "moved")
+    saved.write_text("no folder")
+    again = job.start()
+    code, text = tidegate(*stop, "three")
+    assert (code, "stop job -p DIR" in text, again.status().running) == (4, True, True)
+    saved.unlink()
+    again.stop()
+    assert not saved.exists()
+
+
 def test_where_a_decided_epoch_waits_for_its_sink_no_savepoint_is_taken_of_the_end(place: Place):
     saved = place.folder / "saved"
     place.write("sea")

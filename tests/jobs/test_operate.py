@@ -182,6 +182,7 @@ def test_a_running_job_is_looked_at_asked_and_stopped_from_other_processes(job: 
 
     code, answer = job.command("stop", "words", "--id", "the-end")
     assert (code, answer["outcome"], answer["epochs"], job.said()) == (0, "done", {"copy": 1}, "ended")
+    assert "without a savepoint" in answer["detail"]
     assert job.command("stop", "words", "--id", "the-end") == (0, answer)
     assert job.command("stop", "words")[0] == 4
     assert job.command("info", "words")[1]["state"] == "STOPPED"

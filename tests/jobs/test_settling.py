@@ -27,6 +27,8 @@ class Case:
 CASES = [
     Case(Kind.STOP, JobState.STOPPED, Outcome.DONE),
     Case(Kind.STOP, JobState.STOPPED, Outcome.PENDING, error="TG-SINK-UNAVAILABLE"),
+    Case(Kind.STOP, JobState.STOPPED, Outcome.DONE, savepoint="/saved/one"),
+    Case(Kind.STOP, JobState.STOPPED, Outcome.FAILED, error="TG-STORAGE-FULL"),
     Case(Kind.STOP, JobState.FINISHED, Outcome.DONE),
     Case(Kind.STOP, JobState.CANCELED, Outcome.NOT_RUNNING),
     Case(Kind.STOP, JobState.FAILED, Outcome.FAILED, error="TG-QUERY-FAILED"),

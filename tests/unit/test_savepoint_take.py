@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from tests.support.saved_job import (
     write_job,
     write_where_nobody_can_list,
 )
+from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take
+from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take, take_last
+from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +90,16 @@ def test_the_same_id_is_the_same_savepoint(tmp_path: Path):
     assert take(job, "two", tmp_path / "saved").record.queries[0].done.epoch == 4
 
 
+def test_one_that_somebody_has_begun_to_remove_is_not_given_for_whole_under_its_id(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    first = take(job, "one", tmp_path / "saved")
+    (first.folder / first.record.files[-1].name).unlink()
+    for again in (take, take_last):
+        with pytest.raises(TidegateError) as caught:
+            again(job, "one", tmp_path / "saved")
+        assert (caught.value.code, "is gone" in caught.value.found) == ("TG-SAVEPOINT-INCOMPLETE", True)
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_it_is_whole_or_not_there_and_can_be_taken_again(tmp_path: Path, step: str):
     job, into = write_job(tmp_path / "job"), tmp_path / "saved"
@@ -135,6 +148,48 @@ def test_a_held_folder_that_cannot_be_listed_when_it_is_copied_is_an_error_and_n
     assert caught.value.code == "TG-STORAGE-UNUSABLE"
     assert list((tmp_path / "saved").iterdir()) == []
     assert not (tmp_path / "job" / HELD).exists()
+
+
+def test_a_file_that_somebody_clears_away_while_it_is_copied_is_an_error_and_no_savepoint(tmp_path: Path):
+    write_job(tmp_path / "job")
+
+    def reach(step: str) -> None:
+        if step == "described":
+            next((tmp_path / "saved").rglob("4.delta")).unlink()
+
+    with pytest.raises(TidegateError) as caught:
+        take(running(tmp_path / "job", reach), "one", tmp_path / "saved")
+    assert (caught.value.code, "4.delta is gone" in caught.value.found) == ("TG-SAVEPOINT-REFUSED", True)
+    assert list((tmp_path / "saved").iterdir()) == []
+
+
+def test_of_a_query_that_a_drain_has_brought_to_the_end_of_time_there_is_no_savepoint(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    last = END_OF_TIME_MS // 1000  # its watermark
+    begin(tmp_path / "job", last - 1)
+    finish(tmp_path / "job", last)
+    with pytest.raises(TidegateError) as caught:
+        take(job, "one", tmp_path / "saved")
+    assert (caught.value.code, "drained" in caught.value.found) == ("TG-SAVEPOINT-REFUSED", True)
+    assert list((tmp_path / "saved").iterdir()) == []
+
+
+def test_what_wakes_up_on_a_disk_that_hung_removes_nothing_that_came_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    job, into, copying = write_job(tmp_path / "job"), tmp_path / "saved", Copying()
+    theirs = into / ".savepoint-0f1e2d3c-two.0a1b2c3d.partial"
+    glob = Path.glob
+
+    def hang(folder: Path, pattern: str) -> Iterator[Path]:
+        copying.call_off("the job is STOPPED")
+        theirs.mkdir()
+        return glob(folder, pattern)
+
+    monkeypatch.setattr(Path, "glob", hang)
+    with pytest.raises(TidegateError, match="TG-SAVEPOINT-CUT-OFF"):
+        take(job, "one", into, copying)
+    assert theirs.is_dir()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
+from tidegate.spark.endings import Ending
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import Savepoints, Taking
 
@@ -137,6 +139,31 @@ def test_a_folder_that_belongs_to_a_job_or_a_savepoint_is_refused(tmp_path: Path
     saved.close("the test is over")
 
 
+def test_the_one_of_the_jobs_end_does_not_wait_for_another_ones_disk_and_none_begins_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(savepointing, "_CALLED_OFF_WITHIN_SECONDS", 0.2)
+    hung, end = Gate("copied"), Gate("described")
+
+    def reach(step: str) -> None:
+        (end if hung.arrived.is_set() and step != "copied" else hung).reach(step)
+
+    saved = savepoints(tmp_path, reach)
+    before = saved.begin("one", str(tmp_path / "hung"))
+    assert hung.arrived.wait(BOUND_SECONDS)
+    monkeypatch.setattr(hung, "reach", lambda _step: None)
+    last = saved.begin_last("two", None)
+    assert end.arrived.wait(BOUND_SECONDS / 3), "it waits for a disk that is not its own"
+    assert code_of(before.result) == "TG-SAVEPOINT-CUT-OFF"
+    assert code_of(lambda: saved.begin("three", None)) == "TG-REQUEST-REFUSED"
+    end.opened.set()
+    assert verify(last.result()) == []
+    hung.opened.set()
+    saved.close("the test is over")
+    before_is_over(saved)
+    assert verify(last.result()) == []
+
+
 # --- what is answered --------------------------------------------------------------------------------------
 
 
@@ -204,6 +231,80 @@ def test_an_error_nobody_has_thought_of_is_answered_and_asked_again_the_savepoin
     assert done.savepoint is not None
     assert verify(open_savepoint(Path(done.savepoint))) == []
     saved.close("the test is over")
+
+
+@pytest.mark.parametrize(
+    ("in_the_way", "outcome"), [("a full disk", Outcome.FAILED), ("a folder of a job", Outcome.REFUSED)]
+)
+def test_what_the_disk_has_against_a_savepoint_is_a_failure_and_no_refusal(
+    tmp_path: Path, in_the_way: str, outcome: Outcome
+):
+    def be_full(_step: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    saved = savepoints(tmp_path, be_full)
+    clerk, desk = desk_of(tmp_path, saved)
+    ask(desk, "one", None if in_the_way == "a full disk" else str(tmp_path / "job"))
+    assert answered(clerk, desk, "one").outcome is outcome
+    saved.close("the test is over")
+
+
+class Running(Standing):
+    """It notes how its end is asked for."""
+
+    def __init__(self, saved: Savepoints, *, a_stop_takes_a_savepoint: bool = False) -> None:
+        super().__init__(saved)
+        self.a_stop_takes_a_savepoint = a_stop_takes_a_savepoint
+        self.asked: list[str] = []
+
+    def ask_to_end_with_savepoint(self, ending: Ending, id: str, into: str | None) -> None:
+        self.asked.append(f"{ending.value} with {id}")
+
+    def ask_to_stop(self) -> None:
+        self.asked.append("stop")
+
+
+def hear(folder: Path, handle: Running, kind: Kind, *forgetful: str) -> Answer | None:
+    """What becomes of a request in some looks at the desk."""
+    clerk, desk = Clerk(folder / "job", MINE, forgetful), Desk(folder / "job")
+    clerk.begin(handle)  # type: ignore[arg-type]
+    desk.ask(Request(id="one", kind=kind, to=MINE, asked_at=1.0, asked_by="a test"))
+    end = time.monotonic() + BOUND_SECONDS
+    while not handle.asked and desk.answer_to("one") is None:
+        assert time.monotonic() < end, "nobody hears the request"
+        clerk.tick()
+    return desk.answer_to("one")
+
+
+def test_a_job_whose_source_keeps_nothing_is_not_stopped_with_a_savepoint_either_but_canceled(tmp_path: Path):
+    saved = savepoints(tmp_path)
+    handle = Running(saved)
+    refused = hear(tmp_path, handle, Kind.STOP_WITH_SAVEPOINT, "lines")
+    assert refused is not None
+    assert (refused.outcome, "source lines keeps nothing" in refused.detail) == (Outcome.REFUSED, True)
+    assert "`tidegate cancel job -s`" in refused.detail
+    assert handle.asked == []
+    Desk(tmp_path / "job").withdraw(refused)
+    assert hear(tmp_path, handle, Kind.CANCEL_WITH_SAVEPOINT, "lines") is None
+    assert handle.asked == ["cancel with one"]
+    saved.close("the test is over")
+
+
+@pytest.mark.parametrize(("takes", "asked"), [(True, "stop with one"), (False, "stop")])
+def test_a_stop_takes_a_savepoint_where_the_job_has_a_folder_for_them(tmp_path: Path, takes: bool, asked: str):
+    saved = savepoints(tmp_path)
+    handle = Running(saved, a_stop_takes_a_savepoint=takes)
+    assert hear(tmp_path, handle, Kind.STOP) is None
+    assert handle.asked == [asked]
+    saved.close("the test is over")
+
+
+def test_a_job_that_can_have_no_savepoint_takes_none_unasked(tmp_path: Path):
+    saved = savepoints(tmp_path)
+    assert saved.are_taken_unasked()
+    assert not Savepoints(running(tmp_path / "job"), None).are_taken_unasked()
+    (tmp_path / "job" / "ingest" / "lines").mkdir(parents=True)
+    assert not saved.are_taken_unasked()
 
 
 def test_an_id_asked_by_the_program_for_one_folder_is_refused_at_the_desk_for_another(tmp_path: Path):

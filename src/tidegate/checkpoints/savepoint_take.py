@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,6 +23,7 @@ from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoi
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
 from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.walking import files_below
+from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord, SavedFile, SavedQuery, SavepointFormat, SavepointRecord, encode
 
@@ -57,16 +58,18 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
     with Trust().over(target, "take a savepoint"):
         if (target / MANIFEST).exists():
             sync_folder(into)  # whoever renamed it may have been killed before that
-            return open_savepoint(target)
+            return _still_whole(open_savepoint(target))
         copying.go_on()
         _remove(job.folder / HELD)
         ensure_folder(into)
         for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
+            copying.go_on()  # where a disk has hung, what lies there by now may be another driver's
             _remove(left)
         own = secrets.token_hex(4)  # one that was cut off, on a disk that hung, removes what is its own and no more
         held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
             record = _put_together(job, savepoint_id, held, partial, copying)
+            _prove_whole(job, partial, record)
             copying.appear()
             os.rename(partial, target)
             sync_folder(into)
@@ -99,10 +102,16 @@ def remove_held(job_folder: Path) -> None:
         _remove(job_folder / HELD)
 
 
+def has_ingest_log(job: RunningJob) -> bool:
+    """Whether a source goes on from what the job itself keeps of it, which is in no savepoint."""
+    ingest = job.folder / INGEST
+    with Trust().over(ingest, "look for an ingest log"):
+        return ingest.is_dir() and any(ingest.iterdir())
+
+
 def check_sources(job: RunningJob) -> None:
     """Raises SAVEPOINT_REFUSED where a savepoint would lack what a source goes on from."""
-    ingest = job.folder / INGEST
-    if ingest.is_dir() and any(ingest.iterdir()):
+    if has_ingest_log(job):
         raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
 
 
@@ -112,7 +121,8 @@ def check_folder(job: RunningJob, into: Path) -> None:
     with Trust().over(into, "take a savepoint"):
         ensure_folder(into)
         scratch.mkdir()
-        scratch.rmdir()
+        with suppress(FileNotFoundError):  # a savepoint that is begun meanwhile removes what was left
+            scratch.rmdir()
 
 
 def _put_together(job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying) -> SavepointRecord:
@@ -140,12 +150,48 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
         folder.mkdir(parents=True)
         done = hold(running, folder)
         if done is not None:
-            return saved_query(done, folder)
+            return _with_time_left(job, saved_query(done, folder))
     raise _refused(
         job,
         f"a done epoch of query {running.query.uid} whose files stay until they are held",
         "none in three attempts: none is done yet, or Spark removed files meanwhile",
     )
+
+
+def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
+    """The query; or raises, for nothing goes on from one that a drain has brought to the end of time."""
+    if query.watermark_ms >= END_OF_TIME_MS:
+        found = "it was drained: every row behind its savepoint would be too late"
+        raise _refused(job, f"query {query.done.query} before the end of time", found)
+    return query
+
+
+def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
+    """Raises where a file is gone again, or cut: the copy may take hours, and others clear folders away."""
+    for lack in _lacks(partial, record):
+        raise _refused(job, "every file as it was copied", lack)
+
+
+def _still_whole(standing: Savepoint) -> Savepoint:
+    """Raises SAVEPOINT_INCOMPLETE where somebody has begun to remove it. No file is read."""
+    for lack in _lacks(standing.folder, standing.record):
+        raise TidegateError(
+            Code.SAVEPOINT_INCOMPLETE,
+            expected="every file of the savepoint that stands under this id",
+            found=lack,
+            where=str(standing.folder),
+            next_step="remove its folder, or choose another id",
+        )
+    return standing
+
+
+def _lacks(folder: Path, record: SavepointRecord) -> Iterator[str]:
+    """The files that are gone, or have another size."""
+    for file in record.files:
+        path = folder / file.name
+        size = path.stat().st_size if path.exists() else -1
+        if size != file.size_bytes:
+            yield f"{file.name} is gone" if size < 0 else f"{file.name} has {size} bytes, not {file.size_bytes}"
 
 
 def _described(
@@ -213,5 +259,5 @@ def _refused(job: RunningJob, expected: str, found: str) -> TidegateError:
         expected=expected,
         found=found,
         where=f"job {job.record.name}",
-        next_step=f"see `tidegate info {job.record.name}`; the job goes on as before",
+        next_step=f"see `tidegate info {job.record.name}`, then take it again; nothing of the job was changed",
     )

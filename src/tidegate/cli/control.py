@@ -76,7 +76,8 @@ def stop(
     job ends all the same, exit code 6: the next start commits it. A job that reads a plain socket is not stopped.
 
     With `-p` a savepoint is taken of the last epoch before the job has ended; ten minutes more are waited for it. Asked
-    again, of a job that has ended already, it takes what savepoint is missing.
+    again, of a job that has ended already, it takes what savepoint is missing. Where the job's own `savepoints.dir` is
+    set, one is taken there without `-p`, too; the answer says whether there is one.
 
     Examples:
 
@@ -92,7 +93,8 @@ def stop(
         raise typer.BadParameter("a drained job goes on from nothing: stop it with -p, or drain it", param_hint="-p")
     view = find_job(jobs_folder(dir), job)
     kind = Kind.STOP_WITH_SAVEPOINT if savepoint is not None else Kind.DRAIN if drain else Kind.STOP
-    seconds = _stop_timeout(view) + (60.0 if savepoint is None else _SAVEPOINT_SECONDS)
+    saved = savepoint is not None or (not drain and "savepoints.dir" in _said(view))
+    seconds = _stop_timeout(view) + (_SAVEPOINT_SECONDS if saved else 60.0)
     ask_job(view, kind, id, seconds if timeout is None else DURATION.read(timeout), json, folder_of(savepoint))
 
 
@@ -233,8 +235,13 @@ _ASKED = {
 
 def _stop_timeout(view: JobView) -> float:
     """What the job itself says; else the setting's default."""
-    shown = {} if view.beat is None else {each.name: each.value for each in view.beat.settings}
-    return DURATION.read(shown.get("stop_timeout", _DEFAULT_STOP_TIMEOUT))
+    return DURATION.read(_said(view).get("stop_timeout", _DEFAULT_STOP_TIMEOUT))
+
+
+def _said(view: JobView) -> Mapping[str, str]:
+    """The settings that the job's last driver was given."""
+    shown = () if view.beat is None else view.beat.settings
+    return {each.name: each.value for each in shown if each.origin != "default"}
 
 
 _DEFAULT_STOP_TIMEOUT = "5min"

@@ -100,7 +100,7 @@ class Settings:
         "savepoints.dir",
         optional(LOCAL_FOLDER),
         "",
-        "where savepoints go unless a command says otherwise",
+        "where savepoints go unless a command says otherwise; where it is set, `tidegate stop` takes one",
         flink=("execution.checkpointing.savepoint-dir", "state.savepoints.dir"),
     )
     checkpointing_timeout: float = _setting(

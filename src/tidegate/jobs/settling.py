@@ -22,7 +22,7 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
     outcome, detail = _settled(request, last, is_drained)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
-    savepoint = last.savepoint if last is not None and told and request.kind in WITH_SAVEPOINT else None
+    savepoint = last.savepoint if last is not None and told and request.kind in {Kind.STOP, *WITH_SAVEPOINT} else None
     return Answer(
         id=request.id,
         kind=request.kind,
@@ -55,6 +55,8 @@ def _settled_by_the_end(request: Request, last: Beat) -> tuple[Outcome, str]:
     if done is not None and not last.error:
         return Outcome.DONE, done
     match last.state:
+        case JobState.STOPPED if request.kind is Kind.STOP and not _waits_for_a_sink(last):
+            return Outcome.FAILED, f"the job has stopped, and not all of it went well: {last.error}"
         case JobState.STOPPED if request.kind is Kind.STOP or (request.kind is Kind.DRAIN and last.error):
             return Outcome.PENDING, last.error
         case JobState.FAILED:
@@ -75,6 +77,10 @@ def _settled_with_savepoint(request: Request, last: Beat) -> tuple[Outcome, str]
     if last.savepoint and not last.error:
         return Outcome.DONE, f"the job is {last.state.value}, with a savepoint of its end"
     why = f": {last.error}" if last.error else ""
-    waits = last.state is JobState.STOPPED and last.error.startswith(Code.SINK_UNAVAILABLE.label)
+    waits = last.state is JobState.STOPPED and _waits_for_a_sink(last)
     saved = f"the savepoint {last.savepoint}" if last.savepoint else "no savepoint"
     return Outcome.PENDING if waits else Outcome.FAILED, f"the job is {last.state.value}, with {saved}{why}; {again}"
+
+
+def _waits_for_a_sink(last: Beat) -> bool:
+    return last.error.startswith(Code.SINK_UNAVAILABLE.label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 
 
+_CANCELS = frozenset({Kind.CANCEL, Kind.CANCEL_WITH_SAVEPOINT})
+
+
 class Clerk(Ticking):
     """Answers the requests that are meant for this incarnation of the job, or for the supervisor that has started it:
     somebody has asked before this one was at its desk. Older ones came too late.
@@ -47,6 +51,8 @@ class Clerk(Ticking):
         self._savepoints = SavepointRequests(job_folder)
         self._endings: set[str] = set()
         """The ids of the stops and cancels that are under way."""
+        self._saving: set[str] = set()
+        """The ids of those among them that end the job with a savepoint."""
 
     def begin(self, handle: JobHandle) -> None:
         self._handle = handle
@@ -71,8 +77,6 @@ class Clerk(Ticking):
                 self._savepoint(self._handle, request)
             elif request.id in self._endings:
                 self._tell_how_far(self._handle, request)
-            elif request.kind in WITH_SAVEPOINT:
-                self._end_with_savepoint(self._handle, request)
             else:
                 self._end(self._handle, request)
 
@@ -95,30 +99,39 @@ class Clerk(Ticking):
         if word is not None:
             self._tell(request, word)
 
-    def _end_with_savepoint(self, handle: JobHandle, request: Request) -> None:
-        """Nothing is stopped before the folder for the savepoint was looked at."""
-        ending = Ending.STOP if request.kind is Kind.STOP_WITH_SAVEPOINT else Ending.CANCEL
-        try:
-            if self._savepoints.may_go_there(handle, request):
-                handle.ask_to_end_with_savepoint(ending, request.id, request.into)
-                self._endings.add(request.id)
-        except Exception as error:  # noqa: BLE001 (answered)
-            self._tell(request, word_of(error))
-
-    def _tell_how_far(self, handle: JobHandle, request: Request) -> None:
-        taking = handle.last_savepoint.taking
-        if request.kind in WITH_SAVEPOINT and taking is not None:
-            self._savepoints.tell(request.id, taking.copying)
-
     def _end(self, handle: JobHandle, request: Request) -> None:
-        if request.kind is not Kind.CANCEL and self._forgetful:
+        if request.kind not in _CANCELS and self._forgetful:
+            again = f"cancel {handle.name}{' -s' if request.kind in WITH_SAVEPOINT else ''}"
             self._answer(
                 request,
                 Outcome.REFUSED,
                 f"source {', '.join(self._forgetful)} keeps nothing for the next start, so a stop would lose what"
-                f" arrives meanwhile: `tidegate cancel {handle.name}` ends the job all the same",
+                f" arrives meanwhile: `tidegate {again}` ends the job all the same",
             )
-            return
+        elif request.kind in WITH_SAVEPOINT or (request.kind is Kind.STOP and handle.a_stop_takes_a_savepoint):
+            self._end_with_savepoint(handle, request)
+        else:
+            self._end_without(handle, request)
+
+    def _end_with_savepoint(self, handle: JobHandle, request: Request) -> None:
+        """Nothing is stopped before the folder for the savepoint was looked at."""
+        ending = Ending.CANCEL if request.kind in _CANCELS else Ending.STOP
+        try:
+            if self._savepoints.may_go_there(handle, request):
+                handle.ask_to_end_with_savepoint(ending, request.id, request.into)
+                self._endings.add(request.id)
+                self._saving.add(request.id)
+        except Exception as error:  # noqa: BLE001 (answered)
+            word = word_of(error)
+            elsewhere = f"; `tidegate stop {handle.name} -p DIR` takes the savepoint elsewhere"
+            self._tell(request, replace(word, detail=word.detail + elsewhere) if request.kind is Kind.STOP else word)
+
+    def _tell_how_far(self, handle: JobHandle, request: Request) -> None:
+        taking = handle.last_savepoint.taking
+        if request.id in self._saving and taking is not None:
+            self._savepoints.tell(request.id, taking.copying)
+
+    def _end_without(self, handle: JobHandle, request: Request) -> None:
         self._endings.add(request.id)
         match request.kind:
             case Kind.STOP:
@@ -129,7 +142,7 @@ class Clerk(Ticking):
                 handle.ask_to_cancel()
 
     def _answer_at_the_end(self, handle: JobHandle, request: Request, error: BaseException | None) -> None:
-        if request.kind in WITH_SAVEPOINT:
+        if request.kind in WITH_SAVEPOINT or request.id in self._saving:
             asked = request.id in self._endings
             self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
             return

@@ -347,6 +347,12 @@ class JobHandle:
         """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
         return self._ending is not Ending.NONE
 
+    @property
+    def a_stop_takes_a_savepoint(self) -> bool:
+        """Whether whoever stops the job with the command ends it with a savepoint unasked: the job has a folder for
+        them, and nobody has asked for its end before."""
+        return self._savepoints is not None and self._ending is Ending.NONE and self._savepoints.are_taken_unasked()
+
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
         if isinstance(error, KeyboardInterrupt):  # the second Ctrl-C of a start: it comes where a first one has asked

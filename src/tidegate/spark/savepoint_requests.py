@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.checkpoints.copying import Copying
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.beat import JobState
 from tidegate.jobs.control import Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
 from tidegate.spark.savepointing import Taking
@@ -114,7 +115,7 @@ class SavepointRequests:
         try:
             savepoint = taking.result()
         except Exception as error:  # noqa: BLE001 (answered, as above)
-            return word_of(error)
+            return _word_of_begun(error)
         epochs = {query.done.query: query.done.epoch for query in savepoint.record.queries}
         return Word(Outcome.DONE, "the savepoint is whole", epochs, str(savepoint.folder))
 
@@ -135,6 +136,15 @@ def word_of(error: Exception) -> Word:
     return Word(Outcome.FAILED if failed else Outcome.REFUSED, in_one_line(error))
 
 
+def _word_of_begun(error: Exception) -> Word:
+    """What is answered for one that was begun: what the disk had to say of it is no refusal."""
+    refused = isinstance(error, TidegateError) and error.catalogue_entry in _REFUSALS
+    return word_of(error) if refused else replace(word_of(error), outcome=Outcome.FAILED)
+
+
+_REFUSALS = frozenset({Code.REQUEST_REFUSED, Code.SAVEPOINT_REFUSED, Code.SAVEPOINT_INCOMPLETE})
+
+
 def in_one_line(error: TidegateError) -> str:
     """The error with its code."""
     return f"{error.code}: {what_waits(error)}"
@@ -147,6 +157,8 @@ def what_waits(error: TidegateError) -> str:
 
 def how_it_ended(handle: JobHandle) -> str:
     """The end of a job that nothing was wrong with."""
+    state = handle.end_state(None)
     drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
-    ended = f"the job is {handle.end_state(None).value}{drained}"
+    unsaved = ", without a savepoint" if state is JobState.STOPPED and handle.last_savepoint.savepoint is None else ""
+    ended = f"the job is {state.value}{drained or unsaved}"
     return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from queue import SimpleQueue
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.savepoint_take import RunningJob, check_folder, check_sources, take, take_last
+from tidegate.checkpoints.savepoint_take import RunningJob, check_folder, check_sources, has_ingest_log, take, take_last
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 
@@ -32,11 +33,9 @@ _REMEMBERED = 20
 class Taking:
     """A savepoint that was begun: how far it is, and what becomes of it."""
 
-    def __init__(self, savepoint_id: str, into: Path, what: str, *, is_last: bool = False) -> None:
+    def __init__(self, savepoint_id: str, into: Path, what: str) -> None:
         self.id = savepoint_id
         self.into = into
-        self.is_last = is_last
-        """Whether it is of the end of the job: every query has ended."""
         self.copying = Copying(what)
         self._outcome: Future[Savepoint] = Future()
         self._settling = threading.Lock()
@@ -86,6 +85,12 @@ class Savepoints:
         self._queue: SimpleQueue[Taking | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._over: str | None = None
+        self._last: Taking | None = None
+        """The one of the job's end."""
+
+    def are_taken_unasked(self) -> bool:
+        """Whether a stop takes one without being told to: there is a folder for it, and the job can have one."""
+        return self._default is not None and not has_ingest_log(self._job)
 
     def check(self, savepoint_id: str, into: str | None) -> Path:
         """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
@@ -123,15 +128,24 @@ class Savepoints:
             standing = self._begun.get(savepoint_id)
             if standing is not None and not standing.has_failed():
                 return standing
+            if self._last is not None:
+                found = f"one that ends with savepoint {self._last.id}"
+                raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that one")
             return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id)))
 
     def begin_last(self, savepoint_id: str, into: str | None) -> Taking:
-        """Every query has ended: take the savepoint of that, which waits for no other one. Raises REQUEST_REFUSED."""
+        """Every query has ended: take the savepoint of that. It has a thread of its own, and waits no longer than a
+        moment for the others, which are called off: one of them may hang on another disk. Raises REQUEST_REFUSED."""
         with self._lock:
             folder = self.check(savepoint_id, into)
-            for other in self._begun.values():
+            others = list(self._begun.values())
+            for other in others:
                 other.copying.call_off("the job ends with another savepoint")
-            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id), is_last=True))
+            self._last = taking = Taking(savepoint_id, folder, self._named(savepoint_id))
+            self._remember(taking)
+        act = partial(self._take_the_last, taking, others)
+        threading.Thread(target=act, name="tidegate-last-savepoint", daemon=True).start()
+        return taking
 
     def close(self, why: str) -> None:
         """The job ends: call off every savepoint that is not there yet, and begin none any more.
@@ -145,9 +159,7 @@ class Savepoints:
         self._queue.put(None)
         for taking in begun:
             taking.copying.call_off(why)
-        at = time.monotonic() + _CALLED_OFF_WITHIN_SECONDS
-        for taking in begun:
-            taking.end_by(at)
+        _wait_for(begun)
 
     def _begin(self, taking: Taking) -> Taking:
         self._remember(taking)
@@ -169,15 +181,28 @@ class Savepoints:
 
     def _take_all(self) -> None:
         while (taking := self._queue.get()) is not None:
-            try:
-                check_place(taking.into, self._job.folder)
-                act = take_last if taking.is_last else take
-                taking.settle(act(self._job, taking.id, taking.into, taking.copying))
-            except TidegateError as error:
-                taking.settle(error)
-            except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
-                _LOG.exception("savepoint %s could not be taken, and the job goes its way", taking.id)
-                taking.settle(error)
+            self._carry_out(taking, take)
+
+    def _take_the_last(self, taking: Taking, others: Sequence[Taking]) -> None:
+        _wait_for(others)
+        self._carry_out(taking, take_last)
+
+    def _carry_out(self, taking: Taking, act: Callable[[RunningJob, str, Path, Copying], Savepoint]) -> None:
+        try:
+            check_place(taking.into, self._job.folder)
+            taking.settle(act(self._job, taking.id, taking.into, taking.copying))
+        except TidegateError as error:
+            taking.settle(error)
+        except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+            _LOG.exception("savepoint %s could not be taken, and the job goes its way", taking.id)
+            taking.settle(error)
+
+
+def _wait_for(called_off: Sequence[Taking]) -> None:
+    """Until all of them are over; what a disk that hangs keeps from ending counts as cut off."""
+    at = time.monotonic() + _CALLED_OFF_WITHIN_SECONDS
+    for taking in called_off:
+        taking.end_by(at)
 
 
 def _look_at(job: RunningJob, folder: Path, looked: Future[None]) -> None:

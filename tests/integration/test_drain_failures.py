@@ -219,7 +219,11 @@ def test_a_jvm_that_dies_at_the_end_of_time_does_not_take_the_drain_back(place: 
     """With state in memory there is one try, whose failure says nothing of the query here."""
     job = place.job(state_backend="hashmap")
     windows = counts(events(place, job).groupBy(F.window("at", "10 seconds")))
-    job.query("query", windows.select(F.udf(lambda _: 1 // 0)("start").alias("word")), sinks=[ShelfSink("shelf", place.folder)])
+    job.query(
+        "query",
+        windows.select(F.udf(lambda _: 1 // 0)("start").alias("word")),
+        sinks=[ShelfSink("shelf", place.folder)],
+    )
     write_events(place, "00:00:01")
     handle = job.start()
     wait_until_finished(handle, 0)

@@ -328,7 +328,7 @@ class BrokenShelf(ShelfSink):
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         answers = [self._commit(each) for each in committables]
         if (self.folder / "broken").exists():
-            raise ConnectionResetError("no answer")
+            raise RuntimeError("no answer")
         return answers
 
 

@@ -148,6 +148,7 @@ def read(offsets: Path) -> int:
 # --- a job that ends otherwise -----------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_whoever_asks_for_a_drain_hears_when_the_job_has_ended_without_one(place: Place):
     write_events(place, "00:00:01")
     handle = windows_job(place).start(until="caught-up")
@@ -181,6 +182,7 @@ def test_a_drain_that_is_canceled_is_no_success_and_goes_on_at_the_next_start(pl
 # --- what cannot be computed there -------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the_job_goes_on(place: Place):
     broken, folder = place.folder / "broken", place.checkpoints / "job"
 
@@ -242,6 +244,7 @@ def locked(place: Place) -> sqlite3.Connection:
     return other
 
 
+@pytest.mark.more
 def test_a_sink_that_is_down_in_a_drain_is_waited_for_and_only_the_waiting_counts(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):

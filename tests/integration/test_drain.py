@@ -119,6 +119,7 @@ def test_rows_that_arrive_after_the_drain_was_asked_for_stay_in_the_source(place
     assert handle.is_drained
 
 
+@pytest.mark.more
 def test_every_operator_behind_another_and_every_query_is_drained(place: Place):
     """Windows of windows; and rows without a watermark beside them."""
     write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from pyspark.sql import DataFrame
@@ -32,10 +33,12 @@ from tidegate import Job, SQLiteSink
 from tidegate.checkpoints.drained import is_drained, read_drain
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Answer, Committable, SinkIdentity
+from tidegate.core.levels import Level
+from tidegate.core.records import Answer, Attempt, Committable, SinkIdentity
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.line import Finished
-from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sinks.base import Transaction, TwoPhaseSink
+from tidegate.spark import query_run
 from tidegate.spark.query_run import QueryRun
 
 
@@ -145,6 +148,7 @@ def read(offsets: Path) -> int:
 # --- a job that ends otherwise -----------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_whoever_asks_for_a_drain_hears_when_the_job_has_ended_without_one(place: Place):
     write_events(place, "00:00:01")
     handle = windows_job(place).start(until="caught-up")
@@ -178,6 +182,7 @@ def test_a_drain_that_is_canceled_is_no_success_and_goes_on_at_the_next_start(pl
 # --- what cannot be computed there -------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the_job_goes_on(place: Place):
     broken, folder = place.folder / "broken", place.checkpoints / "job"
 
@@ -211,6 +216,24 @@ def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the
     assert (is_drained(folder), out(place)) == (True, [("00:00:00", 2)])
 
 
+@pytest.mark.more
+def test_a_jvm_that_dies_at_the_end_of_time_does_not_take_the_drain_back(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """With state in memory there is one try, whose failure says nothing of the query here."""
+    job = place.job(state_backend="hashmap")
+    windows = counts(events(place, job).groupBy(F.window("at", "10 seconds")))
+    job.query(
+        "query",
+        windows.select(F.udf(lambda _: 1 // 0)("start").alias("word")),
+        sinks=[ShelfSink("shelf", place.folder)],
+    )
+    write_events(place, "00:00:01")
+    handle = job.start()
+    wait_until_finished(handle, 0)
+    monkeypatch.setattr(query_run, "lives", lambda _: False)
+    assert error_of(lambda: handle.stop(drain=True)).code == "TG-EPOCH-FAILED"
+    assert read_drain(place.checkpoints / "job") is not None
+
+
 # --- a sink that is down -----------------------------------------------------------------------------------
 
 
@@ -221,6 +244,7 @@ def locked(place: Place) -> sqlite3.Connection:
     return other
 
 
+@pytest.mark.more
 def test_a_sink_that_is_down_in_a_drain_is_waited_for_and_only_the_waiting_counts(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -263,21 +287,32 @@ def test_a_drain_whose_sink_stays_down_has_an_exit_code_of_its_own_and_the_next_
     assert (place.table(), drained(place)) == ([("00:00:00",)], True)
 
 
-def test_a_drain_that_fails_is_a_supervisors_to_start_again_however_often(
+class ClosedShelf(ShelfSink):
+    """While there is a file `closed`, it takes no row, and says so in words of its own."""
+
+    def begin(self, attempt: Attempt) -> Transaction:
+        if (self.folder / "closed").exists():
+            raise ConnectionResetError("the shelf is closed")
+        return super().begin(attempt)
+
+
+def test_a_drain_that_fails_in_a_sink_is_a_supervisors_to_start_again_however_often(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    """Whether this start was asked for it, or an earlier one."""
+    """Whether this start was asked for it, or an earlier one; and whatever the sink does with the rows."""
     write_events(place, "00:00:01")
-    refuses = place.folder / "refuses"
-    sink = ShelfSink("shelf", place.folder, refuses=refuses)
+    closed, refuses = place.folder / "closed", place.folder / "refuses"
+    sink = ClosedShelf("shelf", place.folder, refuses=refuses)
     for asked in (True, False):
         supervised, line = under_supervision(monkeypatch)
         handle = job_of(place, sink).start()
         if asked:
             wait_until_finished(handle, 0)
-            refuses.touch()
+            closed.touch()
             handle.ask_to_drain()
         assert error_of(handle.wait).code == "TG-EPOCH-FAILED"
+        if asked:
+            closed.rename(refuses)  # from here on it takes the rows, and cannot keep them
         supervised.ended(None, 0)
         last = line.heard()[-1]
         assert isinstance(last, Finished)
@@ -286,6 +321,60 @@ def test_a_drain_that_fails_is_a_supervisors_to_start_again_however_often(
     monkeypatch.undo()
     job_of(place, sink).start().wait()
     assert (sink.rows(), drained(place)) == (["00:00:00"], True)
+
+
+class BrokenShelf(ShelfSink):
+    """At-least-once: while there is a file `broken`, it shows its rows and does not come to say so."""
+
+    levels: ClassVar[frozenset[Level]] = frozenset(Level)
+
+    def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
+        answers = [self._commit(each) for each in committables]
+        if (self.folder / "broken").exists():
+            raise RuntimeError("no answer")
+        return answers
+
+
+@pytest.mark.more
+def test_at_least_once_what_was_shown_at_the_end_of_time_is_not_taken_back(place: Place):
+    """The job would go on, and the window come out once more with other rows in it."""
+    broken, folder = place.folder / "broken", place.checkpoints / "job"
+
+    def windows() -> Job:
+        job = place.job(checkpointing_mode="at-least-once")
+        counted = counts(events(place, job).groupBy(F.window("at", "10 seconds")))
+        words = counted.selectExpr("concat(start, ' ', count) as word")
+        job.query("query", words, sinks=[BrokenShelf("shelf", place.folder)])
+        return job
+
+    write_events(place, "00:00:01")
+    handle = windows().start()
+    wait_until_finished(handle, 0)
+    broken.touch()
+    assert error_of(lambda: handle.stop(drain=True)).code == "TG-EPOCH-FAILED"
+    assert read_drain(folder) is not None
+    broken.unlink()
+    write_events(place, "00:00:02")
+    windows().start().wait()
+    assert (is_drained(folder), set(BrokenShelf("shelf", place.folder).rows())) == (True, {"00:00:00 1"})
+
+
+def test_a_commit_that_hangs_does_not_hold_up_a_drain(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """It may still commit, so the locks stay with this process."""
+    monkeypatch.setattr(query_run, "COMMIT_RETURNS_WITHIN_SECONDS", 0.3)
+    write_events(place, "00:00:01")
+    sink = ShelfSink("shelf", place.folder)
+    handle = job_of(place, sink, stop_timeout="200ms").start()
+    wait_until_finished(handle, 0)
+    sink.moods.gate = threading.Event()
+    handle.ask_to_drain()
+    wait_until(lambda: sink.moods.commits, "the commit that hangs")
+    begun = time.monotonic()
+    wait_until(lambda: handle.error() is not None or time.monotonic() - begun > 20, "the end")
+    error = handle.error()
+    sink.moods.gate.set()
+    assert "has not come back" in str(error), "the drain waited for what hangs"
+    assert (read_drain(place.checkpoints / "job") is None, drained(place)) == (False, False)
 
 
 # --- at-most-once ------------------------------------------------------------------------------------------

@@ -13,12 +13,18 @@ from tests.jobs.folders import tidegate
 from tests.support.driver import Driver, numbers
 from tidegate.checkpoints.drained import is_drained
 
-MORE = ("sync.before@1", "prepared.after@1", "commit.before@1", "commit.after@1", "done.after@1")
-
-
-@pytest.mark.parametrize(
-    "point", ["heal.entry.after@1", *(pytest.param(each, marks=pytest.mark.more) for each in MORE)]
+POINTS = (
+    "heal.entry.after@1",
+    "sync.before@1",
+    "prepared.after@1",
+    "commit.before@1",
+    "commit.after@1",
+    "done.after@1",
 )
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("point", POINTS)
 def test_a_drain_that_was_cut_off_is_ended_by_the_next_start(place: Place, point: str):
     """The first driver is killed; the next one is this process, in the suite's session."""
     write_events(place.folder, 0, "00:00:01", "00:00:06")

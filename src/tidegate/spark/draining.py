@@ -21,7 +21,6 @@ from tidegate.core.drain import (
 )
 from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
 from tidegate.core.levels import Level
-from tidegate.core.tolerance import EpochFault
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import cannot_be_drained, cut_off_at_the_stop, still_due
 from tidegate.spark.plan_check import closes_by_watermark
@@ -130,8 +129,7 @@ def _refuse_to_repeat(ended: QueryRun) -> None:
 
 def _is_of_the_end(run: QueryRun, error: TidegateError) -> bool:
     """Whether it is what the query itself does with its last epoch that has failed, and no sink, disk or server."""
-    around = None if run.failed_epoch is None else run.failed_epoch[1]
-    if error.catalogue_entry not in _OF_AN_EPOCH or around not in (None, EpochFault.TIMEOUT):
+    if error.catalogue_entry not in _OF_AN_EPOCH or not run.failed_computing:
         return False
     of_a_task = quoted_in(str(error.__cause__))
     if of_a_task is not None and of_a_task.catalogue_entry.remedy is Remedy.SURROUNDINGS:

@@ -31,6 +31,8 @@ class EpochWatch:
 
     def __init__(self, timeout_seconds: float, min_pause_seconds: float) -> None:
         self.phase = Phase.OUTSIDE
+        self.was_computed = False
+        """Whether the tasks of the epoch that was let in last have ended: its rows may have been shown since."""
         self._timeout_seconds = timeout_seconds
         self._min_pause_seconds = min_pause_seconds
         self._epoch = -1
@@ -45,13 +47,13 @@ class EpochWatch:
 
     def let_in(self, epoch: int) -> None:
         """The epoch has waited for older ones, and begins."""
-        self.phase, self._epoch = Phase.COMPUTING, epoch
+        self.phase, self._epoch, self.was_computed = Phase.COMPUTING, epoch, False
         self._overdue_at = time.monotonic() + self._timeout_seconds
 
     def computed(self) -> None:
         """Its tasks have ended."""
         self.refuse_if_cut(self._epoch)
-        self.phase = Phase.PREPARING
+        self.phase, self.was_computed = Phase.PREPARING, True
 
     def prepared(self) -> None:
         """Its record is durable. Raises when the epoch was cut off before: the record is then one that counts for

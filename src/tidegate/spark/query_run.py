@@ -65,12 +65,19 @@ from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
-from tidegate.spark.session import query_settings
+from tidegate.spark.session import lives, query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
-from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, failed_in_pre_commit, read_committables
+from tidegate.spark.writer import (
+    RESULT_SCHEMA,
+    EpochTask,
+    SinkTask,
+    failed_in_a_sink,
+    failed_in_pre_commit,
+    read_committables,
+)
 from tidegate.testing.strikes import STRIKES
 
 _LOG = logging.getLogger("tidegate")
@@ -174,6 +181,7 @@ class QueryRun:
         self._monitors: Mapping[str, Monitor] = {}
         self._watch = EpochWatch(plan.timeout_seconds, plan.min_pause_seconds)
         self._fault: tuple[int, EpochFault] | None = None
+        self._computing_failed = False
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -279,6 +287,12 @@ class QueryRun:
         return self._fault if len(self._errors) == 1 else None
 
     @property
+    def failed_computing(self) -> bool:
+        """Whether an epoch has failed in what the query itself does: in no sink and no JVM that died, and before any of
+        its rows could be shown."""
+        return self._computing_failed and lives(self._session)
+
+    @property
     def cut_off(self) -> int | None:
         """The epoch that was begun here and that Spark's log does not have: it is undecided, whatever it has shown."""
         logged = max(entry_numbers(self._storage.list(COMMITS)), default=-1)
@@ -343,6 +357,8 @@ class QueryRun:
         run is raised all the same."""
         over_since = math.inf
         while self._finisher is not None and self._finisher.is_alive():
+            with self._changed:
+                self._patience.waits()  # nothing is computed any more: whatever lasts, it is a sink's
             self._finisher.join(_LOOK_SECONDS)
             if self._patience.is_over():
                 over_since = min(over_since, time.monotonic())
@@ -416,7 +432,7 @@ class QueryRun:
         with self._changed:
             epoch = self._watch.cut_if_overdue()
             if epoch is not None:
-                self._fault = epoch, EpochFault.TIMEOUT
+                self._fault, self._computing_failed = (epoch, EpochFault.TIMEOUT), not self._watch.was_computed
                 self._leave(self._watch.timeout_error(epoch, str(self.plan.query)))
             return self._watch.phase is Phase.CUT
 
@@ -529,6 +545,7 @@ class QueryRun:
             self._changed.notify_all()
 
     def _note_fault(self, epoch: int, error: BaseException) -> None:
+        self._computing_failed = self._watch.phase is Phase.COMPUTING and not failed_in_a_sink(str(error))
         if self._watch.phase is Phase.PREPARING and is_of_the_storage(error):
             self._fault = epoch, EpochFault.PREPARED
         elif self._is_of_a_pre_commit(error):

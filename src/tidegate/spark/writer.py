@@ -73,9 +73,16 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
     yield batch_of([binaries([msgspec.json.encode(committables)])], ["committables"])
 
 
-class PreCommitFailed(Exception):
-    """A sink or a journal could not make an attempt durable. Its name is what the driver tells it by, and its message
-    is the whole error behind it: only text comes back from a task, and without the cause of what was raised."""
+class SinkFailed(Exception):
+    """A sink or a journal did not take an attempt. Its name is what the driver tells it by, and its message is the
+    whole error behind it: only text comes back from a task, and without the cause of what was raised."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("\n" + "".join(traceback.format_exception_only(type(error), error)))
+
+
+class PreCommitFailed(SinkFailed):
+    """It took the rows, and could not make them durable."""
 
 
 def _pre_commit(epoch: int, writers: Sequence[_SinkWriter]) -> list[Committable]:
@@ -83,12 +90,21 @@ def _pre_commit(epoch: int, writers: Sequence[_SinkWriter]) -> list[Committable]
         STRIKES.reach("task.prepare", epoch)
         return [committable for writer in writers if (committable := writer.pre_commit()) is not None]
     except Exception as error:
-        raise PreCommitFailed("\n" + "".join(traceback.format_exception_only(type(error), error))) from error
+        raise PreCommitFailed(error) from error
 
 
 def failed_in_pre_commit(text: str) -> bool:
     """Whether the error of an epoch with this text came from a pre-commit."""
-    return f"{PreCommitFailed.__module__}.{PreCommitFailed.__qualname__}: " in text
+    return _names(text, PreCommitFailed)
+
+
+def failed_in_a_sink(text: str) -> bool:
+    """Whether the error of an epoch with this text came from what a task does with its rows: they were computed."""
+    return _names(text, SinkFailed) or failed_in_pre_commit(text)
+
+
+def _names(text: str, error: type[Exception]) -> bool:
+    return f"{error.__module__}.{error.__qualname__}: " in text
 
 
 def read_committables(results: list[bytes]) -> tuple[Committable, ...]:
@@ -122,6 +138,12 @@ class _SinkWriter:
         rows = _rows_of(batch.column(self._sink.channel))
         if rows.num_rows == 0:
             return
+        try:
+            self._take(rows)
+        except Exception as error:
+            raise SinkFailed(error) from error
+
+    def _take(self, rows: pa.RecordBatch) -> None:
         if self._transaction is None:
             STRIKES.reach("task.open", self._attempt.epoch)
             self._transaction = self._sink.sink.begin(self._attempt)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,14 @@ import pytest
 
 from tests.jobs.folders import another_driver, make_job, say, tidegate
 from tests.support import command
+from tests.support.rights import modes_count
 from tidegate.core.records import Start, encode
+from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import BEAT, JobState, write_beat
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.jobs.control import Answer, Desk, Kind, Outcome
 from tidegate.jobs.failures import Failure, add_failure
+from tidegate.jobs.supervisor_lock import take_supervisor_lock
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0
@@ -67,6 +72,28 @@ def test_a_driver_that_does_not_answer_leaves_the_request_standing(tmp_path: Pat
         assert (job / "control" / "requests" / "one.json").exists()
         refused, said = tidegate("cancel", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
         assert (refused, "TG-REQUEST-REFUSED" in said) == (4, True)
+
+
+def test_who_has_stopped_a_job_finds_its_supervisor_gone_too(tmp_path: Path):
+    """A driver answers before it ends, and `tidegate run` ends after it: until then a new one would be refused."""
+    job = make_job(tmp_path)
+    supervising = take_supervisor_lock(job, "job")
+    stopped: list[Answer] = []
+    stopping = threading.Thread(
+        target=lambda: stopped.append(ask(job, Kind.STOP, "one", 30, lambda _: None)), daemon=True
+    )
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        stopping.start()
+        while not (asked := Desk(job).open_requests(time.time())):
+            time.sleep(0.01)
+        done = Answer(id=asked[0].id, kind=Kind.STOP, outcome=Outcome.DONE, detail="", at=time.time())
+        Desk(job).answer(done)
+    stopping.join(0.3)
+    assert stopping.is_alive()
+    supervising.release()
+    stopping.join(10)
+    assert stopped == [done]
 
 
 def test_who_had_no_answer_is_told_how_to_ask_for_the_same_savepoint_again(tmp_path: Path):
@@ -237,6 +264,17 @@ def test_the_history_is_shown_newest_first(tmp_path: Path):
     output = tidegate("history", "job", "-n", "3", "--dir", str(tmp_path), "--json")[1]
     assert [each["epoch"] for each in json.loads(output)["checkpoints"]] == [29, 28, 27]
     assert "12.5" in tidegate("history", "job", "--dir", str(tmp_path))[1]
+
+
+def test_a_history_that_may_not_be_looked_at_is_an_error_of_ours(tmp_path: Path):
+    job = make_job(tmp_path)
+    CheckpointsHistory(job).add([DoneCheckpoint(query="query", epoch=0, run=1, at=1.7e9, duration_ms=None, rows=1)])
+    for shut in (job / "history" / "checkpoints" / "1.jsonl", job / "history" / "checkpoints"):
+        shut.chmod(0)
+        with modes_count():
+            code, output = tidegate("history", "job", "--dir", str(tmp_path))
+        shut.chmod(0o755)
+        assert (code, "TG-STORAGE-UNUSABLE" in output, str(shut) in output) == (1, True, True)
 
 
 def test_the_history_tells_what_a_job_failed_with(tmp_path: Path):

@@ -68,7 +68,7 @@ def test_a_driver_that_does_not_answer_leaves_the_request_standing(tmp_path: Pat
     with another_driver(job) as process:
         say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
         code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
-        assert (code, "tidegate stop job --id one" in output) == (7, True)
+        assert (code, f"tidegate stop job --id one --dir {tmp_path}" in output) == (7, True)
         assert (job / "control" / "requests" / "one.json").exists()
         refused, said = tidegate("cancel", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
         assert (refused, "TG-REQUEST-REFUSED" in said) == (4, True)

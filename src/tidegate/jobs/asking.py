@@ -24,7 +24,7 @@ from tidegate.jobs.supervisor_lock import Supervising, supervisor_of
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
 _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS = 10.0
-"""It waits some seconds for a JVM to end; and for its program, which may go on after its job for as long as it likes."""
+"""It waits some seconds for a JVM to end; and for its program, which may go on after its job as long as it likes."""
 
 
 def new_id() -> str:

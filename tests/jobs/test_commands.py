@@ -249,6 +249,19 @@ def test_the_folder_of_the_settings_is_searched_when_none_is_named(tmp_path: Pat
     assert json.loads(tidegate("list", "-a", "--json")[1])["folder"] == str(tmp_path)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_what_an_output_cannot_show_is_written_in_another_way(tmp_path: Path, encoding: str):
+    """In a terminal of another age; and the name of a folder may be no text at all."""
+    root = os.fsencode(tmp_path) + b"/s\xc3\xbc\xdf"
+    say(make_job(Path(os.fsdecode(root)), "job"), JobState.FAILED, error="süß")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for words, shown in ([b"info", b"job"], b"job: FAILED"), ([b"list", b"--json"], b'"job":"job"'):
+        line = [sys.executable, "-m", "tidegate.cli.main", *words, b"--dir", root]
+        done = subprocess.run(line, env=environment, capture_output=True)
+        assert (done.returncode, shown in done.stdout) == (0, True), done.stderr
+    assert json.loads(done.stdout)["jobs"][0]["error"] == "süß"
+
+
 def test_the_info_names_the_error_that_ended_a_job(tmp_path: Path):
     say(make_job(tmp_path), JobState.FAILED, error="TG-QUERY-FAILED: job job, query query: it broke")
     code, output = tidegate("info", "job", "--dir", str(tmp_path))

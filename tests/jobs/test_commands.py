@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,14 @@ import pytest
 
 from tests.jobs.folders import another_driver, make_job, say, tidegate
 from tests.support import command
+from tests.support.rights import modes_count
 from tidegate.core.records import Start, encode
+from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import BEAT, JobState, write_beat
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.jobs.control import Answer, Desk, Kind, Outcome
 from tidegate.jobs.failures import Failure, add_failure
+from tidegate.jobs.supervisor_lock import take_supervisor_lock
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0
@@ -63,10 +68,32 @@ def test_a_driver_that_does_not_answer_leaves_the_request_standing(tmp_path: Pat
     with another_driver(job) as process:
         say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
         code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
-        assert (code, "tidegate stop job --id one" in output) == (7, True)
+        assert (code, f"tidegate stop job --id one --dir {tmp_path}" in output) == (7, True)
         assert (job / "control" / "requests" / "one.json").exists()
         refused, said = tidegate("cancel", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--id", "one")
         assert (refused, "TG-REQUEST-REFUSED" in said) == (4, True)
+
+
+def test_who_has_stopped_a_job_finds_its_supervisor_gone_too(tmp_path: Path):
+    """A driver answers before it ends, and `tidegate run` ends after it: until then a new one would be refused."""
+    job = make_job(tmp_path)
+    supervising = take_supervisor_lock(job, "job")
+    stopped: list[Answer] = []
+    stopping = threading.Thread(
+        target=lambda: stopped.append(ask(job, Kind.STOP, "one", 30, lambda _: None)), daemon=True
+    )
+    with another_driver(job) as process:
+        say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
+        stopping.start()
+        while not (asked := Desk(job).open_requests(time.time())):
+            time.sleep(0.01)
+        done = Answer(id=asked[0].id, kind=Kind.STOP, outcome=Outcome.DONE, detail="", at=time.time())
+        Desk(job).answer(done)
+    stopping.join(0.3)
+    assert stopping.is_alive()
+    supervising.release()
+    stopping.join(10)
+    assert stopped == [done]
 
 
 def test_who_had_no_answer_is_told_how_to_ask_for_the_same_savepoint_again(tmp_path: Path):
@@ -222,6 +249,19 @@ def test_the_folder_of_the_settings_is_searched_when_none_is_named(tmp_path: Pat
     assert json.loads(tidegate("list", "-a", "--json")[1])["folder"] == str(tmp_path)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_what_an_output_cannot_show_is_written_in_another_way(tmp_path: Path, encoding: str):
+    """In a terminal of another age; and the name of a folder may be no text at all."""
+    root = os.fsencode(tmp_path) + b"/s\xc3\xbc\xdf"
+    say(make_job(Path(os.fsdecode(root)), "job"), JobState.FAILED, error="süß")
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for words, shown in ([b"info", b"job"], b"job: FAILED"), ([b"list", b"--json"], b'"job":"job"'):
+        line = [sys.executable, "-m", "tidegate.cli.main", *words, b"--dir", root]
+        done = subprocess.run(line, env=environment, capture_output=True)
+        assert (done.returncode, shown in done.stdout) == (0, True), done.stderr
+    assert json.loads(done.stdout)["jobs"][0]["error"] == "süß"
+
+
 def test_the_info_names_the_error_that_ended_a_job(tmp_path: Path):
     say(make_job(tmp_path), JobState.FAILED, error="TG-QUERY-FAILED: job job, query query: it broke")
     code, output = tidegate("info", "job", "--dir", str(tmp_path))
@@ -237,6 +277,17 @@ def test_the_history_is_shown_newest_first(tmp_path: Path):
     output = tidegate("history", "job", "-n", "3", "--dir", str(tmp_path), "--json")[1]
     assert [each["epoch"] for each in json.loads(output)["checkpoints"]] == [29, 28, 27]
     assert "12.5" in tidegate("history", "job", "--dir", str(tmp_path))[1]
+
+
+def test_a_history_that_may_not_be_looked_at_is_an_error_of_ours(tmp_path: Path):
+    job = make_job(tmp_path)
+    CheckpointsHistory(job).add([DoneCheckpoint(query="query", epoch=0, run=1, at=1.7e9, duration_ms=None, rows=1)])
+    for shut in (job / "history" / "checkpoints" / "1.jsonl", job / "history" / "checkpoints"):
+        shut.chmod(0)
+        with modes_count():
+            code, output = tidegate("history", "job", "--dir", str(tmp_path))
+        shut.chmod(0o755)
+        assert (code, "TG-STORAGE-UNUSABLE" in output, str(shut) in output) == (1, True, True)
 
 
 def test_the_history_tells_what_a_job_failed_with(tmp_path: Path):

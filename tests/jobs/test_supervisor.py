@@ -13,6 +13,8 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, in_session, wait_until
+from tidegate.jobs.control import Desk, Outcome
+from tidegate.jobs.supervisor_lock import supervisor_of
 
 COUNT = """
 import os, signal, subprocess, sys, time
@@ -357,6 +359,32 @@ def test_a_start_that_gets_nowhere_is_ended_by_command(tmp_path: Path, command: 
         assert in_session(starts(tmp_path)[0]) == []
 
 
+STUBBORN = f"""{DECLARING}
+declare()
+while True:
+    try:
+        (here / "holds").touch()
+        time.sleep(600)
+    except KeyboardInterrupt:
+        (here / "asked").touch()
+"""
+"""As a start that waits where nothing interrupts it."""
+
+
+@pytest.mark.more
+def test_a_cancel_cuts_short_the_stop_of_a_start_that_does_not_end(tmp_path: Path):
+    with run(tmp_path, STUBBORN) as starting:
+        wait_until((tmp_path / "holds").exists, "the job's start", starting)
+        assert ask(tmp_path, "stop", "--id", "one", "--timeout", "200ms")[0] == 7
+        wait_until((tmp_path / "asked").exists, "the stop", starting)
+        code, said = ask(tmp_path, "cancel")
+        assert (code, said["outcome"]) == (0, "done")
+        assert starting.wait(20) == 1, "its driver had to be killed"
+    stopped = Desk(tmp_path / "checkpoints" / "numbers").answer_to("one")
+    assert stopped is not None
+    assert stopped.outcome is Outcome.DONE
+
+
 def test_who_needs_a_driver_is_told_in_whose_hands_the_job_is(tmp_path: Path):
     with run(tmp_path, HOLDING) as starting:
         wait_until((tmp_path / "holds").exists, "the job's start", starting)
@@ -452,6 +480,25 @@ def test_a_run_in_the_background_that_fails_at_once_fails(tmp_path: Path):
     with run(tmp_path, "raise LookupError('no such thing')", "-d") as background:
         assert background.wait() == 1
         assert "LookupError: no such thing" in background.tail()
+
+
+def test_a_run_in_the_background_that_is_killed_before_it_has_said_anything_has_failed(tmp_path: Path):
+    """Its log has gone into the job's folder by then."""
+    with run(tmp_path, f"{HOLDING}\n", "-d") as background:
+        wait_until((tmp_path / "holds").exists, "the job's start", background)
+        (supervisor,) = supervisors_of(tmp_path)
+        os.kill(supervisor, signal.SIGKILL)
+        assert background.wait(20) == 1
+        assert f"process {supervisor}, which was to keep the job alive, has ended without a word" in background.tail()
+        assert "Traceback" not in background.tail()
+        for driver in starts(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(driver, signal.SIGKILL)
+
+
+def supervisors_of(folder: Path) -> list[int]:
+    supervisor = supervisor_of(folder / "checkpoints" / "numbers")
+    return [] if supervisor is None else [supervisor.process]
 
 
 @pytest.mark.parametrize("log", ["a-folder", "a-file/my.log"])

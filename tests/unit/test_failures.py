@@ -56,3 +56,10 @@ def test_a_torn_file_is_named_and_does_not_keep_others_from_being_added(tmp_path
     assert caught.value.code == "TG-RECORD-CORRUPT"
     (tmp_path / "history/failures/000000000001.json").unlink()
     assert read_failures(tmp_path) == [failure(1)]
+
+
+def test_a_copy_that_somebody_has_put_beside_a_failure_is_passed_over(tmp_path: Path):
+    add_failure(tmp_path, failure(0))
+    (tmp_path / "history/failures/000000000001 (copy).json").write_bytes(b"{")
+    add_failure(tmp_path, failure(1))
+    assert read_failures(tmp_path) == [failure(1), failure(0)]

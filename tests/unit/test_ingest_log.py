@@ -324,6 +324,23 @@ def test_lines_whose_mark_finds_no_space_do_not_count_and_come_once_when_they_ar
     assert read_after_open(tmp_path) == [b"sea", b"sand", b"wind"]
 
 
+def test_a_new_segment_that_cannot_be_opened_leaves_the_old_one_open_and_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Where the process has too many files open, say: the number of the old one may be that of any file by then."""
+    with closing(IngestLog(tmp_path, segment_bytes=10)) as log:
+        log.append([b"sea"])
+        with monkeypatch.context() as full:
+            full.setattr(IngestLog, "_open", no_file_left)
+            assert refused(lambda: log.append([b"sand"])) is Code.STORAGE_UNUSABLE
+        log.append([b"sand"])
+    assert read_after_open(tmp_path) == [b"sea", b"sand"]
+
+
+def no_file_left(*_: object) -> int:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
 def test_a_frame_of_which_only_a_part_found_space_leaves_nothing(tmp_path: Path):
     with closing(IngestLog(tmp_path)) as log:
         log.append([b"sea"])

@@ -146,11 +146,19 @@ class IngestLog:
         return end
 
     def _roll(self) -> None:
-        """Go on in a new segment. Every frame of the old one is synced."""
-        self._segments.append(_create(self._folder, self._end))
-        self._descriptors.remove(self._newest)
-        os.close(self._newest)
-        self._open_newest()
+        """Go on in a new segment. Every frame of the old one is synced. It is let go of when the new one is open: its
+        descriptor's number may then be that of any file."""
+        segment = _create(self._folder, self._end)
+        try:
+            newest = self._open(segment.path)
+        except OSError:
+            with suppress(OSError):  # the next try begins it anew
+                segment.path.unlink()
+            raise
+        old, self._newest = self._newest, newest
+        self._segments.append(segment)
+        self._descriptors.remove(old)
+        os.close(old)
 
 
 def altered(expected: str, found: str, where: Path) -> TidegateError:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tidegate.checkpoints.job_layout import job_names
+from tidegate.cli.tables import can_show
 from tidegate.core.errors import TidegateError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
@@ -59,5 +60,5 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", a
 
 
 def print_json(value: object) -> None:
-    """One JSON value on the standard output, one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    """One JSON value on the standard output, one line; in ASCII where that cannot take every character."""
+    typer.echo(json.dumps(value, ensure_ascii=not can_show("─"), separators=(",", ":")))

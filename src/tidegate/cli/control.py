@@ -222,7 +222,8 @@ def _show_none(
     where = "" if into is None else f" {shlex.quote(into)}"
     asked = _ASKED.get(kind, f"{kind.value} {{job}}{{where}}").format(job=view.name, where=where)
     again = f"tidegate {asked} --id {request_id}" if none.stands else f"tidegate info {view.name}"
-    typer.echo(f"  next: {again}", err=True)
+    folder = shlex.quote(str(Path(view.folder).parent))
+    typer.echo(f"  next: {again} --dir {folder}", err=True)
 
 
 _ASKED = {

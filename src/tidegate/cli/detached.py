@@ -135,16 +135,24 @@ def _first_news(process: int, reading: int, log: Path) -> Detached:
     with os.fdopen(reading, "rb") as pipe:
         said = pipe.read()
     if not said:
-        return Detached(job=None, process=process, log=str(log), exit=1, text=_read(log))
+        return Detached(job=None, process=process, log=str(log), exit=Exit.FAILED, text=_without_a_word(process, log))
     known = msgspec.json.decode(said, type=Detached)
     if known.exit is None or known.text:
         return known
     return msgspec.structs.replace(known, text=_read(Path(known.log)))
 
 
+def _without_a_word(process: int, log: Path) -> str:
+    ended = f"process {process}, which was to keep the job alive, has ended without a word: it was killed, or broke"
+    return "\n".join(filter(None, [_read(log), ended]))
+
+
 def _read(log: Path) -> str:
-    """The end of a log, for who waits before the terminal."""
-    return log.read_text(errors="replace")[-4_000:].rstrip()
+    """The end of a log, for who waits before the terminal; nothing where it has gone, maybe into the job's folder."""
+    try:
+        return log.read_text(errors="replace")[-4_000:].rstrip()
+    except OSError:
+        return ""
 
 
 def _moved(log: Path, folder: Path) -> Path:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,9 @@ from tidegate.core.errors import TidegateError
 
 def app() -> None:
     """Run the command line; an error of tidegate is shown without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that cannot show a character is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         with_commands(_used(sys.argv[1:], os.environ))()
     except TidegateError as error:

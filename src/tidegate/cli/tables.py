@@ -26,9 +26,19 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     drawn = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(map(_width, cells)) for cells in zip(heads, *drawn, strict=True)]
     print(_line(columns, widths, heads))
-    print("  ".join("─" * width for width in widths))
+    rule = "─" if can_show("─") else "-"
+    print("  ".join(rule * width for width in widths))
     for row in drawn:
         print(_line(columns, widths, row))
+
+
+def can_show(character: str) -> bool:
+    """Whether the standard output takes this character as it is."""
+    try:
+        character.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _line(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:

@@ -23,6 +23,8 @@ from tidegate.jobs.supervisor_lock import Supervising, supervisor_of
 
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
+_UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS = 10.0
+"""It waits some seconds for a JVM to end; and for its program, which may go on after its job as long as it likes."""
 
 
 def new_id() -> str:
@@ -41,8 +43,8 @@ def ask(
     """Ask, and wait for the answer; what was asked under this id before is not asked again.
 
     The job's driver is asked; for the end of a job whose driver has not got so far, its supervisor is. `tell` hears
-    what is waited for, again and again. After a stop, a drain or a cancel the job's lock is free, too: it is not what
-    stands against a new start. Raises NoAnswer at the timeout.
+    what is waited for, again and again. After a stop, a drain or a cancel the locks of the job's driver and supervisor
+    are free, too: they are not what stands against a new start. Raises NoAnswer at the timeout.
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
     answer = asking.answer_of(kind, request_id, into)
@@ -69,7 +71,7 @@ class _Asking:
         self._end = end
         self._tell = tell
         self._desk = Desk(folder)
-        self._asked_of_supervisor = False
+        self._supervisor: Supervising | None = None
         self._has_begun = (folder / JOB_RECORD).exists()
 
     def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
@@ -86,8 +88,8 @@ class _Asking:
                 id=request_id, kind=kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
             )
         by = f"process {os.getpid()} on {socket.gethostname()}"
+        self._supervisor = supervisor_of(self._folder)
         request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into)
-        self._asked_of_supervisor = to.post is Post.SUPERVISOR
         return self._awaited(self._desk.ask(request))
 
     def _living(self, kind: Kind) -> Incarnation | None:
@@ -169,12 +171,19 @@ class _Asking:
         )
 
     def wait_for_the_lock(self) -> None:
-        """A driver, or a supervisor, answers before it has let go of its locks."""
-        self._end = max(self._end, time.monotonic() + _UNTIL_THE_LOCK_IS_FREE_SECONDS)
-        while driver_lives(self._folder) or (self._asked_of_supervisor and supervisor_lives(self._folder)):
+        """A driver, or a supervisor, answers before it has let go of its locks; and a driver before its supervisor has
+        ended, which would stand against a new `tidegate run`."""
+        answered_at = time.monotonic()
+        self._end = max(self._end, answered_at + _UNTIL_THE_LOCK_IS_FREE_SECONDS)
+        supervised_until = answered_at + _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS
+        while driver_lives(self._folder) or (time.monotonic() < supervised_until and self._is_supervised()):
             if time.monotonic() >= self._end:
                 return  # the answer is true all the same: the program goes on after its job
             self._pause("the driver to end", stands=False)
+
+    def _is_supervised(self) -> bool:
+        """Whether the supervisor is still there that was when this was asked."""
+        return self._supervisor is not None and supervisor_of(self._folder) == self._supervisor
 
     def _beat(self) -> Beat | None:
         with Trust().over(self._folder / BEAT, "read how the job is"):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.checkpoints.durable import storage_error
 from tidegate.core.spoilt import SPOILT
 
 ENTRIES_KEPT = 1_000
@@ -70,7 +71,9 @@ class CheckpointsHistory:
 
 
 def read_checkpoints(job_folder: str | Path, at_most: int = ENTRIES_KEPT) -> list[DoneCheckpoint]:
-    """The newest done checkpoints of a job, newest first. A line that was being written is left out."""
+    """The newest done checkpoints of a job, newest first. A line that was being written is left out.
+
+    Raises STORAGE_UNUSABLE where they cannot be looked at."""
     found: list[DoneCheckpoint] = []
     for path in reversed(_files(Path(job_folder) / _FOLDER)):
         if len(found) >= at_most:
@@ -97,6 +100,8 @@ def _read(path: Path) -> list[DoneCheckpoint]:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:  # dropped meanwhile
         return []
+    except OSError as error:
+        raise storage_error(error, path, "read the history of checkpoints") from error
     return [entry for line in lines if (entry := _decoded(line)) is not None]
 
 
@@ -108,7 +113,12 @@ def _decoded(line: bytes) -> DoneCheckpoint | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    names = os.listdir(folder) if folder.is_dir() else []
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    except OSError as error:
+        raise storage_error(error, folder, "list a folder") from error
     return sorted((folder / name for name in names if name.removesuffix(_SUFFIX).isdigit()), key=_number)
 
 

@@ -6,6 +6,7 @@ it, and it may be thrown away.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -58,11 +59,12 @@ _FOLDER = "history/failures"
 _SUFFIX = ".json"
 _DIGITS = 12
 _TEXT_KEPT = 4_000
+_NAME = re.compile(rf"[0-9]{{{_DIGITS}}}{re.escape(_SUFFIX)}")
 
 
 def _names(storage: LocalStorage) -> list[str]:
     """The files of failures, oldest first; what else lies there is not looked at."""
-    return [name for name in storage.list(_FOLDER) if name.endswith(_SUFFIX) and name[:_DIGITS].isdigit()]
+    return [name for name in storage.list(_FOLDER) if _NAME.fullmatch(name)]
 
 
 def _decode(storage: LocalStorage, name: str, data: bytes) -> Failure:

@@ -266,11 +266,13 @@ class Supervisor:
 
     def _serve(self, child: Child | None) -> None:
         """Do what a command has asked for that found no driver at its desk; a driver that is on its way there hears of
-        it as of a signal."""
-        kind = None if self._porter is None or self._stop_by is not None else self._porter.asked()
-        if kind is not None:
+        it as of a signal. A cancel cuts a stop short."""
+        kind = None if self._porter is None else self._porter.asked()
+        if kind is not None and self._stop_by is None:
             within = _CANCEL_SECONDS if kind is Kind.CANCEL else self._stop_timeout + _STOP_MARGIN_SECONDS
             self._stop(child, within_seconds=within, over=child is None)
+        elif kind is Kind.CANCEL and self._stop_by is not None:
+            self._stop_by = min(self._stop_by, time.monotonic() + _CANCEL_SECONDS)
 
     def _stop(self, child: Child | None, *, within_seconds: float, over: bool) -> None:
         self._stop_by = time.monotonic() + within_seconds

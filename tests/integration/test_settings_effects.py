@@ -107,13 +107,12 @@ def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Plac
     (place.folder / "mined").touch()
     words = ["boom", *(f"word {number}" for number in range(20))]
     place.write(*words)
-    job = place.job(checkpointing_timeout="4s", checkpointing_tolerable_failures=9)
+    job = place.job(checkpointing_timeout="2s", checkpointing_tolerable_failures=9)
     spread = place.words(job).repartition(2, "word")
     rows = spread.select(F.udf(mine(place), "string")("word").alias("word"))
     job.query("query", rows, sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
     handle = job.start()
     wait_until(lambda: staged(place) or place.log("ledger/done"), "a task that has prepared its rows")
-    assert place.log("ledger/prepared") == [], "its epoch is not"
     wait_until_finished(handle, 0)
     handle.stop()
     assert len(place.log("ledger/runs")) > 1

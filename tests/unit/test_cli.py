@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click import Command
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -103,11 +102,11 @@ def test_the_overview_says_of_each_command_what_its_own_help_begins_with() -> No
 
 
 def test_every_command_has_json_and_an_example_in_its_help() -> None:
-    def below(name: str, found: Command) -> Iterator[tuple[str, Command]]:
+    def below(name: str, found: object) -> Iterator[tuple[str, TyperCommand]]:
         if isinstance(found, TyperGroup):
             for each, inner in found.commands.items():
                 yield from below(f"{name} {each}", inner)
-        elif not found.hidden:
+        elif isinstance(found, TyperCommand) and not found.hidden:
             yield name, found
 
     commands = dict(below("tidegate", get_command(main.commands)))

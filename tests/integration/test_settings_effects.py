@@ -30,9 +30,9 @@ from tidegate.spark.query_run import QueryRun
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 
 
-def mine(place: Place) -> Callable[[str], str]:
-    """A step of a query: a task that meets "boom" while the file `mined` is there removes it and then sleeps far longer
-    than any test."""
+def mined_counts(place: Place, **settings: str | float) -> Job:
+    """Running counts into a table and files. A task that meets "boom" while the file `mined` is there removes it and
+    then sleeps far longer than any test."""
     mined = str(place.folder / "mined")
 
     def step(word: str) -> str:
@@ -44,13 +44,8 @@ def mine(place: Place) -> Callable[[str], str]:
             time.sleep(3600)
         return word
 
-    return step
-
-
-def mined_counts(place: Place, **settings: str | float) -> Job:
-    """Running counts into a table and files, behind a step that may hang."""
     job = place.job("job", **settings)
-    words = place.words(job).select(F.udf(mine(place), "string")("word").alias("word"))
+    words = place.words(job).select(F.udf(step, "string")("word").alias("word"))
     table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
     files = FileSink("files", place.folder / "out", format="json")
     job.query("query", words.groupBy("word").count(), mode="update", sinks=[table, files])
@@ -100,28 +95,6 @@ def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Pla
     assert (place.log("spark/offsets"), place.log("spark/commits"), place.log("ledger/prepared")) == ([0], [], [])
     run(mined_counts(place))  # at once, in the same process: the locks are free
     assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
-
-
-def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Place):
-    """One of its tasks has prepared its rows, another one hangs. The rows are shown once, and nothing of them stays."""
-    (place.folder / "mined").touch()
-    words = ["boom", *(f"word {number}" for number in range(20))]
-    place.write(*words)
-    job = place.job(checkpointing_timeout="2s", checkpointing_tolerable_failures=9)
-    spread = place.words(job).repartition(2, "word")
-    rows = spread.select(F.udf(mine(place), "string")("word").alias("word"))
-    job.query("query", rows, sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
-    handle = job.start()
-    wait_until(lambda: staged(place) or place.log("ledger/done"), "a task that has prepared its rows")
-    wait_until_finished(handle, 0)
-    handle.stop()
-    assert len(place.log("ledger/runs")) > 1
-    assert place.table() == sorted((word,) for word in words)
-    assert staged(place) == []
-
-
-def staged(place: Place) -> list[Path]:
-    return list(place.folder.glob("out.db.tidegate/**/*.stage"))
 
 
 def shelf_job(place: Place, sink: ShelfSink, **settings: str | float) -> Job:

@@ -5,6 +5,7 @@ A test is named by its file below `tests/` and its function.
 
 from __future__ import annotations
 
+_APART = ("jobs/test_supervisor.py::test_failures_that_lie_so_far_apart_as_is_set_are_not_counted_together",)
 _PAUSES = ("jobs/test_supervisor.py::test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy",)
 
 EFFECT_TESTS: dict[str, tuple[str, ...]] = {
@@ -26,6 +27,7 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     ),
     "parallelism": (
         "integration/test_state_backend.py::test_the_first_epoch_fixes_the_parallelism_and_a_change_is_said",
+        "integration/test_socket.py::test_a_durable_word_count_is_killed_and_every_line_that_arrived_counts_once",
     ),
     "lease.timeout": (
         "integration/test_state_backend.py::test_a_start_waits_for_an_old_jvm_as_long_as_the_lease_says",
@@ -71,13 +73,15 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "restart.fixed_delay.attempts": _PAUSES,
     "restart.fixed_delay.delay": _PAUSES,
     "restart.failure_rate.max_failures": _PAUSES,
-    "restart.failure_rate.interval": ("unit/test_restart.py::test_the_failure_rate_counts_within_any_interval",),
+    "restart.failure_rate.interval": _APART,
     "restart.failure_rate.delay": _PAUSES,
     "restart.exponential.initial": _PAUSES,
     "restart.exponential.max": _PAUSES,
     "restart.exponential.multiplier": _PAUSES,
-    "restart.exponential.reset": ("unit/test_restart.py::test_a_quiet_time_begins_the_pauses_anew",),
-    "restart.exponential.jitter": ("unit/test_restart.py::test_jitter_is_a_part_of_the_pause_to_either_side",),
+    "restart.exponential.reset": _APART,
+    "restart.exponential.jitter": (
+        "jobs/test_supervisor.py::test_a_pause_is_longer_or_shorter_by_the_part_that_jitter_says",
+    ),
     "restart.exponential.attempts": _PAUSES,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import socket
 import sqlite3
@@ -28,6 +29,7 @@ from tidegate.checkpoints.ingest_layout import Position, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
+from tidegate.jobs.beat import read_beat
 from tidegate.spark import socket_source
 
 PROGRAM = Path(__file__).parent / "socket_program.py"
@@ -42,11 +44,14 @@ def test_a_durable_word_count_is_killed_and_every_line_that_arrived_counts_once(
     with Driver(PROGRAM, str(tmp_path), "9", "exactly-once", "durable", "caught-up", log=tmp_path / "log") as driver:
         assert driver.wait() == 0, driver.tail()
 
-    arrived = lines_in_the_log(tmp_path)
+    arrived = lines_in_the_log(tmp_path / "checkpoints" / "lines" / "ingest" / "socket")
     print(f"{kills} kills: {len(server.sent)} lines sent, {len(arrived)} arrived in the log")
     assert in_order_within(arrived, server.sent)
     assert sorted(rows(tmp_path, "each", "lines")) == sorted((line,) for line in arrived)
     assert dict(rows(tmp_path, "counts", "counts")) == Counter(line.split()[1] for line in arrived)
+    state = tmp_path / "checkpoints" / "lines" / "queries" / "counts" / "g1" / "spark" / "state" / "0"
+    partitions = [path.name for path in state.iterdir() if path.name.isdigit()]
+    assert 0 < len(partitions) <= (os.cpu_count() or 1), "as many as this machine has cores, not Spark's two hundred"
 
 
 @pytest.mark.more
@@ -84,6 +89,7 @@ def test_what_arrived_before_a_stop_comes_at_the_next_start_once(place: Place):
             wait_until(lambda: 1 in place.log("ledger/decided"), "the epoch of the second line decided")
             peer.send(b"3\n4\n")
             wait_until(lambda: end_of_the_log(place) == 4, "four lines in the log")
+            wait_until(lambda: lag(place) == "3 rows", "a beat that says how many are not done")
             other.execute("ROLLBACK")
         handle.stop()
     job = declared(place, 9)
@@ -292,6 +298,12 @@ def end_of_the_log(place: Place) -> int:
     return synced_end(the_log(place), "source lines").line
 
 
+def lag(place: Place) -> str | None:
+    """As `tidegate info` and the live view show it."""
+    beat = read_beat(place.checkpoints / "job")
+    return None if beat is None else beat.queries[0].lag
+
+
 def let_it_work_then_kill_it(folder: Path, server: LineServer, mode: str, kind: str) -> None:
     """SIGKILL to the driver's Python some epochs after it has shown its first new rows."""
     before = len(rows(folder, "each", "lines"))
@@ -318,10 +330,10 @@ def rows(folder: Path, name: str, table: str) -> list[tuple[Any, ...]]:
         return database.execute(f"SELECT * FROM {table}").fetchall() if known else []
 
 
-def lines_in_the_log(folder: Path) -> list[str]:
+def lines_in_the_log(log: Path) -> list[str]:
     """Everything that ever arrived, by a reader of the files of its own."""
     found: list[str] = []
-    segments = sorted((folder / "checkpoints" / "lines" / "ingest" / "socket").glob("*.lines"))
+    segments = sorted(log.glob("*.lines"))
     assert segments[0].name.startswith("0" * 20), "nothing was trimmed"
     for segment in segments:
         data = segment.read_bytes()

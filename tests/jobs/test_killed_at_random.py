@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.test_checkpoint_config import EXAMPLE, counts
+from tests.integration.test_socket import in_order_within, lines_in_the_log
 from tests.jobs.under_run import UnderRun, in_session, processes, table, wait_until, write
+from tests.support.line_server import LineServer
+from tidegate.jobs.failures import read_failures
 
 KILLS = 20
 SEED = 7
@@ -36,15 +40,56 @@ def test_twenty_kills_lose_and_repeat_nothing_and_leave_nothing_behind(tmp_path:
             struck = strike(run, chance.choice(["driver", "JVM", "worker"]))
             kills.update([struck] if struck else [])
         wait_until(lambda: len(table(tmp_path)) >= written, "all rows", run, 180)
-        run.new_driver()
-        run.process.send_signal(signal.SIGTERM)
-        assert run.wait() == 0, run.tail()
-        assert {session: in_session(session) for session in run.sessions if in_session(session)} == {}
-        left = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
-        assert [line for line in left.splitlines() if str(tmp_path) in line and "pytest" not in line] == []
-        failures = run.failures()
+        stop_and_leave_nothing(run)
     assert table(tmp_path) == list(range(written))
-    assert len(failures) == run.log.read_text(errors="replace").count("\nrestart of "), "each restart is in the history"
+    every_restart_is_in_the_history(run, tmp_path / "checkpoints" / "numbers", kills)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(1800)
+def test_an_example_is_killed_twenty_times_and_counts_every_word_that_arrived_once(tmp_path: Path):
+    """It counts the words of a socket; what has arrived stands in its ingest log."""
+    chance = random.Random(SEED)
+    kills: Counter[str] = Counter()
+    table_of_counts, folder = str(tmp_path / "counts.db"), tmp_path / ".tidegate" / "counts"
+    log = folder / "ingest" / "lines"
+    with LineServer(lines_per_second=50) as server:
+        arguments, options = ["--port", str(server.port)], [*OPTIONS, "-D", "restart.exponential.attempts=1000"]
+        with UnderRun(tmp_path, *arguments, program=EXAMPLE, options=options, is_told_its_folder=False) as run:
+            while kills.total() < KILLS:
+                before = counts(table_of_counts).total()
+                wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)  # noqa: B023
+                time.sleep(chance.random())
+                struck = strike(run, chance.choice(["driver", "JVM", "worker"]))
+                kills.update([struck] if struck else [])
+            before = counts(table_of_counts).total()
+            wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)
+            server.fall_silent()
+            time.sleep(1)
+            wait_until(lambda: counts(table_of_counts) == words_in(log), "every word that arrived", run, 180)
+            time.sleep(2)  # for an epoch more, which would count again
+            stop_and_leave_nothing(run)
+        assert counts(table_of_counts) == words_in(log), "nothing came behind it"
+        assert in_order_within(lines_in_the_log(log), server.sent)
+    every_restart_is_in_the_history(run, folder, kills)
+
+
+def words_in(log: Path) -> Counter[str]:
+    return Counter(" ".join(lines_in_the_log(log)).split())
+
+
+def stop_and_leave_nothing(run: UnderRun) -> None:
+    run.new_driver()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait() == 0, run.tail()
+    assert {session: in_session(session) for session in run.sessions if in_session(session)} == {}
+    left = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    assert [line for line in left.splitlines() if str(run.folder) in line and "pytest" not in line] == []
+
+
+def every_restart_is_in_the_history(run: UnderRun, folder: Path, kills: Counter[str]) -> None:
+    failures = read_failures(folder)
+    assert len(failures) == run.log.read_text(errors="replace").count("\nrestart of ")
     assert Counter(failure.code for failure in failures)["TG-DRIVER-DIED"] >= kills["driver"]
     assert len(failures) >= kills["driver"] + kills["JVM"]
     print(dict(kills), Counter(failure.code for failure in failures))

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyspark
 import pytest
 
-from tests.jobs.under_run import UnderRun, in_session, processes, table, wait_until, write
+from tests.jobs.under_run import NUMBERS, UnderRun, in_session, processes, table, wait_until, write
 from tidegate.checkpoints.locks import acquire
 
 QUICKLY = ["-D", "restart.exponential.initial=100ms"]
@@ -207,6 +208,18 @@ def test_state_in_memory_is_not_used_by_two_runs_of_one_process(tmp_path: Path):
         wait_until(lambda: table(tmp_path) == [0], "the row", run)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait() == 0
+
+
+@pytest.mark.more
+def test_the_same_program_runs_under_spark_submit_without_a_supervisor(tmp_path: Path):
+    write(tmp_path, 0, 3)
+    spark = Path(pyspark.__file__).parent
+    own = {"SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    command = [spark / "bin" / "spark-submit", NUMBERS, tmp_path, "caught-up"]
+    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert table(tmp_path) == [0, 1, 2]
+    assert not (tmp_path / "checkpoints" / "numbers" / "locks" / "supervisor.lock").exists()
 
 
 def children(process: int) -> Iterator[int]:

@@ -27,6 +27,7 @@ first = len((here / "starts").read_text().split()) == 1
 """How each of these programs begins: it notes its start."""
 
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+NOTED = 'print(time.time(), file=open(here / "times", "a"), flush=True)'
 
 DECLARING = """
 folder = here / "checkpoints" / "numbers"
@@ -59,6 +60,12 @@ def run(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = 
     return UnderRun(folder, *arguments, program=file, options=options)
 
 
+def strategy_options(strategy: str, *parameters: str) -> list[str]:
+    """The options that choose a strategy, with its parameters."""
+    given = [f"restart.strategy={strategy}", *(f"restart.{each}" for each in parameters)]
+    return [word for each in given for word in ("-D", each)]
+
+
 def starts(folder: Path) -> list[int]:
     """The processes that were started, in order."""
     noted = folder / "starts"
@@ -88,14 +95,37 @@ def test_a_driver_that_dies_is_started_as_often_as_the_strategy_says(tmp_path: P
 def test_a_driver_that_dies_is_started_after_the_pauses_of_the_strategy(
     tmp_path: Path, options: tuple[str, ...], pauses: list[float]
 ):
-    noted = 'print(time.time(), file=open(here / "times", "a"), flush=True)'
-    strategy, *parameters = options
-    given = [f"restart.strategy={strategy}", *(f"restart.{each}" for each in parameters)]
-    words = [word for each in given for word in ("-D", each)]
-    with run(tmp_path, f"{noted}\n{KILLED}", *words) as killed:
+    with run(tmp_path, f"{NOTED}\n{KILLED}", *strategy_options(*options)) as killed:
         assert killed.wait() == 1
         times = [float(line) for line in (tmp_path / "times").read_text().split()]
     assert len(times) == len(pauses) + 1
+    assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("failure-rate", "failure_rate.max_failures=1", "failure_rate.interval=10ms", "failure_rate.delay=100ms"),
+        ("exponential-delay", "exponential.initial=100ms", "exponential.attempts=1", "exponential.reset=10ms"),
+    ],
+    ids=["failure_rate.interval", "exponential.reset"],
+)
+def test_failures_that_lie_so_far_apart_as_is_set_are_not_counted_together(tmp_path: Path, options: tuple[str, ...]):
+    """With the defaults, a minute and an hour, the second failure would be the last."""
+    third = 'if len((here / "starts").read_text().split()) == 3:\n    sys.exit(9)\n'
+    with run(tmp_path, third + KILLED, *strategy_options(*options)) as killed:
+        assert killed.wait() == 9
+
+
+def test_a_pause_is_longer_or_shorter_by_the_part_that_jitter_says(tmp_path: Path):
+    given = ("exponential.initial=200ms", "exponential.multiplier=1", "exponential.attempts=3")
+    options = strategy_options("exponential-delay", *given, "exponential.jitter=0.5")
+    with run(tmp_path, f"{DECLARING}declare()\n{NOTED}\n{KILLED}", *options) as killed:
+        assert killed.wait() == 1
+        pauses = [failure.restart_in_seconds or 0.0 for failure in reversed(killed.failures())][:3]
+    assert all(0.1 <= pause <= 0.3 for pause in pauses)
+    assert len(set(pauses)) == 3
+    times = [float(line) for line in (tmp_path / "times").read_text().split()]
     assert all(later - earlier >= pause for earlier, later, pause in zip(times, times[1:], pauses, strict=False))
 
 

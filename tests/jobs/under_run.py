@@ -25,12 +25,21 @@ _BOUND_SECONDS = 120.0
 class UnderRun:
     """One `tidegate run` of a program. Everything it prints goes to a file."""
 
-    def __init__(self, folder: Path, *arguments: str, program: Path = NUMBERS, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        program: Path = NUMBERS,
+        options: Sequence[str] = (),
+        is_told_its_folder: bool = True,
+    ) -> None:
+        """The program gets the folder, which it also runs in, before its other arguments; an example does not."""
         self.folder = folder
+        words = [*([str(folder)] if is_told_its_folder else []), *arguments]
         self.log = folder / "log"
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), str(folder), *arguments],
+                [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), *words],
                 stdout=output,
                 stderr=output,
                 env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": _PATH},

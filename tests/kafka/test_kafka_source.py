@@ -579,6 +579,15 @@ def test_lag_tools_see_what_is_done(place: Place, broker: Broker, topic: str):
     assert [each.offset for each in committed] == [10] * PARTITIONS
 
 
+def test_a_running_job_says_how_many_records_are_not_done(place: Place, broker: Broker, topic: str):
+    """Its first epoch takes eight of them, and the next one may not begin yet."""
+    produce(broker.servers, topic, values(80))
+    source = KafkaSource(broker.servers, topics=[topic], max_rows=8)
+    handle = job_of(place, source, checkpointing_min_pause="1h").start()
+    wait_until(lambda: handle.status().queries[0].behind == 72, "what is not done")
+    handle.stop()
+
+
 def test_a_reader_process_that_dies_is_named_and_nothing_is_lost(place: Place, broker: Broker, topic: str):
     produce(broker.servers, topic, values(80))
     source = KafkaSource(broker.servers, topics=[topic])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -99,6 +99,20 @@ def test_the_overview_says_of_each_command_what_its_own_help_begins_with() -> No
     assert {name: entry.summary for name, entry in COMMANDS.items() if entry.summary} == shown
     overview = " ".join(command.tidegate("--help").stdout.replace("│", " ").split())
     assert [name for name in shown if f" {name} " not in overview] == []
+
+
+def test_every_command_has_json_and_an_example_in_its_help() -> None:
+    def below(name: str, found: object) -> Iterator[tuple[str, TyperCommand]]:
+        if isinstance(found, TyperGroup):
+            for each, inner in found.commands.items():
+                yield from below(f"{name} {each}", inner)
+        elif isinstance(found, TyperCommand) and not found.hidden:
+            yield name, found
+
+    commands = dict(below("tidegate", get_command(main.commands)))
+    assert len(commands) > 20
+    assert [name for name, each in commands.items() if not any("--json" in option.opts for option in each.params)] == []
+    assert [name for name, each in commands.items() if f"`{name}" not in (each.help or "")] == []
 
 
 @pytest.mark.parametrize("arguments", [["--", "list", "-a"], ["list", "-a"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob, numbers_of
 from tidegate.checkpoints.locks import acquire
-from tidegate.core.errors import TidegateError
+from tidegate.cli.exits import Exit
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, entry, prepared_name
 from tidegate.core.records import Committable
 from tidegate.jobs.settle import Ended, Ending, Order, settle
@@ -205,8 +208,28 @@ def test_a_commit_that_went_through_although_another_sink_is_down_is_told_by_its
     assert job.in_table() == job.in_files() == numbers_of(0)
 
 
+def test_what_nobody_can_tell_has_an_exit_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is gone under a commit, and does not come back to say what became of it."""
+    job = KilledJob(tmp_path)
+    *_, in_files = job.prepare(0)
+    job.log(0)
+    monkeypatch.setattr("tidegate.sinks.files.FileSink._commit", _disk_is_away)
+    monkeypatch.setattr("tidegate.sinks.files.FileSink.evidence", _cannot_be_asked)
+    where = ["--dir", str(job.root), "--wait", "0.1", "--json"]
+    said = tidegate("txn", "commit", "job", name_of(in_files), *where)
+    assert (said.code, json.loads(said.stdout)["outcome"]) == (Exit.OUTCOME_UNKNOWN, "unknown")
+    monkeypatch.undo()
+    said = tidegate("txn", "commit", "job", name_of(in_files), *where)
+    assert (said.code, json.loads(said.stdout)["outcome"]) == (Exit.OK, "committed")
+    assert job.in_table() == job.in_files() == numbers_of(0)
+
+
 def _disk_is_away(*_: object) -> None:
     raise OSError("away")
+
+
+def _cannot_be_asked(*_: object) -> None:
+    raise TidegateError(Code.SINK_UNAVAILABLE, expected="an answer", found="none", where="files", next_step="mend it")
 
 
 def test_what_is_not_decided_is_not_committed(tmp_path: Path) -> None:

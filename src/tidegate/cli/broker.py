@@ -64,14 +64,24 @@ def start(
 
 @broker.command()
 def stop(folder: Folder = FOLDER, json: Json = False) -> None:
-    """Stop the broker of a folder; its data stay."""
+    """Stop the broker of a folder; its data stay.
+
+    Example:
+
+    - `tidegate broker stop --folder kafka-3.9`
+    """
     Broker.find_running(folder).stop()
     _show(status(folder), json)
 
 
 @broker.command(name="status")
 def show_status(folder: Folder = FOLDER, json: Json = False) -> None:
-    """Show how the broker of a folder is. Exit code 0 only if it runs and answers, else 1."""
+    """Show how the broker of a folder is. Exit code 0 only if it runs and answers, else 1.
+
+    Example:
+
+    - `tidegate broker status --json`
+    """
     seen = status(folder)
     _show(seen, json)
     if seen.state is not State.RUNNING:

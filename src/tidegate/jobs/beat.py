@@ -67,6 +67,7 @@ class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
     epoch_ms: float | None = None
     """The median of the last epochs."""
     lag: str | None = None
+    """What its sources have and is not done yet; None where none of them can tell."""
     last_done_at: float | None = None
     open_transactions: int = 0
     """Of sinks: prepared, and not committed yet."""

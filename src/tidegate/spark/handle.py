@@ -43,7 +43,8 @@ _LOOK_SECONDS = 0.05
 class QueryStatus:
     """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs.
 
-    `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show.
+    `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show;
+    `behind` those that its sources have and that are not done yet, None where none of them can tell.
     """
 
     uid: str
@@ -56,6 +57,7 @@ class QueryStatus:
     redone: int
     epoch_ms: float | None
     commit_delay_ms: float | None
+    behind: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,8 @@ class JobHandle:
 
     def status(self) -> JobStatus:
         """How the job is now."""
-        queries = tuple(_status(uid, figures) for uid, figures in self._figures.items())
+        behind = {run.plan.query.uid: run.behind() for run in list(self.runs)}
+        queries = tuple(_status(uid, figures, behind.get(uid)) for uid, figures in self._figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: Ending, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
@@ -615,7 +618,7 @@ def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:
     return {"availableNow": True} if bounded else {"processingTime": f"{int(interval_seconds * 1000)} milliseconds"}
 
 
-def _status(uid: str, figures: Figures) -> QueryStatus:
+def _status(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
     epoch_ms, commit_delay_ms = figures.medians()
     return QueryStatus(
         uid=uid,
@@ -628,6 +631,7 @@ def _status(uid: str, figures: Figures) -> QueryStatus:
         redone=figures.redone,
         epoch_ms=epoch_ms,
         commit_delay_ms=commit_delay_ms,
+        behind=behind,
     )
 
 

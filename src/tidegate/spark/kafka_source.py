@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -29,6 +30,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.jobs.log_subject import Subject, about_all_of, subject
 from tidegate.jobs.logs import set_up_below_run
+from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.lag import LagGroup
 from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
@@ -107,11 +109,9 @@ class KafkaSource(PositionedSource, OpenedSource):
             ) from None
         return _frame(session, self._reading(where, tempo), bounds)
 
-    def monitor(self, name: str) -> Monitor | None:
-        if self.group is None and self.lost == "refuse":
-            return None
+    def monitor(self, name: str) -> Monitor:
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))
-        return KafkaMonitor(name, group)
+        return KafkaMonitor(name, group, Behind(partial(Topics, self.clients, f"source {name}")))
 
     def _reading(self, where: str, tempo: Tempo | None = None) -> Reading:
         return Reading(
@@ -167,9 +167,10 @@ class KafkaSource(PositionedSource, OpenedSource):
 class KafkaMonitor:
     """Tells a consumer group how far the source is, and counts what its epochs have skipped since the start."""
 
-    def __init__(self, name: str, group: LagGroup | None) -> None:
+    def __init__(self, name: str, group: LagGroup | None, behind: Behind) -> None:
         self._name = name
         self._group = group
+        self._behind = behind
         self._newest: Offsets | None = None
         self._skipped = 0
         self._uncounted = 0
@@ -178,11 +179,16 @@ class KafkaMonitor:
         offsets = Offsets.from_json(msgspec.json.decode(position, type=dict[str, Any]))
         if self._group is not None:
             self._group.tell(offsets)
+        self._behind.tell(offsets.next)
         if offsets != self._newest:  # an epoch without news says again what the one before it skipped
             self._newest = offsets
             self._count(offsets.skipped.values())
 
+    def behind(self) -> int | None:
+        return self._behind.records()
+
     def close(self) -> None:
+        self._behind.close()
         if self._group is not None:
             self._group.close()
 

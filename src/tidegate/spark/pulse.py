@@ -106,6 +106,7 @@ class Pulse(Ticking):
             rows=query.rows,
             rows_per_second=self._rate(query, now),
             epoch_ms=query.epoch_ms,
+            lag=None if query.behind is None else f"{query.behind:,} rows",
             last_done_at=done_at,
             open_transactions=_open_transactions(folder, query) if query.epoch > query.finished else 0,
         )

@@ -298,6 +298,11 @@ class QueryRun:
         logged = max(entry_numbers(self._storage.list(COMMITS)), default=-1)
         return self._begun if self._begun > logged else None
 
+    def behind(self) -> int | None:
+        """Rows that its sources have and that are not done yet; None where none of them can tell."""
+        told = [rows for monitor in self._monitors.values() if (rows := monitor.behind()) is not None]
+        return sum(told) if told else None
+
     def limit_waiting(self, timeout_seconds: float) -> None:
         """From now on wait no longer than this for a sink that is not ready; the shortest of several counts."""
         with self._changed:

@@ -158,14 +158,19 @@ class Trimmer:
         self._reader = reader
         self._kept = kept
         self._log = log
+        self._done: Position | None = None
 
     def tell(self, position: str) -> None:
-        needed = self._kept.done(self._reader, msgspec.json.decode(position, type=Position))
+        self._done = msgspec.json.decode(position, type=Position)
+        needed = self._kept.done(self._reader, self._done)
         if needed is not None:
             try:
                 self._log.trim(needed)
             except TidegateError as error:
                 _LOG.warning("source %s: the ingest log is not trimmed (%s)", self._reader, error)
+
+    def behind(self) -> int | None:
+        return None if self._done is None else max(0, self._log.end.line - self._done.line)
 
     def close(self) -> None:
         """Nothing: the log is closed with the job."""

@@ -43,6 +43,10 @@ class Monitor(Protocol):
         """Everything up to this position is done."""
         ...
 
+    def behind(self) -> int | None:
+        """Rows that are there and not done yet; None while nobody can tell."""
+        ...
+
     def close(self) -> None:
         """The query has ended; there is little time."""
         ...

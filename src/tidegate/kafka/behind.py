@@ -1,0 +1,61 @@
+"""How many records a source has not done yet: the brokers are asked beside its epochs, for who watches the job."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+
+from tidegate.core.errors import TidegateError
+from tidegate.kafka.offsets import OffsetOf
+from tidegate.kafka.source import Asked
+from tidegate.kafka.topics import Mark
+
+LOOK_SECONDS = 3.0
+_CLOSE_SECONDS = 1.0
+
+
+class Behind:
+    """Asks every few seconds, in a thread of its own: brokers that do not answer hold nothing up."""
+
+    def __init__(self, topics: Callable[[], Asked], look_seconds: float = LOOK_SECONDS) -> None:
+        """`topics` is called in that thread: it opens a client."""
+        self._topics = topics
+        self._look_seconds = look_seconds
+        self._done: OffsetOf = {}
+        self._ends: OffsetOf | None = None
+        self._told = threading.Event()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(
+            target=copy_context().run, args=(self._work,), name="tidegate-behind", daemon=True
+        )
+        self._thread.start()
+
+    def tell(self, done: OffsetOf) -> None:
+        """Everything in front of these offsets is done. Returns at once."""
+        self._done = done
+        self._told.set()
+
+    def records(self) -> int | None:
+        """By the offsets, so the marks of transactions count; None while nobody can tell."""
+        done, ends = self._done, self._ends
+        if ends is None or not done:
+            return None
+        return sum(max(0, ends.get(each, offset) - offset) for each, offset in done.items())
+
+    def close(self) -> None:
+        """End; what the brokers are being asked at this moment is waited for a second at most."""
+        self._closing.set()
+        self._told.set()
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        self._told.wait()
+        topics: Asked | None = None
+        while not self._closing.is_set():
+            try:
+                topics = topics or self._topics()
+                self._ends = topics.at(frozenset(self._done), Mark.LATEST)
+            except TidegateError:  # the source itself says that the brokers do not answer
+                self._ends = None
+            self._closing.wait(self._look_seconds)

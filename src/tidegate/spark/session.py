@@ -45,7 +45,10 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _classes_from_the_archive():
-        session = SparkSession.builder.config(map=_suited_to_short_epochs(name)).getOrCreate()
+        builder = SparkSession.builder
+        for key, value in _suited_to_short_epochs(name).items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:

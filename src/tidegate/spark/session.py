@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.locks import JVM_LOCK
@@ -44,25 +44,33 @@ def open_session(name: str, settings: Settings) -> SparkSession:
         return adopt_session(active, settings.state_backend)
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf()
-    defaults = {
-        "spark.master": "local[*]",
-        "spark.app.name": name,
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.adaptive.enabled": "false",
-        **_KEPT_FOR_THE_PAGE,
-    }
-    for key, value in {**defaults, **_worker_sockets()}.items():
-        if not conf.contains(key):
-            conf.set(key, value)
     with _classes_from_the_archive():
-        session = SparkSession.builder.config(conf=conf).getOrCreate()
+        builder = SparkSession.builder
+        for key, value in _suited_to_short_epochs(name).items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
     listen_to(session)
     return session
+
+
+def _suited_to_short_epochs(name: str) -> dict[str, str]:
+    """What `spark-submit`, `PYSPARK_SUBMIT_ARGS` or `spark-defaults.conf` say is left as it is. Before the JVM runs
+    Python's side of Spark knows none of it, and what is set there has the last word."""
+    SparkContext.getSystemProperty("spark.master")  # starts the JVM, or finds that of `spark-submit`
+    said = SparkConf()
+    wanted = {
+        "spark.master": "local[*]",
+        "spark.sql.adaptive.enabled": "false",
+        **_KEPT_FOR_THE_PAGE,
+        **_worker_sockets(),
+    }
+    missing = {key: value for key, value in wanted.items() if not said.contains(key)}
+    # These two a JVM of our own has been given already, as for a shell.
+    return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
 
 
 @contextmanager

@@ -367,7 +367,8 @@ class JobRestore:
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
         for uid, saved in found.matched.items():
-            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or "none"
+            uncounted = "not counted" if saved.operators else "none"
+            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
             _LOG.info(
                 "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
                 *(job, uid, saved.done.epoch, where, state),

@@ -142,6 +142,11 @@ def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_onc
     assert (place.table(), job_record(place).generation) == ([("sand",), ("sand",), ("sea",)], 2)
     run_from(words(), Restore(str(path), rewind="friday"))
     assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+    run_from(words(), wish)  # as a program that has it written in it
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+    shutil.rmtree(place.checkpoints)
+    run_from(words(), Restore(str(path), claim=True, rewind="sunday"))
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 4 + [("sea",)], 4)
 
 
 def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_targets(place: Place):

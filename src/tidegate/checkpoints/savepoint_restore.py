@@ -89,10 +89,21 @@ def manifest_digest(savepoint_folder: Path) -> str:
 def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
     """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
     name was."""
-    storage, name = LocalStorage(job_folder), entry(RESTORES, record.generation)
+    return _restored_as(job_folder, record.job_id, record.generation)
+
+
+def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
+    """What the generations of a job were opened from that were restored, the oldest first."""
+    numbers = entry_numbers(LocalStorage(job_folder).list(RESTORES))
+    found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
+    return [each for each in found if each is not None]
+
+
+def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
+    storage, name = LocalStorage(job_folder), entry(RESTORES, generation)
     data = storage.read(name)
     found = None if data is None else decode(Restored, data, str(storage.path(name)))
-    return found if found is not None and found.job_id == record.job_id else None
+    return found if found is not None and found.job_id == job_id else None
 
 
 def prepare(restoring: Restoring) -> Mapping[str, Path]:

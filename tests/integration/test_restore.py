@@ -265,8 +265,11 @@ def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, 
     before = everything(place)
     counts = iter([{"operator 0": 2}, {"operator 0": 1}])
     monkeypatch.setattr(restoring, "count_state", lambda *_: next(counts))
+    steps: list[str] = []
+    monkeypatch.setattr(restoring, "start_moves", steps.append)
     error = error_of(lambda: run_from(counting(place), path))
     assert (error.code, error.found) == ("TG-RESTORE-STATE", "{'operator 0': 1}")
+    assert [step for step in steps if step.endswith("/counts/.restored-g2/spark/commits/0, restored")]
     assert everything(place) == before
 
 
@@ -324,8 +327,10 @@ def test_custom_state_goes_on_where_nothing_is_left_of_the_first_job(place: Plac
 
     def job() -> Job:
         wanted = place.job(state_backend="rocksdb")
-        counted = place.words(wanted).groupBy("word").transformWithStateInPandas(
-            Counter(), "word string, n long", "Update", "None"
+        counted = (
+            place.words(wanted)
+            .groupBy("word")
+            .transformWithStateInPandas(Counter(), "word string, n long", "Update", "None")
         )
         table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
         wanted.query("query", counted, mode="update", sinks=[table])

@@ -68,7 +68,7 @@ class RestoredQuery:
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
     disk can. `rewind`: the id that allows it to go back. `reach` is told of the steps that are passed, each durable
-    before the next."""
+    before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -78,6 +78,7 @@ class Restoring:
     link: bool = False
     rewind: str = ""
     reach: Callable[[str], None] = lambda _step: None
+    passed: Callable[[Path], None] = lambda _file: None
 
 
 def manifest_digest(savepoint_folder: Path) -> str:
@@ -182,6 +183,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             target = checkpoint / name
             target.parent.mkdir(parents=True, exist_ok=True)
             _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
+            restoring.passed(target)
     CheckpointSync(checkpoint).sync()
     for path in (checkpoint / COMMITS).iterdir():  # which it leaves to *decided*, that has the newest alone
         with path.open("rb") as entry_of_log:

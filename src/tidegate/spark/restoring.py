@@ -333,6 +333,7 @@ class JobRestore:
             link=self.wish.claim,
             rewind=self.wish.rewind,
             reach=_reach,
+            passed=_passed,
         )
 
     def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
@@ -397,6 +398,10 @@ class JobRestore:
 
 def _reach(step: str) -> None:
     STRIKES.reach(step, None)
+
+
+def _passed(file: Path) -> None:
+    start_moves(f"{file}, restored")
 
 
 def _nothing_is_kept(job: str) -> TidegateError:

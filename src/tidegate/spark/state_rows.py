@@ -13,6 +13,7 @@ from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.spark.session import query_settings
+from tidegate.spark.supervised import start_moves
 
 _WHOLE = frozenset(
     {
@@ -32,12 +33,14 @@ _JOIN = "symmetricHashJoin"
 def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
     """The rows of state behind the saved epoch, by operator; by side of a join. Custom state, and operators that
     Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot be read."""
+    counted: dict[str, int] = {}
     with query_settings(session, conf):
-        return {
-            _named(operator, part): _count(session, checkpoint, saved.done.epoch, operator, part)
-            for operator in saved.operators
-            for part in _parts(operator, checkpoint)
-        }
+        for operator in saved.operators:
+            for part in _parts(operator, checkpoint):
+                name = _named(operator, part)
+                counted[name] = _count(session, checkpoint, saved.done.epoch, operator, part)
+                start_moves(f"{checkpoint}, {name}, counted")
+    return counted
 
 
 def _count(

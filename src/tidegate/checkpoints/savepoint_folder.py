@@ -40,8 +40,8 @@ class Savepoint:
 def open_savepoint(folder: Path) -> Savepoint:
     """The savepoint in this folder.
 
-    Raises SAVEPOINT_INCOMPLETE without a manifest or with that of a retained checkpoint, RECORD_CORRUPT, RECORD_NEWER, and SAVEPOINT_UNSAFE where the
-    manifest names a file outside of the folder.
+    Raises SAVEPOINT_INCOMPLETE without a manifest or with that of a retained checkpoint, RECORD_CORRUPT, RECORD_NEWER,
+    and SAVEPOINT_UNSAFE where the manifest names a file outside of the folder.
     """
     manifest = folder / MANIFEST
     try:

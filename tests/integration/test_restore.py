@@ -312,8 +312,8 @@ class Counter(StatefulProcessor):
         self.seen = handle.getValueState("seen", "n long")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        before = self.seen.get()[0] if self.seen.exists() else 0
-        count = before + sum(len(each) for each in rows)
+        before = self.seen.get()
+        count = (0 if before is None else int(before[0])) + sum(len(each) for each in rows)
         self.seen.update((count,))
         yield pd.DataFrame({"word": [key[0]], "n": [count]})
 

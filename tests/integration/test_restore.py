@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
@@ -139,6 +142,11 @@ def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_onc
     assert (place.table(), job_record(place).generation) == ([("sand",), ("sand",), ("sea",)], 2)
     run_from(words(), Restore(str(path), rewind="friday"))
     assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+    run_from(words(), wish)  # as a program that has it written in it
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 3 + [("sea",)], 3)
+    shutil.rmtree(place.checkpoints)
+    run_from(words(), Restore(str(path), claim=True, rewind="sunday"))
+    assert (place.table(), job_record(place).generation) == ([("sand",)] * 4 + [("sea",)], 4)
 
 
 def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_targets(place: Place):
@@ -257,8 +265,11 @@ def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, 
     before = everything(place)
     counts = iter([{"operator 0": 2}, {"operator 0": 1}])
     monkeypatch.setattr(restoring, "count_state", lambda *_: next(counts))
+    steps: list[str] = []
+    monkeypatch.setattr(restoring, "start_moves", steps.append)
     error = error_of(lambda: run_from(counting(place), path))
     assert (error.code, error.found) == ("TG-RESTORE-STATE", "{'operator 0': 1}")
+    assert [step for step in steps if step.endswith("/counts/.restored-g2/spark/commits/0, restored")]
     assert everything(place) == before
 
 
@@ -292,3 +303,45 @@ def test_joins_and_deduplication_go_on(place: Place):
     assert sorted(pairs) == ['{"sea": "sea1", "wind": "wind1"}', second, second]
     once = sorted(row["word"] for rows in place.files("once").values() for row in rows)
     assert once == ["sea1", "sea2", "wind1", "wind2"]
+
+
+class Counter(StatefulProcessor):
+    """Counts the rows of a word."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.seen = handle.getValueState("seen", "n long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        before = self.seen.get()
+        count = (0 if before is None else int(before[0])) + sum(len(each) for each in rows)
+        self.seen.update((count,))
+        yield pd.DataFrame({"word": [key[0]], "n": [count]})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.more
+def test_custom_state_goes_on_where_nothing_is_left_of_the_first_job(place: Place, caplog: pytest.LogCaptureFixture):
+    """Spark names the schemas of such state by absolute paths."""
+
+    def job() -> Job:
+        wanted = place.job(state_backend="rocksdb")
+        counted = (
+            place.words(wanted)
+            .groupBy("word")
+            .transformWithStateInPandas(Counter(), "word string, n long", "Update", "None")
+        )
+        table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+        wanted.query("query", counted, mode="update", sinks=[table])
+        return wanted
+
+    place.write("sea", "sea", "wind")
+    path = saved(place, job())
+    shutil.rmtree(place.checkpoints)
+    place.write("sea")
+    with caplog.at_level(logging.INFO, "tidegate"):
+        run_from(job(), Restore(str(path.rename(place.folder / "moved")), claim=True))
+    assert place.table() == [("sea", 3), ("wind", 1)]
+    (restored,) = [text for text in told(caplog) if "query query goes on behind epoch 0" in text]
+    assert restored.endswith("rows of state: not counted")

@@ -13,7 +13,7 @@ from tests.support.saved_job import write_job
 from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, dispose, open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import SavedFile, encode
+from tidegate.core.records import CheckpointRecord, SavedFile, encode
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 
@@ -87,6 +87,14 @@ def test_a_manifest_that_is_missing_torn_or_newer_is_told_apart(saved: Savepoint
     assert code_of(lambda: open_savepoint(saved.folder)) == "TG-RECORD-NEWER"
     manifest.unlink()
     assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-INCOMPLETE"
+
+
+def test_the_folder_of_a_retained_checkpoint_is_told_apart_with_what_works(saved: Savepoint):
+    record = CheckpointRecord(number=1, job="job", job_id="0f1e2d3c", at="now", queries=())
+    (saved.folder / MANIFEST).write_bytes(encode(record))
+    with pytest.raises(TidegateError, match="a retained checkpoint") as raised:
+        open_savepoint(saved.folder)
+    assert (raised.value.code, "start it without -s" in raised.value.next_step) == ("TG-SAVEPOINT-INCOMPLETE", True)
 
 
 def test_one_that_cannot_be_read_hides_no_other(saved: Savepoint):

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,13 @@ def test_a_claimed_savepoint_is_linked_and_a_mere_restore_copies(tmp_path: Path)
     assert (job / "queries/query/g2/spark" / state).stat().st_ino != ours
     restore(restoring(job, savepoint, generation=3, link=True))
     assert (job / "queries/query/g3/spark" / state).stat().st_ino == ours
+
+
+def test_each_file_is_told_of_so_that_a_long_copy_does_not_seem_to_stand_still(tmp_path: Path):
+    job, savepoint = saved_job(tmp_path)
+    passed: list[Path] = []
+    hidden = prepare(replace(restoring(job, savepoint), passed=passed.append))["query"]
+    assert sorted(passed) == sorted(path for path in hidden.rglob("*") if path.is_file())
 
 
 def test_a_query_that_goes_on_under_another_uid_is_left_by_its_old_one(tmp_path: Path):

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from tidegate.checkpoints.durable import storage_error, sync_folder
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedFile, SavepointRecord, decode
+from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode
 
 MANIFEST = "_metadata.json"
 BLOCK_BYTES = 1 << 20
@@ -40,8 +40,8 @@ class Savepoint:
 def open_savepoint(folder: Path) -> Savepoint:
     """The savepoint in this folder.
 
-    Raises SAVEPOINT_INCOMPLETE without a manifest, RECORD_CORRUPT, RECORD_NEWER, and SAVEPOINT_UNSAFE where the
-    manifest names a file outside of the folder.
+    Raises SAVEPOINT_INCOMPLETE without a manifest or with that of a retained checkpoint, RECORD_CORRUPT, RECORD_NEWER,
+    and SAVEPOINT_UNSAFE where the manifest names a file outside of the folder.
     """
     manifest = folder / MANIFEST
     try:
@@ -52,6 +52,8 @@ def open_savepoint(folder: Path) -> Savepoint:
         raise _incomplete(f"{MANIFEST} of a savepoint", "none", folder) from None
     except OSError as error:
         raise storage_error(error, manifest, "read a savepoint") from error
+    if data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
+        raise _retained(folder)
     record = decode(SavepointRecord, data, str(manifest))
     for name in (file.name for file in record.files):
         if not _stays_inside(name):
@@ -176,6 +178,17 @@ def _stays_inside(name: str) -> bool:
 
 
 _COPY_AGAIN = "copy the savepoint again from where it is whole, or take another one"
+
+
+def _retained(folder: Path) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_INCOMPLETE,
+        expected="a savepoint, which has all its files in its folder",
+        found="a retained checkpoint, whose files are the job's own and go with its next epochs",
+        where=str(folder),
+        next_step="to go on from the job's newest checkpoint, start it without -s; for one that can be gone back to, or"
+        " moved, take a savepoint: `tidegate savepoint JOB DIR` while it runs, or `tidegate stop JOB -p DIR`",
+    )
 
 
 def _incomplete(expected: str, found: str, where: Path) -> TidegateError:

@@ -68,7 +68,7 @@ class RestoredQuery:
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
     disk can. `rewind`: the id that allows it to go back. `reach` is told of the steps that are passed, each durable
-    before the next."""
+    before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -78,6 +78,7 @@ class Restoring:
     link: bool = False
     rewind: str = ""
     reach: Callable[[str], None] = lambda _step: None
+    passed: Callable[[Path], None] = lambda _file: None
 
 
 def manifest_digest(savepoint_folder: Path) -> str:
@@ -89,10 +90,21 @@ def manifest_digest(savepoint_folder: Path) -> str:
 def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
     """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
     name was."""
-    storage, name = LocalStorage(job_folder), entry(RESTORES, record.generation)
+    return _restored_as(job_folder, record.job_id, record.generation)
+
+
+def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
+    """What the generations of a job were opened from that were restored, the oldest first."""
+    numbers = entry_numbers(LocalStorage(job_folder).list(RESTORES))
+    found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
+    return [each for each in found if each is not None]
+
+
+def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
+    storage, name = LocalStorage(job_folder), entry(RESTORES, generation)
     data = storage.read(name)
     found = None if data is None else decode(Restored, data, str(storage.path(name)))
-    return found if found is not None and found.job_id == record.job_id else None
+    return found if found is not None and found.job_id == job_id else None
 
 
 def prepare(restoring: Restoring) -> Mapping[str, Path]:
@@ -171,6 +183,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             target = checkpoint / name
             target.parent.mkdir(parents=True, exist_ok=True)
             _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
+            restoring.passed(target)
     CheckpointSync(checkpoint).sync()
     for path in (checkpoint / COMMITS).iterdir():  # which it leaves to *decided*, that has the newest alone
         with path.open("rb") as entry_of_log:

@@ -321,11 +321,17 @@ class Job:
 
     def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
         """Carry a restore out, when nothing stands against it nor against a start: *job.json* as it is then."""
-        looked = self._handle(restore.target, folder, bounded=bounded, only_look=True)
-        self._check(looked)
-        plans = [run.plan for run in looked.runs]
+        plans = self._looked_at(restore, folder, bounded=bounded)
+        above = restore.above_evidence(plans, self.settings.checkpointing_mode)
+        if above.target != restore.target:
+            restore, plans = above, self._looked_at(above, folder, bounded=bounded)
         restore.carry_out(restore.judged(plans, self.settings, self._compare_source), plans, self.spark)
         return restore.target
+
+    def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:
+        looked = self._handle(restore.target, folder, bounded=bounded, only_look=True)
+        self._check(looked)
+        return [run.plan for run in looked.runs]
 
     def _only_check(self, folder: Path, wish: Restore | None, *, bounded: bool) -> NoReturn:
         """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""

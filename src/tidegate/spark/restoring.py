@@ -21,6 +21,7 @@ from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, names_wro
 from tidegate.checkpoints.savepoint_restore import (
     RestoredQuery,
     Restoring,
+    all_restored,
     commit,
     manifest_digest,
     prepare,
@@ -129,12 +130,14 @@ def _runs(restore: JobRestore) -> TidegateError:
 
 
 def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
-    restored = read_restored(job_folder, found)
-    if restored is None or (rewind and restored.rewind != rewind):
-        return False
+    current = read_restored(job_folder, found)
+    if rewind:  # it went back once under this id, whatever the job was restored from since
+        opened = [each for each in all_restored(job_folder, found) if each.rewind == rewind]
+    else:
+        opened = [] if current is None else [current]
     if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more
-        return restored.savepoint == str(folder)
-    return restored.digest == manifest_digest(folder)
+        return any(each.savepoint == str(folder) for each in opened)
+    return any(each.digest == manifest_digest(folder) for each in opened)
 
 
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:
@@ -165,6 +168,21 @@ class JobRestore:
     job_folder: Path
     found: JobRecord | None
     target: JobRecord
+
+    def above_evidence(self, plans: Sequence[QueryPlan], level: Level) -> JobRestore:
+        """The same, in a generation above all that the sinks have evidence of. Going back in another folder, a claimed
+        savepoint does not know which generations the job has opened behind it; in one of those no start would go on."""
+        if not self.wish.rewind:
+            return self
+        found = [
+            sink.position(plan.query.sink(uid))
+            for plan in plans
+            for uid, sink in plan.sinks.items()
+            if leaves_evidence(sink, level)
+        ]
+        mine = [each.generation for each in found if each is not None and each.job_id == self.target.job_id]
+        generation = max([self.target.generation, *(number + 1 for number in mine)])
+        return replace(self, target=msgspec.structs.replace(self.target, generation=generation))
 
     def judged(
         self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, *, alone: bool = True
@@ -315,6 +333,7 @@ class JobRestore:
             link=self.wish.claim,
             rewind=self.wish.rewind,
             reach=_reach,
+            passed=_passed,
         )
 
     def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
@@ -367,7 +386,8 @@ class JobRestore:
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
         for uid, saved in found.matched.items():
-            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or "none"
+            uncounted = "not counted" if saved.operators else "none"
+            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
             _LOG.info(
                 "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
                 *(job, uid, saved.done.epoch, where, state),
@@ -378,6 +398,10 @@ class JobRestore:
 
 def _reach(step: str) -> None:
     STRIKES.reach(step, None)
+
+
+def _passed(file: Path) -> None:
+    start_moves(f"{file}, restored")
 
 
 def _nothing_is_kept(job: str) -> TidegateError:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
 
-import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidegate.checkpoints.spark_layout import STATE, entry_numbers
+from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.spark.session import query_settings
+from tidegate.spark.supervised import start_moves
 
 _WHOLE = frozenset(
     {
@@ -29,18 +28,19 @@ _WHOLE = frozenset(
 """Operators, by Spark's short names, whose state Spark reads as one table."""
 
 _JOIN = "symmetricHashJoin"
-_CUSTOM = "transformWithState"
 
 
 def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
-    """The rows of state behind the saved epoch, by operator; by side of a join, by variable of custom state. Operators
-    that Spark has no reader for are not among them. Raises RESTORE_STATE where the state cannot be read."""
+    """The rows of state behind the saved epoch, by operator; by side of a join. Custom state, and operators that
+    Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot be read."""
+    counted: dict[str, int] = {}
     with query_settings(session, conf):
-        return {
-            _named(operator, part): _count(session, checkpoint, saved.done.epoch, operator, part)
-            for operator in saved.operators
-            for part in _parts(operator, checkpoint)
-        }
+        for operator in saved.operators:
+            for part in _parts(operator, checkpoint):
+                name = _named(operator, part)
+                counted[name] = _count(session, checkpoint, saved.done.epoch, operator, part)
+                start_moves(f"{checkpoint}, {name}, counted")
+    return counted
 
 
 def _count(
@@ -65,24 +65,11 @@ def _named(operator: StatefulOperator, part: Mapping[str, str]) -> str:
 
 
 def _parts(operator: StatefulOperator, checkpoint: Path) -> Iterator[Mapping[str, str]]:
-    """The options by which Spark reads the parts of an operator's state."""
+    """The options by which Spark reads the parts of an operator's state. None for custom state, whose schemas Spark
+    looks for by absolute paths: not in the savepoint, and not under the hidden name."""
+    if (checkpoint / STATE / str(operator.number) / "_metadata" / "v2").is_dir():
+        return
     if operator.name in _WHOLE:
         yield {}
     elif operator.name == _JOIN:
         yield from ({"joinSide": side} for side in ("left", "right"))
-    elif operator.name.startswith(_CUSTOM):
-        yield from ({"stateVarName": name} for name in _variables(checkpoint / STATE / str(operator.number)))
-
-
-def _variables(operator: Path) -> Iterator[str]:
-    """The user's variables of custom state, by Spark's metadata of the operator. Its own begin with `$`: timers."""
-    folder = operator / "_metadata" / "v2"
-    newest = max(entry_numbers(path.name for path in folder.iterdir()) if folder.is_dir() else [], default=None)
-    if newest is None:
-        return
-    metadata = msgspec.json.decode((folder / str(newest)).read_bytes().partition(b"\n")[2], type=dict[str, Any])
-    properties = msgspec.json.decode(str(metadata.get("operatorPropertiesJson") or "{}"), type=dict[str, Any])
-    for variable in cast("list[dict[str, Any]]", properties.get("stateVariables") or []):
-        name = str(variable.get("stateName", "$"))
-        if not name.startswith("$"):
-            yield name

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("tidegate")
 _SCHEMA = "id long"
 
 _begun: set[str] = set()

@@ -10,6 +10,7 @@ Both write a snapshot of the very version that the epoch ends with. The class is
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -224,6 +225,10 @@ public class TidegateStateRewrite {
 }
 """
 
+_CLASS = "TidegateStateRewrite"
+_NUMBERS = itertools.count()
+"""Py4J remembers methods by the name of their class, and a class of that name from another loader is another one."""
+
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
 _ALL_FAMILIES = "internalOnlyReadAllColumnFamilies"
 
@@ -254,9 +259,11 @@ def rewrite_state(
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
     with query_settings(session, {**conf, **({} if entry is None else entry.conf)}):
-        ids = _Rewrite(session, before, checkpoint, saved, change, moves).run() if saved.operators else {}
-    commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
-    replace_commits(checkpoint, saved.done.epoch, commits)
+        rewrite = _Rewrite(session, before, checkpoint, saved, change, moves)
+        ids = rewrite.run() if saved.operators else {}
+        commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
+        replace_commits(checkpoint, saved.done.epoch, commits)
+        rewrite.compare()
     end(checkpoint, before, final)
     moves(f"{checkpoint}, state rewritten")
     return replace(saved, done=replace(saved.done, offsets=offsets, commits=commits))
@@ -278,8 +285,9 @@ class _Rewrite:
         classic: Any = self.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(classic.getClass().getClassLoader())
-        compiler.cook(_SOURCE)
-        maker: Any = compiler.getClassLoader().loadClass("TidegateStateRewrite").newInstance()
+        name = f"{_CLASS}{next(_NUMBERS)}"
+        compiler.cook(_SOURCE.replace(_CLASS, name))
+        maker: Any = compiler.getClassLoader().loadClass(name).newInstance()
         try:
             maker.open(
                 classic,
@@ -288,24 +296,31 @@ class _Rewrite:
                 self.saved.done.epoch,
                 self.change.after.partitions,
             )
-            if {self.change.before.backend, self.change.after.backend} == {Backend.ROCKSDB}:
+            if self._is_divided:
                 return self._divided(maker)
             return {operator.number: self._copied(maker, operator) for operator in self.saved.operators}
         except Py4JError as error:
             found = str(getattr(error, "java_exception", error))[:500]
             raise self._failed("state that Spark can write in its new form", found) from None
 
+    def compare(self) -> None:
+        """Raises where Spark does not read as many rows as before, those of custom state among them."""
+        if self._is_divided:
+            wanted, found = self._counted(self.before), self._counted(self.after)
+            if found != wanted:
+                raise self._failed(f"rows of state: {wanted}", str(found))
+
+    @property
+    def _is_divided(self) -> bool:
+        return {self.change.before.backend, self.change.after.backend} == {Backend.ROCKSDB}
+
     def _divided(self, rewrite: Any) -> StateIds:
-        """By Spark's own rewriter. The rows of all stores are counted, those of custom state too."""
-        wanted = self._counted(self.before)
+        """By Spark's own rewriter."""
         found: dict[int, list[list[str]]] = defaultdict(list)
         for line in rewrite.divide().splitlines():
             operator, _, *ids = line.split(" ")
             found[int(operator)].append(ids)
         self.moves(f"{self.after}, state divided")
-        counted = self._counted(self.after)
-        if counted != wanted:
-            raise self._failed(f"rows of state: {wanted}", str(counted))
         return found
 
     def _counted(self, checkpoint: Path) -> dict[str, int]:

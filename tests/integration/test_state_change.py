@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -92,8 +94,9 @@ def compare_state(place: Place, savepoint: Path, form: tuple[str, int], generati
 def test_groups_go_on_in_another_backend_and_in_other_partitions(
     place: Place, before: tuple[str, int], after: tuple[str, int]
 ):
-    place.write(*(event("01", word) for word in WORDS))
-    path = saved(place, counting(place, *before))
+    place.write(*(event("01", word) for word in WORDS[:9]))
+    place.write(*(event("01", word) for word in WORDS[9:]))
+    path = saved(place, counting(place, *before), epoch=1)  # so that there is a log of what was, in another form
     place.write(*(event("02", word) for word in WORDS), event("16", "late"))
     run_from(counting(place, *after), path)
     assert place.table() == [("late", 1), *((word, 2) for word in WORDS)]
@@ -125,7 +128,7 @@ def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and
 
     with monkeypatch.context() as patched:
         patched.setattr(state_rewrite, "replace_commits", full)  # the state is written, and not named yet
-        assert error_of(lambda: run_from(words_counted(place, parallelism="3"), path)).code == "TG-STORAGE-UNUSABLE"
+        assert error_of(lambda: run_from(words_counted(place, parallelism="3"), path)).code == "TG-STORAGE-FULL"
     assert everything(place) == before
     place.write(*WORDS)
     run_from(words_counted(place, parallelism="3"), path)
@@ -158,8 +161,8 @@ def test_what_a_limit_has_counted_stays_in_its_partitions(place: Place):
 
 
 def test_the_operators_that_can_be_moved_are_those_that_spark_can_move(place: Place):
-    jvm = place.spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
-    names = jvm.org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils  # type: ignore[union-attr]
+    jvm: Any = place.spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    names: Any = jvm.org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils
     custom = {names.TRANSFORM_WITH_STATE_OP_NAMES().apply(index) for index in range(3)}
     by_hand = {names.FLAT_MAP_GROUPS_OP_NAMES().apply(index) for index in range(2)}
     others = {
@@ -171,6 +174,25 @@ def test_the_operators_that_can_be_moved_are_those_that_spark_can_move(place: Pl
     }
     assert {name for name, reach in MOVABLE.items() if reach is Reach.PARTITIONS} == custom
     assert {name for name, reach in MOVABLE.items() if reach is Reach.EVERYWHERE} == by_hand | others
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("backends", [("rocksdb", "hashmap"), ("hashmap", "rocksdb")])
+def test_a_query_without_state_goes_on_with_another_backend(place: Place, backends: tuple[str, str]):
+    def job(backend: str) -> Job:
+        wanted = place.job(state_backend=backend)
+        table = SQLiteSink("table", place.folder / "out.db", table="words")
+        wanted.query("query", place.words(wanted), sinks=[table])
+        return wanted
+
+    place.write("sea")
+    path = saved(place, job(backends[0]))
+    place.write("wind")
+    run_from(job(backends[1]), path)
+    assert place.table() == [("sea",), ("wind",)]
+    place.write("sand")
+    run_from(job(backends[1]), path)
+    assert place.table() == [("sand",), ("sea",), ("wind",)]
 
 
 @pytest.mark.more
@@ -199,8 +221,8 @@ def test_custom_state_goes_on_in_other_partitions(place: Place, before: str, aft
     assert ("late", 2) in place.table()
 
 
-def counted_by_hand(key: tuple[str], rows: object, state: GroupState) -> object:
-    count = (state.get[0] if state.exists else 0) + sum(len(each) for each in rows)  # type: ignore[attr-defined]
+def counted_by_hand(key: Any, rows: Iterator[Any], state: GroupState) -> Iterator[Any]:
+    count = (state.get[0] if state.exists else 0) + sum(len(each) for each in rows)
     state.update((count,))
     yield pd.DataFrame({"word": [key[0]], "n": [count]})
 
@@ -211,8 +233,8 @@ def every_kind(place: Place, backend: str, partitions: int) -> Job:
     events = place.source(job, "events", "at timestamp, word string")
     timed = events.withWatermark("at", "10 seconds")
 
-    def query(uid: str, rows: DataFrame, mode: str = "append") -> None:
-        job.query(uid, rows, mode=mode, sinks=[FileSink(f"{uid}-out", place.folder / uid, format="json")])  # type: ignore[arg-type]
+    def query(uid: str, rows: DataFrame, mode: Literal["append", "update"] = "append") -> None:
+        job.query(uid, rows, mode=mode, sinks=[FileSink(f"{uid}-out", place.folder / uid, format="json")])
 
     query("sessions", timed.groupBy(F.session_window("at", "5 seconds"), "word").count().select("word", "count"))
     query("total", events.groupBy().count(), "update")

@@ -229,6 +229,9 @@ _CLASS = "TidegateStateRewrite"
 _NUMBERS = itertools.count()
 """Py4J remembers methods by the name of their class, and a class of that name from another loader is another one."""
 
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+"""It may read several partitions in one task, and each task writes the partition of its own number."""
+
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
 _ALL_FAMILIES = "internalOnlyReadAllColumnFamilies"
 
@@ -258,7 +261,8 @@ def rewrite_state(
     offsets = with_settings(saved.done.offsets, in_force)
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
-    with query_settings(session, {**conf, **({} if entry is None else entry.conf)}):
+    settings = {} if entry is None else entry.conf
+    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
         rewrite = _Rewrite(session, before, checkpoint, saved, change, moves)
         ids = rewrite.run() if saved.operators else {}
         commits = with_state_ids(saved.done.commits, ids if store.names_files else None)

@@ -233,7 +233,6 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 """It may read several partitions in one task, and each task writes the partition of its own number."""
 
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
-_ALL_FAMILIES = "internalOnlyReadAllColumnFamilies"
 
 StateIds = Mapping[int, Sequence[Sequence[str]]]
 """By operator, by partition, one id for each store."""
@@ -263,11 +262,9 @@ def rewrite_state(
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
     with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
-        rewrite = _Rewrite(session, before, checkpoint, saved, change, moves)
-        ids = rewrite.run() if saved.operators else {}
-        commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
-        replace_commits(checkpoint, saved.done.epoch, commits)
-        rewrite.compare()
+        ids = _Rewrite(session, before, checkpoint, saved, change, moves).run() if saved.operators else {}
+    commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
+    replace_commits(checkpoint, saved.done.epoch, commits)
     end(checkpoint, before, final)
     moves(f"{checkpoint}, state rewritten")
     return replace(saved, done=replace(saved.done, offsets=offsets, commits=commits))
@@ -307,13 +304,6 @@ class _Rewrite:
             found = str(getattr(error, "java_exception", error))[:500]
             raise self._failed("state that Spark can write in its new form", found) from None
 
-    def compare(self) -> None:
-        """Raises where Spark does not read as many rows as before, those of custom state among them."""
-        if self._is_divided:
-            wanted, found = self._counted(self.before), self._counted(self.after)
-            if found != wanted:
-                raise self._failed(f"rows of state: {wanted}", str(found))
-
     @property
     def _is_divided(self) -> bool:
         return {self.change.before.backend, self.change.after.backend} == {Backend.ROCKSDB}
@@ -326,16 +316,6 @@ class _Rewrite:
             found[int(operator)].append(ids)
         self.moves(f"{self.after}, state divided")
         return found
-
-    def _counted(self, checkpoint: Path) -> dict[str, int]:
-        counted: dict[str, int] = {}
-        for operator in self.saved.operators:
-            for store in operator.stores:
-                options = {"batchId": self.saved.done.epoch, "operatorId": operator.number, "storeName": store}
-                reader = self.session.read.format("statestore").options(**options).option(_ALL_FAMILIES, "true")
-                counted[f"{operator.number} ({operator.name}) {store}"] = reader.load(str(checkpoint)).count()
-                self.moves(f"{checkpoint}, {operator.name}, counted")
-        return counted
 
     def _copied(self, rewrite: Any, operator: StatefulOperator) -> list[list[str]]:
         """Store by store; the ids by partition, one for each store."""

@@ -26,6 +26,8 @@ from tidegate.core.restoring_sinks import SinkSeen, judge_sink
 
 WROTE = SinkProgress(epoch=5, digest="right")
 OPERATOR = StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2)
+LIMIT = StatefulOperator(number=1, name="globalLimit", stores=("default",), partitions=2)
+CUSTOM = StatefulOperator(number=0, name="transformWithStateInPySparkExec", stores=("default",), partitions=2)
 
 
 def saved(uid: str, **different: Any) -> SavedQuery:
@@ -153,15 +155,74 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         savepoint(saved("a")),
         program(query("a"), backend=Backend.HASHMAP),
         Restore("p"),
-        Verdict.IMPOSSIBLE,
-        ["TG-STATE-FORMAT"],
+        Verdict.MIGRATE,
+        ["query a: its state moves from rocksdb to hashmap, row by row"],
     ),
     "another number of partitions": (
         savepoint(saved("a")),
         program(query("a"), partitions=4),
         Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: its state is divided into 4 partitions instead of 2, row by row"],
+    ),
+    "another backend and another number of partitions": (
+        savepoint(saved("a", backend="hashmap")),
+        program(query("a"), partitions=1),
+        Restore("p"),
+        Verdict.MIGRATE,
+        [
+            "query a: its state moves from hashmap to rocksdb, row by row",
+            "query a: its state is divided into 1 partitions instead of 2, row by row",
+        ],
+    ),
+    "another backend of no state": (
+        savepoint(saved("a", operators=())),
+        program(query("a"), backend=Backend.HASHMAP),
+        Restore("p"),
+        Verdict.OK,
+        [],
+    ),
+    "a limit in other partitions": (
+        savepoint(saved("a", operators=(OPERATOR, LIMIT))),
+        program(query("a"), partitions=4),
+        Restore("p"),
         Verdict.IMPOSSIBLE,
         ["TG-RESTORE-PARTITIONS"],
+    ),
+    "a limit in another backend": (
+        savepoint(saved("a", operators=(LIMIT,))),
+        program(query("a"), backend=Backend.HASHMAP, partitions=4),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-STATE-FORMAT"],
+    ),
+    "a limit as it was": (
+        savepoint(saved("a", operators=(LIMIT,))),
+        program(query("a"), partitions=2),
+        Restore("p"),
+        Verdict.OK,
+        [],
+    ),
+    "custom state in other partitions": (
+        savepoint(saved("a", operators=(CUSTOM,))),
+        program(query("a"), partitions=4),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: its state is divided into 4 partitions instead of 2, row by row"],
+    ),
+    "custom state in hashmap": (
+        savepoint(saved("a", operators=(CUSTOM,))),
+        program(query("a"), backend=Backend.HASHMAP),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-STATE-FORMAT"],
+    ),
+    "a backend that nobody knows": (
+        savepoint(saved("a", backend="com.example.Store")),
+        program(query("a"), partitions=4),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-STATE-FORMAT", "TG-RESTORE-PARTITIONS"],
     ),
     "another number of partitions of no state": (
         savepoint(saved("a", operators=())),
@@ -178,7 +239,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         ["TG-JOB-DRAINED"],
     ),
     "several things at once": (
-        SAVED,
+        savepoint(saved("a", operators=(CUSTOM,)), saved("b")),
         program(query("a", sources=("other",)), backend=Backend.HASHMAP),
         Restore("p"),
         Verdict.IMPOSSIBLE,

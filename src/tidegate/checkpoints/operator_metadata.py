@@ -1,7 +1,8 @@
-"""Spark's newer metadata of a stateful operator, whose schemas stand in files that it names by their absolute path.
+"""Spark's metadata of a stateful operator: in how many partitions its state is, and where the schemas of it stand.
 
-`state/<operator>/_metadata/v2/<epoch>` is a version line, then JSON (pyspark 4.2 and 4.3: operators of transformWith-
-State). Spark opens the schemas by these very paths, so in a restored checkpoint they have to lead into it.
+A version line, then JSON: `state/<operator>/_metadata/metadata` in version 1, and in version 2 (pyspark 4.2 and 4.3:
+operators of transformWithState) `_metadata/v2/<epoch>`. The schemas of version 2 stand in files that it names by their
+absolute path. Spark opens them by these very paths, so in a restored checkpoint they have to lead into it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,39 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 
 _NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
+_COUNTS = re.compile(r"state/\d+/_metadata/(metadata|v2/\d+)")
 _SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateSchema/.+)")
 
 
 def names_schemas(name: str) -> bool:
     """Whether this file of a Spark checkpoint is such metadata, or its checksum: which no longer fits then."""
     return _NAME.fullmatch(name) is not None
+
+
+def counts_partitions(name: str) -> bool:
+    """Whether this file of a Spark checkpoint says in how many partitions an operator's state is."""
+    return _COUNTS.fullmatch(name) is not None
+
+
+def divided(data: bytes, partitions: int, where: str) -> bytes:
+    """The metadata of the same operator with its state in so many partitions. Raises RECORD_CORRUPT."""
+    version, newline, body = data.partition(b"\n")
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])
+        stores = [{**store, "numPartitions": partitions} for store in found["stateStoreInfo"]]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
+    return version + newline + msgspec.json.encode({**found, "stateStoreInfo": stores})
+
+
+def prefix_columns(data: bytes, where: str) -> dict[str, int]:
+    """By store, how many columns of the key its scans begin with: one order of the rows in rocksdb, an index in
+    hashmap. Of version 1; the newer one says it elsewhere. Raises RECORD_CORRUPT."""
+    try:
+        found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
+        return {store["storeName"]: int(store["numColsPrefixKey"]) for store in found["stateStoreInfo"]}
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
 
 
 def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:

@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of, entry_numbers
+from tidegate.checkpoints.spark_layout import METADATA, checksum_of, entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
-from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
 from tidegate.core.records import (
@@ -67,8 +67,9 @@ class RestoredQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `rewind`: the id that allows it to go back. `reach` is told of the steps that are passed, each durable
-    before the next; `passed` of each file that was restored, for copying can take long."""
+    disk can. `rewind`: the id that allows it to go back. `rewrite` may put another checkpoint in the place of the one
+    that was copied, durable, and says what the query goes on from then. `reach` is told of the steps that are passed,
+    each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -77,6 +78,7 @@ class Restoring:
     left_behind: tuple[str, ...] = ()
     link: bool = False
     rewind: str = ""
+    rewrite: Callable[[RestoredQuery, Path], RestoredQuery] = lambda query, _checkpoint: query
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
 
@@ -119,7 +121,9 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
             _discard(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
         restoring.reach("restore.copied")
-        for query in restoring.queries:
+        rewritten = [restoring.rewrite(query, hidden[query.uid] / "spark") for query in restoring.queries]
+        restoring.reach("restore.rewritten")
+        for query in rewritten:
             _write_ledger(restoring, query, LocalStorage(hidden[query.uid]))
         restoring.reach("restore.recorded")
     return {uid: folder / "spark" for uid, folder in hidden.items()}
@@ -184,11 +188,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             target.parent.mkdir(parents=True, exist_ok=True)
             _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
             restoring.passed(target)
-    CheckpointSync(checkpoint).sync()
-    for path in (checkpoint / COMMITS).iterdir():  # which it leaves to *decided*, that has the newest alone
-        with path.open("rb") as entry_of_log:
-            sync_file(entry_of_log.fileno())
-    sync_folder(checkpoint / COMMITS)
+    sync_whole(checkpoint)
 
 
 def _restore_file(restoring: Restoring, file: SavedFile, target: Path, moves: Path | None) -> None:

@@ -65,6 +65,15 @@ class CheckpointSync:
                 self._look(f"{folder}/{name}", must_scan=changed, found=found)
 
 
+def sync_whole(root: Path) -> None:
+    """Make a checkpoint folder durable that nothing writes to, `commits/` too: *decided* has its newest entry alone."""
+    CheckpointSync(root).sync()
+    for path in (root / COMMITS).iterdir():
+        with path.open("rb") as entry:
+            sync_file(entry.fileno())
+    sync_folder(root / COMMITS)
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """What one scan of a folder saw."""

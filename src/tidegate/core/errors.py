@@ -76,7 +76,7 @@ class Code(Enum):
     RESTORE_PARTITIONS = (
         "TG-RESTORE-PARTITIONS",
         Remedy.PROGRAM,
-        "another number of state partitions than the savepoint has",
+        "another number of state partitions than the savepoint has, and state that cannot be divided anew",
     )
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 

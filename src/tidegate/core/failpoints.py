@@ -49,6 +49,7 @@ TASK_POINTS: tuple[str, ...] = ("task.open", "task.write", "task.prepare", "task
 
 RESTORE_POINTS: tuple[str, ...] = (
     "restore.copied",
+    "restore.rewritten",
     "restore.recorded",
     "restore.counted",
     "restore.noted",

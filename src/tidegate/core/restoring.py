@@ -16,6 +16,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, SavepointRecord
 from tidegate.core.spark_log import log_offset
+from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
 
 
 class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,10 +68,12 @@ class Program:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`matched`: the saved query of each query of the program that has one. `left_behind`: the saved queries that go
-    on under no uid, or under another one. `changes`, in words; `errors`: what makes it impossible."""
+    on under no uid, or under another one. `rewritten`: by query of the program, in which form its state goes on.
+    `changes`, in words; `errors`: what makes it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
+    rewritten: Mapping[str, StateChange]
     changes: tuple[str, ...]
     errors: tuple[TidegateError, ...]
 
@@ -88,12 +91,16 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
     matched = {now[query.done.query]: query for query in saved.queries if now[query.done.query] in declared}
     missing = [uid for uid, name in now.items() if name not in declared]
     pairs = [(declared[uid], query) for uid, query in matched.items()]
+    changes = {uid: state_change(query, program.backend, program.partitions) for uid, query in matched.items()}
+    rewritten = {uid: change for uid, change in changes.items() if change is not None}
     return Judgement(
         matched=matched,
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
+        rewritten=rewritten,
         changes=(
             *_uids_changed(declared, now, missing),
             *(text for pair in pairs for text in _sinks_changed(*pair, wish.renamed)),
+            *(text for uid, change in rewritten.items() for text in changes_told(uid, matched[uid], change)),
         ),
         errors=(
             *_names_wrong(saved, program, wish, now),
@@ -172,22 +179,8 @@ def _query_errors(
         yield _sources_changed(f"sources {', '.join(before)}, in this order", ", ".join(query.sources), where)
     else:
         yield from _kinds_changed(query, saved, where)
-    if saved.backend is not None and saved.backend != program.backend.value:
-        yield TidegateError(
-            Code.STATE_FORMAT,
-            expected=f"state of {program.backend.value}, as state.backend says",
-            found=f"state of {saved.backend} in the savepoint",
-            where=where,
-            next_step=f"set state.backend = {saved.backend}: files of state are restored as they are",
-        )
-    if saved.operators and program.partitions not in (None, saved.partitions):
-        yield TidegateError(
-            Code.RESTORE_PARTITIONS,
-            expected=f"state of {program.partitions} partitions, as parallelism says",
-            found=f"{saved.partitions} in the savepoint",
-            where=where,
-            next_step=f"set parallelism = {saved.partitions}, or leave it out: files of state are restored as they are",
-        )
+    change = state_change(saved, program.backend, program.partitions)
+    yield from refusals(saved, program.backend, program.partitions, change, where)
     if saved.watermark_ms >= END_OF_TIME_MS:
         yield TidegateError(
             Code.JOB_DRAINED,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,7 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, SavedQuery, SinkIdentity, Start, decode
 from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
+from tidegate.core.state_change import StateChange
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
@@ -44,8 +46,10 @@ from tidegate.jobs.transactions import name_of, recorded
 from tidegate.jobs.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.levels import leaves_evidence
+from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
+from tidegate.spark.state_rewrite import rewrite_state
 from tidegate.spark.state_rows import count_state
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
@@ -216,7 +220,8 @@ class JobRestore:
         raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.folder}")
         restoring = self._restoring(found, plans)
         try:
-            checkpoints = prepare(restoring)
+            rewrite = partial(self._rewritten, found, {plan.query.uid: plan.conf for plan in plans}, session)
+            checkpoints = prepare(replace(restoring, rewrite=rewrite))
             start_moves("a savepoint's files, restored")
             rows = self._state_compared(found, plans, session, checkpoints)
             restoring.reach("restore.counted")
@@ -359,6 +364,22 @@ class JobRestore:
         for number in generations(folder):
             yield from entry_numbers(LocalStorage(generation_folder(folder, number)).list(RUNS))
 
+    def _rewritten(
+        self,
+        found: Judgement,
+        confs: Mapping[str, Mapping[str, str]],
+        session: SparkSession,
+        query: RestoredQuery,
+        checkpoint: Path,
+    ) -> RestoredQuery:
+        change = found.rewritten.get(query.uid)
+        if change is None:
+            return query
+        final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
+        conf = confs[query.uid]
+        saved = rewrite_state(session, conf, checkpoint, final, query.saved, change, start_moves)
+        return replace(query, saved=saved)
+
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
     ) -> Mapping[str, Mapping[str, int]]:
@@ -369,7 +390,7 @@ class JobRestore:
             if saved is None or not saved.operators:
                 continue
             before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
-            wanted = count_state(session, before, saved, plan.conf)
+            wanted = count_state(session, before, saved, _conf_before(plan.conf, found.rewritten.get(plan.query.uid)))
             rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
             if rows != wanted:
                 raise TidegateError(
@@ -394,6 +415,14 @@ class JobRestore:
             )
         for change in found.changes:
             _LOG.warning("%s: %s", job, change)
+
+
+def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:
+    """The settings that the state in the savepoint is read with."""
+    if change is None:
+        return conf
+    store = STORES[change.before.backend]
+    return {**conf, PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
 
 
 def _reach(step: str) -> None:

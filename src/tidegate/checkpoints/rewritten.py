@@ -1,0 +1,96 @@
+"""The files of a restored checkpoint whose state is written again: everything but the state itself is carried over.
+
+    <hidden>/before/   what the savepoint has, as it was restored
+    <hidden>/spark/    the same without the partitions of its state, which Spark writes anew
+
+Both stand below a hidden folder that counts for nothing before it is renamed. So nothing here has to be undone: what a
+killed restore has left goes as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidegate.checkpoints.operator_metadata import counts_partitions, divided, moved_to, names_schemas
+from tidegate.checkpoints.spark_layout import STATE, checksum_of, commits_entry, entry_numbers, offsets_entry
+from tidegate.checkpoints.sync import sync_whole
+from tidegate.checkpoints.walking import files_below
+
+_OF_A_PARTITION = re.compile(r"state/\d+/\d+/(?!(.+/)?_metadata/).+")
+"""Files of state. Not those that say in which schema it is: they stand in the folder of partition 0."""
+
+
+def begin(checkpoint: Path, partitions: int) -> Path:
+    """Put a checkpoint aside, and one without state in its place; where the first one is now."""
+    before = checkpoint.with_name("before")
+    os.rename(checkpoint, before)
+    checkpoint.mkdir()
+    for name in _names(before):
+        if names_schemas(name):
+            _replace(before, name, moved_to((before / name).read_bytes(), before, name))
+        if not _OF_A_PARTITION.fullmatch(name):
+            (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(before / name, checkpoint / name)
+    for name in _names(checkpoint):
+        if names_schemas(name):
+            _replace(checkpoint, name, moved_to((checkpoint / name).read_bytes(), checkpoint, name))
+        if counts_partitions(name):
+            _replace(checkpoint, name, divided((checkpoint / name).read_bytes(), partitions, name))
+    return before
+
+
+def replace_offsets(checkpoint: Path, epoch: int, data: bytes) -> None:
+    """Another entry of the epoch in the log of offsets."""
+    _replace(checkpoint, offsets_entry(epoch), data)
+
+
+def replace_commits(checkpoint: Path, epoch: int, data: bytes) -> None:
+    """Another entry of the epoch in the log of commits."""
+    _replace(checkpoint, commits_entry(epoch), data)
+
+
+def state_partitions(checkpoint: Path, operator: int) -> list[int]:
+    """Those of an operator that have files. An aggregation without keys has one, whatever the number is."""
+    folder = checkpoint / STATE / str(operator)
+    return entry_numbers(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def as_snapshots(checkpoint: Path, operator: int, version: int) -> None:
+    """Make `1.delta`, all that HDFSBackedStateStore has written into an empty store, the snapshot of the version.
+
+    The two have one format: pairs of key and value, and nothing before the first change is in a delta. A run of empty
+    versions up to it would do as well, with as many files.
+    """
+    for name in [each for each in _names(checkpoint) if each.startswith(f"{STATE}/{operator}/")]:
+        path = checkpoint / name
+        if path.name == "1.delta":
+            os.rename(path, path.with_name(f"{version}.snapshot"))
+        elif "1.delta" in path.name:
+            path.unlink()  # a checksum, by Hadoop or by Spark, for a file of that name
+
+
+def end(checkpoint: Path, before: Path, final: Path) -> None:
+    """Give up what was put aside, and make durable what stands in its place. `final`: where it will stand."""
+    shutil.rmtree(before)
+    for name in _names(checkpoint):
+        if names_schemas(name):
+            _replace(checkpoint, name, moved_to((checkpoint / name).read_bytes(), final, name))
+    sync_whole(checkpoint)
+
+
+def _names(root: Path) -> Iterator[str]:
+    """The files below a folder as they are now, by their paths in it."""
+    found = [(folder / name).relative_to(root).as_posix() for folder, names in files_below(root) for name in names]
+    yield from sorted(found)
+
+
+def _replace(root: Path, name: str, data: bytes) -> None:
+    """Another file of that name, never other bytes in it: it may be a link to the savepoint's. Without a checksum,
+    which would be of the old one."""
+    for stale in (name, checksum_of(name)):
+        (root / stale).unlink(missing_ok=True)
+    (root / name).write_bytes(data)

@@ -1,0 +1,135 @@
+"""Whether state can be written again for another backend or another number of partitions, decided before it is.
+
+State is rows (key, value) by operator and store, and a row belongs to the partition that Spark's shuffle sends its key
+to. What Spark has a reader and a rule for that for is in the table; what is not in it cannot be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery, StatefulOperator
+
+
+@dataclass(frozen=True, slots=True)
+class StateForm:
+    """How state is kept: by what, and in how many partitions."""
+
+    backend: Backend
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """The form of a query's state in the savepoint, and the one that the program wants."""
+
+    before: StateForm
+    after: StateForm
+
+
+class Reach(Enum):
+    """How far the state of an operator can be moved."""
+
+    EVERYWHERE = "to any number of partitions of any backend"
+    PARTITIONS = "to any number of partitions of rocksdb, which alone can keep it"
+
+
+MOVABLE: Mapping[str, Reach] = {
+    "stateStoreSave": Reach.EVERYWHERE,
+    "sessionWindowStateStoreSaveExec": Reach.EVERYWHERE,
+    "dedupe": Reach.EVERYWHERE,
+    "dedupeWithinWatermark": Reach.EVERYWHERE,
+    "symmetricHashJoin": Reach.EVERYWHERE,
+    "flatMapGroupsWithState": Reach.EVERYWHERE,
+    "applyInPandasWithState": Reach.EVERYWHERE,
+    "transformWithStateExec": Reach.PARTITIONS,
+    "transformWithStateInPandasExec": Reach.PARTITIONS,
+    "transformWithStateInPySparkExec": Reach.PARTITIONS,
+}
+"""By Spark's short names. Not in it is what a `limit` has counted: Spark writes no schema of that."""
+
+
+def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
+    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
+    does not say what there was. `partitions`: None leaves them as they are."""
+    known = {each.value: each for each in Backend}
+    if saved.backend not in known or saved.partitions is None:
+        return None
+    before = StateForm(known[saved.backend], saved.partitions)
+    after = StateForm(backend, before.partitions if partitions is None else partitions)
+    return None if before == after else StateChange(before, after)
+
+
+def changes_told(uid: str, saved: SavedQuery, change: StateChange) -> Iterator[str]:
+    """The change in words, where there is state that it concerns."""
+    if not saved.operators:
+        return
+    if change.before.backend is not change.after.backend:
+        yield (
+            f"query {uid}: its state moves from {change.before.backend.value} to {change.after.backend.value}, "
+            "row by row"
+        )
+    if change.before.partitions != change.after.partitions:
+        yield (
+            f"query {uid}: its state is divided into {change.after.partitions} partitions instead of "
+            f"{change.before.partitions}, row by row"
+        )
+
+
+def refusals(
+    saved: SavedQuery, backend: Backend, partitions: int | None, change: StateChange | None, where: str
+) -> Iterator[TidegateError]:
+    """What stands against it."""
+    if change is None:
+        yield from _unknown(saved, backend, partitions, where)
+        return
+    moves = change.before.backend is not change.after.backend
+    for operator in saved.operators:
+        reach = MOVABLE.get(operator.name)
+        if reach is None:
+            yield _stays(operator, change, where, moves=moves)
+        elif moves and reach is Reach.PARTITIONS:
+            yield TidegateError(
+                Code.STATE_FORMAT,
+                expected=f"operators whose state {change.after.backend.value} can keep",
+                found=f"operator {operator.number} ({operator.name}): state of its own, which moves {reach.value}",
+                where=where,
+                next_step=f"set state.backend = {change.before.backend.value}",
+            )
+
+
+def _stays(operator: StatefulOperator, change: StateChange, where: str, *, moves: bool) -> TidegateError:
+    limit = " (what a limit has counted)" if "limit" in operator.name.lower() else ""
+    before = f"state.backend = {change.before.backend.value} and parallelism = {change.before.partitions}"
+    return TidegateError(
+        Code.STATE_FORMAT if moves else Code.RESTORE_PARTITIONS,
+        expected="operators whose state Spark can read row by row, where it moves to another backend or to other "
+        "partitions",
+        found=f"operator {operator.number} ({operator.name}){limit}, whose files can only be taken as they are",
+        where=where,
+        next_step=f"restore it with {before}, as it was; or without this operator in the query, under another uid",
+    )
+
+
+def _unknown(saved: SavedQuery, backend: Backend, partitions: int | None, where: str) -> Iterator[TidegateError]:
+    """Another form is asked for, and what the savepoint's is nobody has written down in a way that is known here."""
+    if saved.backend not in (None, backend.value):
+        yield TidegateError(
+            Code.STATE_FORMAT,
+            expected=f"state of {backend.value}, as state.backend says, or of another backend that can be moved to it",
+            found=f"state of {saved.backend} in the savepoint",
+            where=where,
+            next_step="take the savepoint from a job that keeps its state in hashmap or rocksdb",
+        )
+    if saved.operators and partitions not in (None, saved.partitions):
+        yield TidegateError(
+            Code.RESTORE_PARTITIONS,
+            expected=f"state of {partitions} partitions, as parallelism says",
+            found=f"{saved.partitions or 'an unknown number'} in the savepoint",
+            where=where,
+            next_step="leave parallelism out: the state stays in the partitions that it has",
+        )

@@ -1,0 +1,367 @@
+"""Writes the state of a query again, in another backend or another number of partitions; done in the JVM.
+
+From rocksdb to rocksdb Spark's own StateRewriter does it, in tasks: it knows every kind of state that rocksdb keeps.
+It reads and writes nothing else. From and to hashmap the stores are opened here, in the driver, one operator and store
+after the other: each row goes, byte by byte as it is, to the partition that Spark's shuffle sends its key to. So the
+memory of the driver has to hold as much state as hashmap holds of one store.
+
+Both write a snapshot of the very version that the epoch ends with. The class is compiled by Janino, as in `look`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from tidegate.checkpoints.operator_metadata import prefix_columns
+from tidegate.checkpoints.rewritten import as_snapshots, begin, end, replace_commits, replace_offsets, state_partitions
+from tidegate.checkpoints.spark_layout import STATE
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.spark_log import parse_offsets, state_ids_of, with_settings, with_state_ids
+from tidegate.core.state_change import StateChange
+from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.session import query_settings
+
+_SOURCE = """
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatePartitionKeyExtractorFactory;
+import org.apache.spark.sql.execution.streaming.state.*;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+
+public class TidegateStateRewrite {
+    private SparkSession session;
+    private Configuration hadoop;
+    private String before;
+    private String target;
+    private long epoch;
+    private int partitions;
+
+    public void open(SparkSession session, String before, String target, long epoch, int partitions) {
+        this.session = session;
+        this.hadoop = session.sessionState().newHadoopConf();
+        this.hadoop.set("sql.streaming.runId", UUID.randomUUID().toString());
+        this.before = before;
+        this.target = target;
+        this.epoch = epoch;
+        this.partitions = partitions;
+    }
+
+    public String divide() {
+        Option ids = new StateRewriter(
+            session, epoch, epoch, target, hadoop, Option.apply(before),
+            Option.apply(new ByKey(partitions)), Option.empty()).run();
+        StringBuilder lines = new StringBuilder();
+        scala.collection.Iterator operators = ((scala.collection.immutable.Map) ids.get()).iterator();
+        while (operators.hasNext()) {
+            scala.Tuple2 operator = (scala.Tuple2) operators.next();
+            String[][] found = (String[][]) operator._2();
+            for (int i = 0; i < found.length; i++) {
+                lines.append(operator._1()).append(' ').append(i);
+                for (int j = 0; j < found[i].length; j++) {
+                    lines.append(' ').append(found[i][j]);
+                }
+                lines.append('\\n');
+            }
+        }
+        return lines.toString();
+    }
+
+    public String copy(
+            String providerBefore, String formatBefore, String providerAfter, String formatAfter,
+            long operator, String name, String store, int prefix, int joinVersion,
+            String sources, String ids, boolean loadEmpty) {
+        StateStoreColFamilySchema schema = schemaOf(operator, store);
+        KeyStateEncoderSpec keys = prefix > 0
+            ? (KeyStateEncoderSpec) new PrefixKeyScanStateEncoderSpec(schema.keySchema(), prefix)
+            : (KeyStateEncoderSpec) new NoPrefixKeyStateEncoderSpec(schema.keySchema());
+        StatePartitionKeyExtractor extractor = StatePartitionKeyExtractorFactory.create(
+            name, schema.keySchema(), store, "default", Option.apply((Object) Integer.valueOf(joinVersion)),
+            Option.empty());
+        int width = extractor.partitionKeySchema().length() == 0 ? 1 : partitions;
+        UnsafeProjection partition = partitionOf(extractor.partitionKeySchema(), width);
+        StateStoreConf to = conf(providerAfter, formatAfter);
+        StateStoreProvider[] providers = new StateStoreProvider[width];
+        StateStore[] stores = new StateStore[width];
+        try {
+            for (int i = 0; i < width; i++) {
+                providers[i] = provider(target, operator, i, store, schema, keys, to);
+                stores[i] = providers[i].getStore(loadEmpty ? epoch : 0L, Option.empty(), loadEmpty, loadEmpty);
+            }
+            long rows = 0;
+            String[] from = sources.split(" ");
+            String[] named = ids.isEmpty() ? new String[0] : ids.split(" ");
+            StateStoreConf conf = conf(providerBefore, formatBefore);
+            for (int i = 0; i < from.length; i++) {
+                Option id = named.length == 0 ? Option.empty() : Option.apply((Object) named[i]);
+                StateStoreProvider source =
+                    provider(before, operator, Integer.parseInt(from[i]), store, schema, keys, conf);
+                try {
+                    rows += copyPartition(source, id, extractor, partition, stores);
+                } finally {
+                    source.close();
+                }
+            }
+            return committed(stores, rows);
+        } finally {
+            for (int i = 0; i < width; i++) {
+                if (stores[i] != null && !stores[i].hasCommitted()) {
+                    stores[i].abort();
+                }
+                if (providers[i] != null) {
+                    providers[i].close();
+                }
+            }
+        }
+    }
+
+    private long copyPartition(
+            StateStoreProvider source, Option id, StatePartitionKeyExtractor extractor,
+            UnsafeProjection partition, StateStore[] stores) {
+        ReadStateStore read = source.getReadStore(epoch + 1, id);
+        long rows = 0;
+        try {
+            scala.collection.Iterator pairs = read.iterator("default");
+            while (pairs.hasNext()) {
+                UnsafeRowPair pair = (UnsafeRowPair) pairs.next();
+                int to = partition.apply(extractor.partitionKey(pair.key())).getInt(0);
+                stores[to].put(pair.key(), pair.value(), "default");
+                rows++;
+            }
+        } finally {
+            read.abort();
+        }
+        return rows;
+    }
+
+    private String committed(StateStore[] stores, long rows) {
+        StringBuilder line = new StringBuilder().append(rows);
+        for (int i = 0; i < stores.length; i++) {
+            stores[i].commit();
+            Option id = stores[i].getStateStoreCheckpointInfo().stateStoreCkptId();
+            line.append(' ').append(id.isEmpty() ? "-" : (String) id.get());
+        }
+        return line.toString();
+    }
+
+    private StateStoreColFamilySchema schemaOf(long operator, String store) {
+        return (StateStoreColFamilySchema) new StateSchemaCompatibilityChecker(
+            id(before, operator, 0, store), hadoop, scala.collection.immutable.Nil$.MODULE$, Option.empty(), false
+        ).readSchemaFile().head();
+    }
+
+    private UnsafeProjection partitionOf(StructType key, int width) {
+        List columns = new ArrayList();
+        StructField[] fields = key.fields();
+        for (int i = 0; i < fields.length; i++) {
+            columns.add(new BoundReference(i, fields[i].dataType(), fields[i].nullable()));
+        }
+        List one = new ArrayList();
+        one.add(new HashPartitioning(sequence(columns), width).partitionIdExpression());
+        return (UnsafeProjection) UnsafeProjection$.MODULE$.create(sequence(one));
+    }
+
+    private scala.collection.immutable.Seq sequence(List list) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(list).toSeq();
+    }
+
+    private StateStoreConf conf(String provider, String format) {
+        SQLConf conf = session.sessionState().conf().clone();
+        conf.setConfString("spark.sql.streaming.stateStore.providerClass", provider);
+        conf.setConfString("spark.sql.streaming.stateStore.checkpointFormatVersion", format);
+        return StateStoreConf$.MODULE$.apply(conf);
+    }
+
+    private StateStoreProviderId id(String root, long operator, int partition, String store) {
+        return new StateStoreProviderId(
+            new StateStoreId(root + "/state", operator, partition, store), UUID.randomUUID());
+    }
+
+    private StateStoreProvider provider(
+            String root, long operator, int partition, String store, StateStoreColFamilySchema schema,
+            KeyStateEncoderSpec keys, StateStoreConf conf) {
+        return StateStoreProvider$.MODULE$.createAndInit(
+            id(root, operator, partition, store), schema.keySchema(), schema.valueSchema(), keys, false, conf, hadoop,
+            false, Option.empty());
+    }
+
+    public static class ByKey extends scala.runtime.AbstractFunction1 {
+        private final int partitions;
+
+        public ByKey(int partitions) {
+            this.partitions = partitions;
+        }
+
+        public Object apply(Object state) {
+            Dataset rows = (Dataset) state;
+            StructType key = (StructType) rows.schema().apply("partition_key").dataType();
+            return key.length() == 0
+                ? rows.coalesce(1)
+                : rows.repartition(partitions, new Column[] {rows.col("partition_key")});
+        }
+    }
+}
+"""
+
+_CLASS = "TidegateStateRewrite"
+_NUMBERS = itertools.count()
+"""Py4J remembers methods by the name of their class, and a class of that name from another loader is another one."""
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+"""It may read several partitions in one task, and each task writes the partition of its own number."""
+
+_JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
+
+StateIds = Mapping[int, Sequence[Sequence[str]]]
+"""By operator, by partition, one id for each store."""
+
+
+def rewrite_state(
+    session: SparkSession,
+    conf: Mapping[str, str],
+    checkpoint: Path,
+    final: Path,
+    saved: SavedQuery,
+    change: StateChange,
+    moves: Callable[[str], None],
+) -> SavedQuery:
+    """Put a checkpoint with the state in its new form in the place of a restored one, durable; what the query goes on
+    from then. `conf` are the settings of the query, `final` is where the checkpoint will stand. `moves` is told of each
+    step.
+
+    Raises RESTORE_STATE, and what the disk has to say.
+    """
+    before = begin(checkpoint, change.after.partitions)
+    moves(f"{checkpoint}, without state")
+    store = STORES[change.after.backend]
+    in_force = {PROVIDER_KEY: store.provider, PARTITIONS_KEY: str(change.after.partitions)}
+    offsets = with_settings(saved.done.offsets, in_force)
+    replace_offsets(checkpoint, saved.done.epoch, offsets)
+    entry = parse_offsets(offsets)
+    settings = {} if entry is None else entry.conf
+    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
+        ids = _Rewrite(session, before, checkpoint, saved, change, moves).run() if saved.operators else {}
+    commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
+    replace_commits(checkpoint, saved.done.epoch, commits)
+    end(checkpoint, before, final)
+    moves(f"{checkpoint}, state rewritten")
+    return replace(saved, done=replace(saved.done, offsets=offsets, commits=commits))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """One checkpoint's state, all its operators; only with the settings of its query in force."""
+
+    session: SparkSession
+    before: Path
+    after: Path
+    saved: SavedQuery
+    change: StateChange
+    moves: Callable[[str], None]
+
+    def run(self) -> StateIds:
+        jvm: Any = self.session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        classic: Any = self.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+        compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(classic.getClass().getClassLoader())
+        name = f"{_CLASS}{next(_NUMBERS)}"
+        compiler.cook(_SOURCE.replace(_CLASS, name))
+        maker: Any = compiler.getClassLoader().loadClass(name).newInstance()
+        try:
+            maker.open(
+                classic,
+                f"file:{self.before}",
+                f"file:{self.after}",
+                self.saved.done.epoch,
+                self.change.after.partitions,
+            )
+            if self._is_divided:
+                return self._divided(maker)
+            return {operator.number: self._copied(maker, operator) for operator in self.saved.operators}
+        except Py4JError as error:
+            found = str(getattr(error, "java_exception", error))[:500]
+            raise self._failed("state that Spark can write in its new form", found) from None
+
+    @property
+    def _is_divided(self) -> bool:
+        return {self.change.before.backend, self.change.after.backend} == {Backend.ROCKSDB}
+
+    def _divided(self, rewrite: Any) -> StateIds:
+        """By Spark's own rewriter."""
+        found: dict[int, list[list[str]]] = defaultdict(list)
+        for line in rewrite.divide().splitlines():
+            operator, _, *ids = line.split(" ")
+            found[int(operator)].append(ids)
+        self.moves(f"{self.after}, state divided")
+        return found
+
+    def _copied(self, rewrite: Any, operator: StatefulOperator) -> list[list[str]]:
+        """Store by store; the ids by partition, one for each store."""
+        metadata = self.before / STATE / str(operator.number) / "_metadata" / "metadata"
+        prefixes = prefix_columns(metadata.read_bytes(), str(metadata))
+        sources = state_partitions(self.before, operator.number)
+        loads_empty = self.change.after.backend is Backend.ROCKSDB
+        by_store: list[list[str]] = []
+        for position, store in enumerate(operator.stores):
+            line: str = rewrite.copy(
+                *self._form(self.change.before.backend),
+                *self._form(self.change.after.backend),
+                operator.number,
+                operator.name,
+                store,
+                prefixes.get(store, 0),
+                self._join_version(),
+                " ".join(map(str, sources)),
+                " ".join(self._ids(operator, position, sources)),
+                loads_empty,
+            )
+            by_store.append(line.split(" ")[1:])
+            self.moves(f"{self.after}, {operator.name}, {line.split(' ')[0]} rows of {store} rewritten")
+        if not loads_empty:
+            as_snapshots(self.after, operator.number, self.saved.done.epoch + 1)
+        return [list(ids) for ids in zip(*by_store, strict=True)]
+
+    def _ids(self, operator: StatefulOperator, position: int, sources: Sequence[int]) -> Sequence[str]:
+        """Of the files of one store, by partition; none where the form has no ids."""
+        if not STORES[self.change.before.backend].names_files:
+            return ()
+        ids = state_ids_of(self.saved.done.commits)[operator.number]
+        return [ids[partition][position] for partition in sources]
+
+    def _form(self, backend: Backend) -> tuple[str, str]:
+        return STORES[backend].provider, STORES[backend].checkpoint_format
+
+    def _join_version(self) -> int:
+        entry = parse_offsets(self.saved.done.offsets)
+        return int((entry.conf if entry else {}).get(_JOIN_VERSION, "2"))
+
+    def _failed(self, expected: str, found: str) -> TidegateError:
+        return TidegateError(
+            Code.RESTORE_STATE,
+            expected=expected,
+            found=found,
+            where=str(self.after),
+            next_step="restore it with the backend and the partitions that it has; nothing of the job was changed",
+        )

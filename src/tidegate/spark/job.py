@@ -325,7 +325,7 @@ class Job:
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
             restore, plans = above, self._looked_at(above, folder, bounded=bounded)
-        restore.carry_out(restore.judged(plans, self.settings, self._compare_source), plans, self.spark)
+        restore.carry_out(restore.judged(plans, self.settings, self._compare_source, self.spark), plans, self.spark)
         return restore.target
 
     def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:
@@ -354,7 +354,8 @@ class Job:
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
             if wish is not None:
-                say_verdict(restore, [run.plan for run in handle.runs], self.settings, self._compare_source)
+                plans = [run.plan for run in handle.runs]
+                say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 

@@ -46,6 +46,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
+from tidegate.spark.state_plan import compare_operators
 from tidegate.spark.state_rows import count_state
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
@@ -98,14 +99,18 @@ def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level)
 
 
 def say_verdict(
-    restore: JobRestore | None, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource
+    restore: JobRestore | None,
+    plans: Sequence[QueryPlan],
+    settings: Settings,
+    compare: CompareSource,
+    session: SparkSession,
 ) -> None:
     """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
     if restore is None:
         _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
         return
     alone = not driver_or_jvm_lives(restore.job_folder)
-    found = restore.judged(plans, settings, compare, alone=alone)
+    found = restore.judged(plans, settings, compare, session, alone=alone)
     errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
     # Names that do not fit are told by both.
     different = list({(error.code, error.found, error.where): error for error in errors}.values())
@@ -185,7 +190,13 @@ class JobRestore:
         return replace(self, target=msgspec.structs.replace(self.target, generation=generation))
 
     def judged(
-        self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, *, alone: bool = True
+        self,
+        plans: Sequence[QueryPlan],
+        settings: Settings,
+        compare: CompareSource,
+        session: SparkSession,
+        *,
+        alone: bool = True,
     ) -> Judgement:
         """What stands against it, and what changes. Only reads. `alone`: the locks prove that no run is alive; else
         what waits of the job's transactions is not looked at, as it moves."""
@@ -205,6 +216,7 @@ class JobRestore:
             *names_wrong(self.savepoint),
             *self._drained(),
             *self._sources_compared(found, plans, compare),
+            *self._operators_compared(found, plans, session),
             *(self._pending(found, plans) if alone else ()),
             *(error for error in of_sinks if error not in allowed),
         ]
@@ -254,6 +266,17 @@ class JobRestore:
                         compare(plan, uid, position)
                 except TidegateError as error:
                     yield error
+
+    def _operators_compared(
+        self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession
+    ) -> Iterator[TidegateError]:
+        for plan in plans:
+            saved = found.matched.get(plan.query.uid)
+            if saved is not None:
+                error = compare_operators(session, plan, saved, self.savepoint)
+                if error is not None:
+                    yield error
+                start_moves(f"query {plan.query.uid}, operators compared with the savepoint")
 
     def _pending(self, found: Judgement, plans: Sequence[QueryPlan]) -> Iterator[TidegateError]:
         """Transactions of the generation that is given up. What is undecided goes when the new one begins, as long as

@@ -21,7 +21,7 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.core.restoring import Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
 
 WROTE = SinkProgress(epoch=5, digest="right")
@@ -131,6 +131,58 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Restore("p"),
         Verdict.IMPOSSIBLE,
         ["TG-SOURCES-CHANGED"],
+    ),
+    "a source that is given up": (
+        SAVED,
+        program(query("a", sources=("other",), reads_files=(False,)), query("b")),
+        Restore("p", allow_non_restored_of=("a",)),
+        Verdict.MIGRATE,
+        ["query a: source a-in is read no more", "query a: source other is new, and begins where the program says"],
+    ),
+    "a source given up in another query than it is allowed for": (
+        SAVED,
+        program(query("a", sources=("other",)), query("b")),
+        Restore("p", allow_non_restored_of=("b",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "a source more, before the old one": (
+        SAVED,
+        program(query("a", sources=("new", "a-in"), reads_files=(False, True)), query("b")),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: source new is new, and begins where the program says"],
+    ),
+    "state only, whatever the sources are": (
+        SAVED,
+        program(query("a", sources=("other",), reads_files=(False,)), query("b")),
+        Restore("p", scope=Scope.STATE_ONLY),
+        Verdict.MIGRATE,
+        [
+            f"query {uid}: its sources begin where the program says, whatever its state has of their rows"
+            for uid in "ab"
+        ],
+    ),
+    "a query less, left behind by its uid": (
+        SAVED,
+        program(query("a")),
+        Restore("p", allow_non_restored_of=("b",)),
+        Verdict.MIGRATE,
+        ["query b and its state are left behind"],
+    ),
+    "a query less, where another one may be left": (
+        SAVED,
+        program(query("a")),
+        Restore("p", allow_non_restored_of=("a",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a query to leave behind that is none": (
+        SAVED,
+        SAME,
+        Restore("p", allow_non_restored_of=("x",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
     ),
     "another kind of source": (
         SAVED,

@@ -25,7 +25,7 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
     provider = offsets.conf.get(_PROVIDER)
     partitions = offsets.conf.get(_PARTITIONS)
     backend = None if provider is None else _BACKENDS.get(provider.rpartition(".")[2], provider)
-    operators = operators_of(spark / STATE)
+    operators = _operators(spark / STATE)
     same = (done.sources, done.sinks, operators, backend, partitions)
     return SavedQuery(
         done=done,
@@ -36,12 +36,6 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
         operators=operators,
         fingerprint=digest_of(msgspec.json.encode(same, order="sorted")),
     )
-
-
-def operators_of(state: Path) -> tuple[StatefulOperator, ...]:
-    """The stateful operators that a Spark checkpoint's folder of state describes. Raises SAVEPOINT_REFUSED."""
-    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
-    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -59,6 +53,11 @@ class _Metadata(msgspec.Struct, frozen=True):
 
     operatorInfo: _Info  # noqa: N815
     stateStoreInfo: tuple[_Store, ...]  # noqa: N815
+
+
+def _operators(state: Path) -> tuple[StatefulOperator, ...]:
+    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
+    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
 
 
 def _operator(folder: Path) -> StatefulOperator:

@@ -22,13 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import COMMITS, METADATA, checksum_of, entry_numbers
+from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, SOURCES, checksum_of, entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code, TidegateError
@@ -46,6 +47,7 @@ from tidegate.core.records import (
     digest_of,
     encode,
 )
+from tidegate.core.spark_log import with_sources
 
 _HIDDEN = ".restored-g"
 _TRASH = ".trash-"
@@ -56,12 +58,18 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredQuery:
     """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
-    are above."""
+    are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
+    that begins anew."""
 
     uid: str
     saved: SavedQuery
     start: Start
     run: Run
+    places: tuple[int | None, ...]
+
+    def offsets(self) -> bytes:
+        """Spark's entry of the saved epoch, for the sources that the query has now."""
+        return with_sources(self.saved.done.offsets, self.places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +187,11 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
     for file in restoring.savepoint.record.files:
         name = file.name.removeprefix(prefix)
-        if file.name.startswith(prefix) and name not in _NOT_RESTORED:
-            target = checkpoint / name
+        now = _name_now(name, query.places) if file.name.startswith(prefix) else None
+        if now is not None:
+            target = checkpoint / now
             target.parent.mkdir(parents=True, exist_ok=True)
-            _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
+            _restore_file(restoring, file, target, _change_of(name, query, final))
             restoring.passed(target)
     CheckpointSync(checkpoint).sync()
     for path in (checkpoint / COMMITS).iterdir():  # which it leaves to *decided*, that has the newest alone
@@ -191,14 +200,42 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
     sync_folder(checkpoint / COMMITS)
 
 
-def _restore_file(restoring: Restoring, file: SavedFile, target: Path, moves: Path | None) -> None:
+def _name_now(name: str, places: Sequence[int | None]) -> str | None:
+    """The name of a file in the new checkpoint; None for one that does not come along."""
+    root, _, below = name.partition("/")
+    if root != SOURCES:
+        return None if name in _NOT_RESTORED else name
+    place, _, rest = below.partition("/")
+    now = [number for number, before in enumerate(places) if str(before) == place]
+    return f"{SOURCES}/{now[0]}/{rest}" if now else None
+
+
+def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes, str], bytes] | None:
+    """What becomes of the bytes of a file, which has a checksum of Spark's beside it; None where they stay."""
+    if names_schemas(name):
+        return lambda data, where: moved_to(data, final, where)
+    if name.startswith(f"{OFFSETS}/") and query.places != tuple(range(len(query.saved.done.sources))):
+        return partial(_with_sources, query.places)
+    return None
+
+
+def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> bytes:
+    try:
+        return with_sources(data, places)
+    except (ValueError, IndexError) as error:
+        raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+
+
+def _restore_file(
+    restoring: Restoring, file: SavedFile, target: Path, change: Callable[[bytes, str], bytes] | None
+) -> None:
     source = restoring.savepoint.folder / file.name
     try:
-        if moves is not None:
+        if change is not None:
             data = source.read_bytes()
             _compare(source, file, len(data), hashlib.sha256(data).hexdigest())
             if not target.name.endswith(".crc"):
-                target.write_bytes(moved_to(data, moves, str(source)))
+                target.write_bytes(change(data, str(source)))
             return
         linked = restoring.link and _linked(source, target)
         found = _copied(target, None) if linked else _copied(source, target)
@@ -256,7 +293,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
         epoch=done.epoch,
         run=done.run,
         prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
-        offsets=done.offsets,
+        offsets=query.offsets(),
         commits=done.commits,
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))

@@ -8,6 +8,7 @@ Spark itself accepts a commits entry that was cut after its version line and sto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -78,6 +79,16 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
     version, metadata, *positions = offsets.decode().split("\n")
     changed = {**msgspec.json.decode(metadata), "batchWatermarkMs": watermark_ms}
     return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
+
+
+def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
+    """`offsets/N` for other sources: by position in the new plan, the position in the old one of the same source; None
+    for a source that begins anew. Raises ValueError for bytes that are no such entry."""
+    if parse_offsets(offsets) is None:
+        raise ValueError("torn")
+    version, metadata, *positions = offsets.decode().split("\n")
+    lines = [NO_OFFSET if place is None else positions[place] for place in places]
+    return "\n".join([version, metadata, *lines]).encode()
 
 
 def goes_back(before: str | None, after: str | None) -> bool:

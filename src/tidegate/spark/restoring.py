@@ -35,7 +35,7 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, SavedQuery, SinkIdentity, Start, decode
-from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
@@ -257,10 +257,9 @@ class JobRestore:
     ) -> Iterator[TidegateError]:
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
-            if saved is None or len(plan.query.sources) != len(saved.done.sources):
-                continue
-            for uid, before in zip(plan.query.sources, saved.done.sources, strict=True):
-                position = saved.ends[before]
+            places = () if saved is None else places_of(plan.query.sources, saved, self.wish)
+            for uid, place in zip(plan.query.sources, places, strict=False):
+                position = None if saved is None or place is None else saved.ends[saved.done.sources[place]]
                 try:
                     if position is not None:
                         compare(plan, uid, position)
@@ -375,6 +374,7 @@ class JobRestore:
                 positions={source: query.begins_at(source) for source in query.sources},
             ),
             run=Run(run=number, token=token, host=host, process=process, since=since),
+            places=places_of(query.sources, saved, self.wish),
         )
 
     def _runs(self, uid: str) -> Iterator[int]:

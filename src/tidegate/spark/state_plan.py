@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -23,10 +22,9 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_query import operators_of
-from tidegate.checkpoints.spark_layout import STATE
+from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import parse_offsets
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import query_settings
@@ -49,31 +47,20 @@ def compare_operators(
         try:
             _describe(savepoint, saved, checkpoint)
             _plan_first_epoch(session, plan, saved, checkpoint / STATE)
-            now = operators_of(checkpoint / STATE)
         except PySparkException as error:
             return _different(plan, saved, str(error).strip().split("\n")[0][:500])
         except (Py4JError, OSError, TidegateError) as error:
             # Spark compares them once more, in the first epoch.
             _LOG.warning("%s: its operators could not be compared with the savepoint: %s", plan.query, error)
-            return None
-    lines = _Operators(saved.operators), _Operators(now)
-    return None if lines[0].kinds == lines[1].kinds else _different(plan, saved, str(lines[1]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Operators:
-    each: Sequence[StatefulOperator]
-
-    @property
-    def kinds(self) -> list[tuple[int, str]]:
-        return [(operator.number, operator.name) for operator in self.each]
-
-    def __str__(self) -> str:
-        return ", ".join(f"{number} ({name})" for number, name in self.kinds) or "none"
+    return None
 
 
 def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path) -> None:
     (checkpoint / STATE).mkdir()
+    (checkpoint / OFFSETS).mkdir()
+    # As where Spark plans an epoch, for which newer descriptions are looked up: its entry is there.
+    for epoch in (saved.done.epoch, saved.done.epoch + 1):
+        (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
     for name, source in _descriptions(savepoint, saved):
         if name.rpartition("/")[2].startswith("."):
             continue  # a checksum of Spark's own file system, which is not needed
@@ -125,9 +112,10 @@ def _incremental(session: SparkSession, plan: QueryPlan, saved: SavedQuery, stat
 
 
 def _different(plan: QueryPlan, saved: SavedQuery, found: str) -> TidegateError:
+    operators = ", ".join(f"{operator.number} ({operator.name})" for operator in saved.operators) or "none"
     return TidegateError(
         Code.RESTORE_OPERATORS,
-        expected=f"stateful operators that the state of the savepoint fits: {_Operators(saved.operators)}",
+        expected=f"stateful operators that the state of the savepoint fits: {operators}",
         found=found,
         where=str(plan.query),
         next_step="put the operators back as they were; or give the query another uid and leave the old one's state "

@@ -29,7 +29,7 @@ from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_f
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, SOURCES, checksum_of, entry_numbers
+from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, SOURCES, checksum_of, commits_entry, entry_numbers, offsets_entry
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code, TidegateError
@@ -59,17 +59,20 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 class RestoredQuery:
     """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
     are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
-    that begins anew."""
+    that begins anew. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the state
+    comes along, and the epoch keeps its number."""
 
     uid: str
     saved: SavedQuery
     start: Start
     run: Run
     places: tuple[int | None, ...]
+    make_empty: Callable[[Path], None] | None = None
 
-    def offsets(self) -> bytes:
-        """Spark's entry of the saved epoch, for the sources that the query has now."""
-        return with_sources(self.saved.done.offsets, self.places)
+    @property
+    def epoch(self) -> int:
+        """The epoch behind which it goes on."""
+        return self.saved.done.epoch if self.make_empty is None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +145,7 @@ def commit(restoring: Restoring) -> None:
         savepoint=str(restoring.savepoint.folder),
         digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        epochs={query.uid: query.saved.done.epoch for query in restoring.queries},
+        epochs={query.uid: query.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
         rewind=restoring.rewind,
     )
@@ -182,12 +185,15 @@ def _hidden_folder(restoring: Restoring, uid: str) -> Path:
 
 def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path) -> None:
     ensure_folder(checkpoint)
+    if query.make_empty is not None:
+        query.make_empty(checkpoint)
+        restoring.passed(checkpoint)
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
     # The path that it will have: the hidden name is given up.
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
     for file in restoring.savepoint.record.files:
         name = file.name.removeprefix(prefix)
-        now = _name_now(name, query.places) if file.name.startswith(prefix) else None
+        now = _name_now(name, query) if file.name.startswith(prefix) else None
         if now is not None:
             target = checkpoint / now
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -200,13 +206,13 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
     sync_folder(checkpoint / COMMITS)
 
 
-def _name_now(name: str, places: Sequence[int | None]) -> str | None:
+def _name_now(name: str, query: RestoredQuery) -> str | None:
     """The name of a file in the new checkpoint; None for one that does not come along."""
     root, _, below = name.partition("/")
     if root != SOURCES:
-        return None if name in _NOT_RESTORED else name
+        return None if name in _NOT_RESTORED or query.make_empty is not None else name
     place, _, rest = below.partition("/")
-    now = [number for number, before in enumerate(places) if str(before) == place]
+    now = [number for number, before in enumerate(query.places) if str(before) == place]
     return f"{SOURCES}/{now[0]}/{rest}" if now else None
 
 
@@ -288,17 +294,17 @@ def _unlike(code: Code, expected: str, found: str, where: Path) -> TidegateError
 
 
 def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStorage) -> None:
-    done = query.saved.done
+    spark = storage.path("spark")
     decided = Decided(
-        epoch=done.epoch,
-        run=done.run,
+        epoch=query.epoch,
+        run=query.saved.done.run,
         prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
-        offsets=query.offsets(),
-        commits=done.commits,
+        offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
+        commits=(spark / commits_entry(query.epoch)).read_bytes(),
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
-    storage.put_if_absent(entry(DECIDED, done.epoch), encode(decided))
-    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=done.epoch)))
+    storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))
+    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch)))
     storage.put_if_absent(START, encode(query.start))
 
 

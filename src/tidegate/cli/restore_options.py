@@ -45,6 +45,11 @@ AllowNonRestoredOf = Annotated[
     ),
 ]
 
+OffsetsOnly = Annotated[
+    bool,
+    typer.Option("--offsets-only", help="Take the ends of the sources from the savepoint; the state is empty."),
+]
+
 StateOnly = Annotated[
     bool,
     typer.Option("--state-only", help="Take the state from the savepoint; every source begins where the program says."),
@@ -81,6 +86,7 @@ class Told:
     allow: bool
     allow_of: list[str] | None
     renamed: list[str] | None
+    offsets_only: bool
     state_only: bool
     rewind: bool
 
@@ -91,6 +97,7 @@ class Told:
             "--allow-non-restored-state": self.allow,
             "--allow-non-restored-state-of": self.allow_of,
             "--map": self.renamed,
+            "--offsets-only": self.offsets_only,
             "--state-only": self.state_only,
             "--rewind": self.rewind,
         }
@@ -104,7 +111,7 @@ def restore_from(path: Path, told: Told) -> Restore:
         renamed=_pairs(told.renamed),
         allow_non_restored_state=told.allow,
         allow_non_restored_of=tuple(told.allow_of or ()),
-        scope=Scope.STATE_ONLY if told.state_only else Scope.WHOLE,
+        scope=_scope(told),
         rewind=secrets.token_hex(4) if told.rewind else "",
     )
 
@@ -117,6 +124,18 @@ def restore_if_any(path: Path | None, told: Told) -> Restore | None:
         if given:
             raise typer.BadParameter("only with a savepoint: -s PATH", param_hint=name)
     return None
+
+
+def _scope(told: Told) -> Scope:
+    match told.offsets_only, told.state_only:
+        case True, True:
+            raise typer.BadParameter("not with --state-only: leave both out", param_hint="--offsets-only")
+        case True, _:
+            return Scope.OFFSETS_ONLY
+        case _, True:
+            return Scope.STATE_ONLY
+        case _:
+            return Scope.WHOLE
 
 
 def _pairs(renamed: list[str] | None) -> dict[str, str]:

@@ -24,6 +24,7 @@ from tidegate.cli.restore_options import (
     AllowNonRestoredOf,
     Claim,
     FromSavepoint,
+    OffsetsOnly,
     Renamed,
     Rewind,
     StateOnly,
@@ -68,6 +69,7 @@ def run(
     allow_non_restored_of: AllowNonRestoredOf = None,
     claim: Claim = False,
     renamed: Renamed = None,
+    offsets_only: OffsetsOnly = False,
     state_only: StateOnly = False,
     rewind: Rewind = False,
     log_file: Annotated[
@@ -99,6 +101,7 @@ def run(
         allow=allow_non_restored,
         allow_of=allow_non_restored_of,
         renamed=renamed,
+        offsets_only=offsets_only,
         state_only=state_only,
         rewind=rewind,
     )

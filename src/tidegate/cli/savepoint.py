@@ -19,6 +19,7 @@ from tidegate.cli.restore_options import (
     AllowNonRestoredOf,
     Claim,
     GivenSavepoint,
+    OffsetsOnly,
     Renamed,
     Rewind,
     StateOnly,
@@ -185,6 +186,7 @@ def check(
     allow_non_restored_of: AllowNonRestoredOf = None,
     claim: Claim = False,
     renamed: Renamed = None,
+    offsets_only: OffsetsOnly = False,
     state_only: StateOnly = False,
     rewind: Rewind = False,
     define: Overrides = None,
@@ -209,6 +211,7 @@ def check(
         allow=allow_non_restored,
         allow_of=allow_non_restored_of,
         renamed=renamed,
+        offsets_only=offsets_only,
         state_only=state_only,
         rewind=rewind,
     )

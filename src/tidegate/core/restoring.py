@@ -23,6 +23,8 @@ class Scope(Enum):
 
     WHOLE = "whole"
     """The ends of its sources, and its state."""
+    OFFSETS_ONLY = "offsets-only"
+    """The ends of its sources; its state is empty."""
     STATE_ONLY = "state-only"
     """Its state; every source begins where the program says."""
 
@@ -82,13 +84,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`matched`: the saved query of each query of the program that has one. `left_behind`: the saved queries that go
-    on under no uid, or under another one. `changes`, in words; `errors`: what makes it impossible."""
+    """`matched`: the saved query of each query of the program that has one. `emptied`: those of them that go on with
+    empty state. `left_behind`: the saved queries that go on under no uid, or under another one. `changes`, in words;
+    `errors`: what makes it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
     changes: tuple[str, ...]
     errors: tuple[TidegateError, ...]
+    emptied: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> Verdict:
@@ -106,9 +110,11 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
     pairs = [(declared[uid], query) for uid, query in matched.items()]
     return Judgement(
         matched=matched,
+        emptied=frozenset(matched if wish.scope is Scope.OFFSETS_ONLY else ()),
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
         changes=(
             *_uids_changed(declared, now, missing),
+            *_emptied(matched, wish),
             *(text for pair in pairs for text in _sources_told(*pair, wish)),
             *(text for pair in pairs for text in _sinks_changed(*pair, wish.renamed)),
         ),
@@ -179,6 +185,12 @@ def _uids_changed(
 # --- one query ---------------------------------------------------------------------------------------------
 
 
+def _emptied(matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
+    for uid, saved in matched.items():
+        if wish.scope is Scope.OFFSETS_ONLY and saved.operators:
+            yield f"query {uid} goes on with empty state: groups and timers that were begun are given up"
+
+
 def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:
     """By position in the program's query, where the savepoint has the same source; None for one that begins anew."""
     if wish.scope is Scope.STATE_ONLY:
@@ -222,6 +234,19 @@ def _query_errors(
         expected = f"the savepoint's sources in the query: {', '.join(gone)}"
         yield _sources_changed(expected, ", ".join(query.sources), where)
     yield from _kinds_changed(query, saved, wish, where)
+    if wish.scope is not Scope.OFFSETS_ONLY:
+        yield from _state_unlike(saved, program, where)
+    if saved.watermark_ms >= END_OF_TIME_MS:
+        yield TidegateError(
+            Code.JOB_DRAINED,
+            expected="a savepoint that a job can go on from",
+            found="one of a drained query: its watermark is at the end of time, and every new row too late",
+            where=where,
+            next_step="take a savepoint before the drain; or start the job under another name, where it begins anew",
+        )
+
+
+def _state_unlike(saved: SavedQuery, program: Program, where: str) -> Iterator[TidegateError]:
     if saved.backend is not None and saved.backend != program.backend.value:
         yield TidegateError(
             Code.STATE_FORMAT,
@@ -237,14 +262,6 @@ def _query_errors(
             found=f"{saved.partitions} in the savepoint",
             where=where,
             next_step=f"set parallelism = {saved.partitions}, or leave it out: files of state are restored as they are",
-        )
-    if saved.watermark_ms >= END_OF_TIME_MS:
-        yield TidegateError(
-            Code.JOB_DRAINED,
-            expected="a savepoint that a job can go on from",
-            found="one of a drained query: its watermark is at the end of time, and every new row too late",
-            where=where,
-            next_step="take a savepoint before the drain; or start the job under another name, where it begins anew",
         )
 
 

@@ -81,14 +81,26 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
     return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
 
 
+def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
+    """`commits/N` with another watermark of the next epoch."""
+    version, metadata = commits.decode().split("\n")
+    changed = {**msgspec.json.decode(metadata), "nextBatchWatermarkMs": watermark_ms}
+    return "\n".join([version, msgspec.json.encode(changed).decode()]).encode()
+
+
 def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
     """`offsets/N` for other sources: by position in the new plan, the position in the old one of the same source; None
     for a source that begins anew. Raises ValueError for bytes that are no such entry."""
-    if parse_offsets(offsets) is None:
+    found = parse_offsets(offsets)
+    if found is None:
         raise ValueError("torn")
-    version, metadata, *positions = offsets.decode().split("\n")
-    lines = [NO_OFFSET if place is None else positions[place] for place in places]
-    return "\n".join([version, metadata, *lines]).encode()
+    return with_positions(offsets, [None if place is None else found.positions[place] for place in places])
+
+
+def with_positions(offsets: bytes, positions: Sequence[str | None]) -> bytes:
+    """`offsets/N` with other positions; None for a source that begins anew."""
+    version, metadata, *_ = offsets.decode().split("\n")
+    return "\n".join([version, metadata, *(NO_OFFSET if each is None else each for each in positions)]).encode()
 
 
 def goes_back(before: str | None, after: str | None) -> bool:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -43,10 +44,11 @@ from tidegate.jobs.runner import introduce
 from tidegate.jobs.transactions import name_of, recorded
 from tidegate.jobs.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.empty_state import begin_empty
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
-from tidegate.spark.state_plan import compare_operators
+from tidegate.spark.state_plan import compare_operators, has_operators
 from tidegate.spark.state_rows import count_state
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
@@ -209,7 +211,7 @@ class JobRestore:
             backend=settings.state_backend,
             partitions=settings.parallelism,
         )
-        found = judge(self.savepoint.record, program, self.wish)
+        found = self._with_new_operators(judge(self.savepoint.record, program, self.wish), plans, session)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
         allowed = [error for error in of_sinks if self.wish.rewind and error.catalogue_entry is Code.SINK_AHEAD]
         against = [
@@ -223,10 +225,23 @@ class JobRestore:
         again = [f"{error.where}: {error.found}" for error in allowed]
         return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
 
+    def _with_new_operators(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Judgement:
+        """What had no state, and has some now, begins with empty state."""
+        new = [
+            plan.query.uid
+            for plan in plans
+            if plan.query.uid in found.matched
+            and plan.query.uid not in found.emptied
+            and not found.matched[plan.query.uid].operators
+            and has_operators(session, plan)
+        ]
+        told = [f"query {uid} has stateful operators now, and they begin with empty state" for uid in new]
+        return replace(found, changes=(*found.changes, *told), emptied=found.emptied.union(new))
+
     def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
         raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.folder}")
-        restoring = self._restoring(found, plans)
+        restoring = self._restoring(found, plans, session)
         try:
             checkpoints = prepare(restoring)
             start_moves("a savepoint's files, restored")
@@ -271,7 +286,7 @@ class JobRestore:
     ) -> Iterator[TidegateError]:
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
-            if saved is not None:
+            if saved is not None and plan.query.uid not in found.emptied:
                 error = compare_operators(session, plan, saved, self.savepoint)
                 if error is not None:
                     yield error
@@ -344,13 +359,13 @@ class JobRestore:
 
     # --- what is done --------------------------------------------------------------------------------------
 
-    def _restoring(self, found: Judgement, plans: Sequence[QueryPlan]) -> Restoring:
+    def _restoring(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Restoring:
         queries = [(plan, found.matched[plan.query.uid]) for plan in plans if plan.query.uid in found.matched]
         return Restoring(
             job_folder=self.job_folder,
             savepoint=self.savepoint,
             record=self.target,
-            queries=[self._restored(plan, saved) for plan, saved in queries],
+            queries=[self._restored(plan, saved, session, found) for plan, saved in queries],
             left_behind=found.left_behind,
             link=self.wish.claim,
             rewind=self.wish.rewind,
@@ -358,8 +373,11 @@ class JobRestore:
             passed=_passed,
         )
 
-    def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
-        query = plan.query
+    def _restored(
+        self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement
+    ) -> RestoredQuery:
+        query, empty = plan.query, plan.query.uid in found.emptied
+        places = places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
         return RestoredQuery(
@@ -368,13 +386,14 @@ class JobRestore:
             start=Start(
                 job_id=query.job_id,
                 generation=query.generation,
-                first_epoch=saved.done.epoch + 1,
+                first_epoch=1 if empty else saved.done.epoch + 1,
                 sources=query.sources,
                 sinks=query.sinks,
                 positions={source: query.begins_at(source) for source in query.sources},
             ),
             run=Run(run=number, token=token, host=host, process=process, since=since),
-            places=places_of(query.sources, saved, self.wish),
+            places=places,
+            make_empty=partial(begin_empty, session, plan, saved, places) if empty else None,
         )
 
     def _runs(self, uid: str) -> Iterator[int]:
@@ -389,7 +408,7 @@ class JobRestore:
         counted: dict[str, Mapping[str, int]] = {}
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
-            if saved is None or not saved.operators:
+            if saved is None or not saved.operators or plan.query.uid in found.emptied:
                 continue
             before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
             wanted = count_state(session, before, saved, plan.conf)
@@ -409,7 +428,7 @@ class JobRestore:
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
         for uid, saved in found.matched.items():
-            uncounted = "not counted" if saved.operators else "none"
+            uncounted = "not counted" if saved.operators and uid not in found.emptied else "none"
             state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
             _LOG.info(
                 "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",

@@ -34,6 +34,7 @@ _LOG = logging.getLogger("tidegate")
 _DESCRIBES = re.compile(rf"{STATE}/(?:.+/)?(?:_metadata|_stateSchema)/.+")
 _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_NO_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _GIVEN = 11
 """So many values Spark's plan of an epoch has always had; for those that came later it has defaults."""
 
@@ -53,6 +54,16 @@ def compare_operators(
             # Spark compares them once more, in the first epoch.
             _LOG.warning("%s: its operators could not be compared with the savepoint: %s", plan.query, error)
     return None
+
+
+def has_operators(session: SparkSession, plan: QueryPlan) -> bool:
+    """Whether a query keeps state; Spark describes the state of each operator where it plans its first epoch."""
+    with TemporaryDirectory(prefix="tidegate-plan-") as folder, query_settings(
+        session, {**plan.conf, _ADAPTIVE: "false"}
+    ):
+        state = Path(folder).resolve() / STATE
+        _incremental(session, plan, 0, _NO_METADATA, state).executedPlan()
+        return state.is_dir() and any(state.iterdir())
 
 
 def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path) -> None:
@@ -81,15 +92,15 @@ def _plan_first_epoch(session: SparkSession, plan: QueryPlan, saved: SavedQuery,
     offsets = parse_offsets(saved.done.offsets)
     kept = {} if offsets is None else offsets.conf
     with query_settings(session, {**plan.conf, **kept, _ADAPTIVE: "false"}):
-        _incremental(session, plan, saved, state).executedPlan()
+        metadata = saved.done.offsets.decode().split("\n")[1]
+        _incremental(session, plan, saved.done.epoch + 1, metadata, state).executedPlan()
 
 
-def _incremental(session: SparkSession, plan: QueryPlan, saved: SavedQuery, state: Path) -> Any:
-    """Spark's `IncrementalExecution` of the epoch behind the savepoint, as its first one after a restart."""
+def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: str, state: Path) -> Any:
+    """Spark's `IncrementalExecution` of an epoch, as the first one after a start."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     streaming = jvm.org.apache.spark.sql.execution.streaming
-    metadata = streaming.checkpointing.OffsetSeqMetadata.apply(saved.done.offsets.decode().split("\n")[1])
     some_id = jvm.java.util.UUID.fromString(str(uuid.uuid4()))
     execution = streaming.runtime.IncrementalExecution
     loader = classic.getClass().getClassLoader()
@@ -102,11 +113,11 @@ def _incremental(session: SparkSession, plan: QueryPlan, saved: SavedQuery, stat
         state.as_uri(),
         some_id,
         some_id,
-        saved.done.epoch + 1,
+        epoch,
         jvm.scala.Option.empty(),
-        metadata,
+        streaming.checkpointing.OffsetSeqMetadata.apply(metadata),
         streaming.runtime.WatermarkPropagator.noop(),
-        True,  # noqa: FBT003 (Spark's isFirstBatch)
+        True,  # the first epoch of this run
         *(getattr(execution, f"$lessinit$greater$default${number}")() for number in later),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
@@ -16,7 +17,7 @@ from tidegate import FileSource, Job, Restore, SQLiteSink
 from tidegate.core.restoring import Scope
 
 
-def grouping(place: Place, change: Callable[[DataFrame], DataFrame], **settings: str | float) -> Job:
+def grouping(place: Place, change: Callable[[DataFrame], DataFrame], **settings: Any) -> Job:
     """A job with one query, whose operators are what `change` makes of (word, n); the table takes any rows."""
     job = place.job(**settings)
     words = place.source(job, "words", "word string, n int")
@@ -60,6 +61,7 @@ def test_operators_that_the_state_does_not_fit_are_refused_before_anything_is_to
     assert [row for (row,) in place.table()] == ['{"word":"sea","count":1}', '{"word":"sea","count":2,"more":1}']
 
 
+@pytest.mark.more
 def test_a_stateless_query_that_gets_an_operator_goes_on_behind_its_rows_with_empty_state(place: Place):
     place.write({"word": "sea", "n": 1})
     path = saved(place, grouping(place, lambda words: words))
@@ -71,7 +73,8 @@ def test_a_stateless_query_that_gets_an_operator_goes_on_behind_its_rows_with_em
     assert [row for (row,) in place.table()] == rows
 
 
-@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_with_the_offsets_alone_another_aggregate_begins_behind_the_rows_that_were_read(place: Place, backend: str):
     place.write({"word": "sea", "n": 1})
     path = saved(place, grouping(place, COUNT))
@@ -140,3 +143,29 @@ def test_with_the_state_alone_every_source_is_read_from_where_the_program_says(p
     put(place, "a", 1, "sea")
     folders(place, count, "a").start(until="caught-up").wait()
     assert place.table() == [("sea", 3)]
+
+
+@pytest.mark.more
+def test_a_job_goes_back_to_a_retained_checkpoint_with_the_state_it_had_then(place: Place):
+    def kept(**settings: Any) -> Job:
+        return grouping(place, COUNT, checkpointing_retained=3, **settings)
+
+    for number in range(3):
+        place.write({"word": "sea", "n": number})
+    kept().start(until="caught-up").wait()
+    counted = [f'{{"word":"sea","count":{count}}}' for count in (1, 2, 3)]
+    assert [row for (row,) in place.table()] == counted
+    checkpoints = place.checkpoints / "job/checkpoints"
+    path = sorted(checkpoints.iterdir(), key=lambda each: int(each.name))[-2]
+    before = everything(place)
+    error = error_of(lambda: run_from(kept(), path))
+    assert (error.code, error.found.split(": ")[1]) == ("TG-SINK-AHEAD", "rows of epochs 2 to 2 would come again")
+    other = "hashmap" if kept().settings.state_backend.value == "rocksdb" else "rocksdb"
+    error = error_of(lambda: run_from(kept(state_backend=other), Restore(str(path), rewind="x")))
+    assert (error.code, "restored as they are" in error.next_step) == ("TG-STATE-FORMAT", True)
+    assert everything(place) == before
+    run_from(kept(), Restore(str(path), rewind="one"))
+    assert [row for (row,) in place.table()] == sorted([*counted, counted[2]])
+    run_from(kept(), Restore(str(path), rewind="one"))  # as a supervisor starts it again
+    assert len(place.table()) == 4
+    assert not list(place.folder.rglob("tidegate-checkpoint-*"))

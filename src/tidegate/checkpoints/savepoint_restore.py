@@ -29,7 +29,16 @@ from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_f
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, SOURCES, checksum_of, commits_entry, entry_numbers, offsets_entry
+from tidegate.checkpoints.spark_layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    SOURCES,
+    checksum_of,
+    commits_entry,
+    entry_numbers,
+    offsets_entry,
+)
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code, TidegateError
@@ -142,7 +151,7 @@ def commit(restoring: Restoring) -> None:
     restored = Restored(
         job_id=restoring.record.job_id,
         generation=generation,
-        savepoint=str(restoring.savepoint.folder),
+        savepoint=str(restoring.savepoint.origin or restoring.savepoint.folder),
         digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={query.uid: query.epoch for query in restoring.queries},

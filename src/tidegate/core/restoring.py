@@ -35,8 +35,8 @@ class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `claim`: the savepoint belongs to the job from now on. The job keeps its id, wherever it stands, and files are
     linked where they can be. `renamed`: uids of queries, sources and sinks in the savepoint, and what the program calls
     them. `allow_non_restored_state`: queries that the program has no more, and sources that its queries read no more,
-    are left behind; `allow_non_restored_of`: these queries alone. `scope`: what of the savepoint counts. `rewind`: an id of the
-    caller's, under which the job goes back once, also where rows are visible that then come a second time.
+    are left behind; `allow_non_restored_of`: of these queries alone. `scope`: what of the savepoint counts. `rewind`:
+    an id of the caller's, under which the job goes back once, also where rows are visible that then come a second time.
     """
 
     path: str
@@ -225,9 +225,7 @@ def _sinks_changed(query: ProgramQuery, saved: SavedQuery, renamed: Mapping[str,
             yield f"query {query.uid}: sink {uid} is new, and gets rows from epoch {saved.done.epoch + 1} on"
 
 
-def _query_errors(
-    query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore
-) -> Iterator[TidegateError]:
+def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore) -> Iterator[TidegateError]:
     where = f"job {program.name}, query {query.uid}"
     gone = [] if wish.scope is Scope.STATE_ONLY else _read_no_more(query, saved, wish)
     if gone and not wish.allows_to_leave(saved.done.query):

@@ -225,10 +225,11 @@ class Job:
             settle(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
-            self._open_sources(folder, bounded, stack)
-            if restore is not None:
-                record = self._restored(restore, folder, bounded=bounded)
+            with ExitStack() as aside:
+                restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
+                self._open_sources(folder, bounded, stack)
+                if restore is not None:
+                    record = self._restored(restore, folder, bounded=bounded)
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
@@ -347,7 +348,8 @@ class Job:
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
             record = self._record(LocalStorage(folder))
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
+            mode = self.settings.checkpointing_mode
+            restore = open_restore(wish, folder, self.name, mode, stack, only_look=True)
             if restore is None:
                 self._drain(record, folder, bounded=bounded)
             target = record if restore is None else restore.target

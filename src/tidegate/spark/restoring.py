@@ -7,17 +7,20 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.probe import driver_or_jvm_lives
+from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
 from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, names_wrong, open_savepoint, verify
 from tidegate.checkpoints.savepoint_restore import (
     RestoredQuery,
@@ -29,6 +32,7 @@ from tidegate.checkpoints.savepoint_restore import (
     read_restored,
     settle,
 )
+from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.config import Settings
@@ -76,9 +80,12 @@ def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
         ) from None
 
 
-def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level) -> JobRestore | None:
+def open_restore(
+    wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, *, only_look: bool = False
+) -> JobRestore | None:
     """None where nothing is wished, and where the job was opened from this very savepoint: then it goes on as ever,
-    so a program that is started again, by whomever, does not go back.
+    so a program that is started again, by whomever, does not go back. A retained checkpoint is put together aside until
+    `stack` ends; with `only_look` not in the job's folder.
 
     Raises SAVEPOINT_..., RECORD_..., and what makes a restore impossible in this folder.
     """
@@ -96,8 +103,19 @@ def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level)
             *(job, found.generation, folder),
         )
         return None
-    savepoint = open_savepoint(folder)
+    savepoint = _opened(folder, job_folder, stack, only_look=only_look)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
+
+
+def _opened(folder: Path, job_folder: Path, stack: ExitStack, *, only_look: bool) -> Savepoint:
+    retained = retained_in(folder)
+    if retained is None:
+        return open_savepoint(folder)
+    held = None if only_look else job_folder / HELD
+    if held is not None:
+        ensure_folder(held)
+    aside = stack.enter_context(TemporaryDirectory(prefix="tidegate-checkpoint-", dir=held))
+    return as_savepoint(folder, retained, Path(aside).resolve(), job_folder)
 
 
 def say_verdict(
@@ -373,9 +391,7 @@ class JobRestore:
             passed=_passed,
         )
 
-    def _restored(
-        self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement
-    ) -> RestoredQuery:
+    def _restored(self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement) -> RestoredQuery:
         query, empty = plan.query, plan.query.uid in found.emptied
         places = places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()

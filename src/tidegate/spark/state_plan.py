@@ -58,8 +58,9 @@ def compare_operators(
 
 def has_operators(session: SparkSession, plan: QueryPlan) -> bool:
     """Whether a query keeps state; Spark describes the state of each operator where it plans its first epoch."""
-    with TemporaryDirectory(prefix="tidegate-plan-") as folder, query_settings(
-        session, {**plan.conf, _ADAPTIVE: "false"}
+    with (
+        TemporaryDirectory(prefix="tidegate-plan-") as folder,
+        query_settings(session, {**plan.conf, _ADAPTIVE: "false"}),
     ):
         state = Path(folder).resolve() / STATE
         _incremental(session, plan, 0, _NO_METADATA, state).executedPlan()
@@ -129,6 +130,6 @@ def _different(plan: QueryPlan, saved: SavedQuery, found: str) -> TidegateError:
         expected=f"stateful operators that the state of the savepoint fits: {operators}",
         found=found,
         where=str(plan.query),
-        next_step="put the operators back as they were; or give the query another uid and leave the old one's state "
-        "behind (--allow-non-restored-state): it begins anew",
+        next_step="put the operators back as they were; or go on behind the rows that were read, with empty state "
+        "(--offsets-only)",
     )

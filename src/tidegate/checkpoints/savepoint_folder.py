@@ -189,7 +189,8 @@ def _retained(folder: Path) -> TidegateError:
         found="a retained checkpoint, whose files are the job's own and go with its next epochs",
         where=str(folder),
         next_step="to go on from the job's newest checkpoint, start it without -s; to go back to this one, stop the job"
-        " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB DIR` while it runs, or `tidegate stop JOB -p DIR`",
+        " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB"
+        " DIR` while it runs, or `tidegate stop JOB -p DIR`",
     )
 
 

@@ -231,16 +231,16 @@ class JobRestore:
         )
         found = self._with_new_operators(judge(self.savepoint.record, program, self.wish), plans, session)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
-        allowed = [error for error in of_sinks if self.wish.rewind and error.catalogue_entry is Code.SINK_AHEAD]
+        allowed = [each for each in of_sinks if self.wish.rewind and each[1].catalogue_entry is Code.SINK_AHEAD]
         against = [
             *names_wrong(self.savepoint),
             *self._drained(),
             *self._sources_compared(found, plans, compare),
             *self._operators_compared(found, plans, session),
             *(self._pending(found, plans) if alone else ()),
-            *(error for error in of_sinks if error not in allowed),
+            *(each[1] for each in of_sinks if each not in allowed),
         ]
-        again = [f"{error.where}: {error.found}" for error in allowed]
+        again = [f"{error.where}: {error.found}{_read_again(found.matched.get(uid))}" for uid, error in allowed]
         return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
 
     def _with_new_operators(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Judgement:
@@ -336,14 +336,17 @@ class JobRestore:
             "take a savepoint, which has those rows; or see `tidegate txn ls`",
         )
 
-    def _sinks_judged(self, found: Judgement, plans: Sequence[QueryPlan], level: Level) -> Iterator[TidegateError]:
+    def _sinks_judged(
+        self, found: Judgement, plans: Sequence[QueryPlan], level: Level
+    ) -> Iterator[tuple[str, TidegateError]]:
+        """With the uid of the query."""
         for plan in plans:
             for uid, sink in plan.sinks.items():
                 if leaves_evidence(sink, level):
                     seen = self._seen(plan, found.matched.get(plan.query.uid), uid, sink)
                     error = judge_sink(self.savepoint.record, self.target, seen)
                     if error is not None:
-                        yield error
+                        yield plan.query.uid, error
                 start_moves(f"sink {uid}, compared with the savepoint")
 
     def _seen(self, plan: QueryPlan, saved: SavedQuery | None, uid: str, sink: TwoPhaseSink) -> SinkSeen:
@@ -452,6 +455,12 @@ class JobRestore:
             )
         for change in found.changes:
             _LOG.warning("%s: %s", job, change)
+
+
+def _read_again(saved: SavedQuery | None) -> str:
+    """From where on the input of such rows is read again: nothing where it is read from its beginning."""
+    ends = [f"{uid} from {end}" for uid, end in ({} if saved is None else saved.ends).items() if end is not None]
+    return f"; read again: {', '.join(ends)}" if ends else ""
 
 
 def _reach(step: str) -> None:

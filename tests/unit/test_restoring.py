@@ -21,7 +21,7 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge
+from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
 
 WROTE = SinkProgress(epoch=5, digest="right")
@@ -184,6 +184,13 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Verdict.IMPOSSIBLE,
         ["TG-RESTORE-UNMATCHED"],
     ),
+    "a source that is read twice": (
+        savepoint(changed(saved("a"), done=changed(saved("a").done, sources=("a-in", "a-in")))),
+        program(query("a", sources=("a-in", "a-in"), reads_files=(True, True))),
+        Restore("p"),
+        Verdict.OK,
+        [],
+    ),
     "another kind of source": (
         SAVED,
         program(query("a", reads_files=(False,)), query("b")),
@@ -327,3 +334,21 @@ def test_a_sink_that_is_ahead_says_what_would_come_again():
     error = judge_sink(SAVED, SAME_JOB, sink(under_saved=at(9)))
     assert error is not None
     assert error.found == "epoch 9 of generation 2 is visible: rows of epochs 7 to 9 would come again"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "places"),
+    [
+        (("a", "b"), ("a", "b"), (0, 1)),
+        (("a", "b"), ("b", "a"), (1, 0)),
+        (("a", "b"), ("c", "b"), (None, 1)),
+        (("a", "a"), ("a", "a"), (0, 1)),
+        (("a",), ("a", "a"), (0, None)),
+    ],
+)
+def test_each_source_goes_on_where_it_was(
+    before: tuple[str, ...], now: tuple[str, ...], places: tuple[int | None, ...]
+):
+    whole = changed(saved("q"), done=changed(saved("q").done, sources=before))
+    assert places_of(now, whole, Restore("p")) == places
+    assert places_of(now, whole, Restore("p", scope=Scope.STATE_ONLY)) == (None,) * len(now)

@@ -192,11 +192,18 @@ def _emptied(matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
 
 
 def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:
-    """By position in the program's query, where the savepoint has the same source; None for one that begins anew."""
+    """By position in the program's query, where the savepoint has the same source; None for one that begins anew. A
+    source that a query reads twice, as in a join with itself, stands there twice."""
     if wish.scope is Scope.STATE_ONLY:
         return tuple(None for _ in sources)
-    before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
-    return tuple(before.index(uid) if uid in before else None for uid in sources)
+    left = dict(enumerate(wish.renamed.get(uid, uid) for uid in saved.done.sources))
+    places: list[int | None] = []
+    for uid in sources:
+        place = next((place for place, before in left.items() if before == uid), None)
+        if place is not None:
+            del left[place]
+        places.append(place)
+    return tuple(places)
 
 
 def _sources_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:

@@ -27,10 +27,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint's folder and what its manifest says. Its other files were not looked at."""
+    """A savepoint's folder and what its manifest says. Its other files were not looked at. `origin`: the retained
+    checkpoint that it was put together from, for one restore."""
 
     folder: Path
     record: SavepointRecord
+    origin: Path | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -186,8 +188,9 @@ def _retained(folder: Path) -> TidegateError:
         expected="a savepoint, which has all its files in its folder",
         found="a retained checkpoint, whose files are the job's own and go with its next epochs",
         where=str(folder),
-        next_step="to go on from the job's newest checkpoint, start it without -s; for one that can be gone back to, or"
-        " moved, take a savepoint: `tidegate savepoint JOB DIR` while it runs, or `tidegate stop JOB -p DIR`",
+        next_step="to go on from the job's newest checkpoint, start it without -s; to go back to this one, stop the job"
+        " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB"
+        " DIR` while it runs, or `tidegate stop JOB -p DIR`",
     )
 
 

@@ -14,7 +14,18 @@ from typer.core import TyperGroup
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
 from tidegate.cli.control import RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
-from tidegate.cli.restore_options import AllowNonRestored, Claim, GivenSavepoint, Renamed, Rewind, restore_from
+from tidegate.cli.restore_options import (
+    AllowNonRestored,
+    AllowNonRestoredOf,
+    Claim,
+    GivenSavepoint,
+    OffsetsOnly,
+    Renamed,
+    Rewind,
+    StateOnly,
+    Told,
+    restore_from,
+)
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -172,8 +183,11 @@ def check(
         list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
     ] = None,
     allow_non_restored: AllowNonRestored = False,
+    allow_non_restored_of: AllowNonRestoredOf = None,
     claim: Claim = False,
     renamed: Renamed = None,
+    offsets_only: OffsetsOnly = False,
+    state_only: StateOnly = False,
     rewind: Rewind = False,
     define: Overrides = None,
     dir: Dir = None,
@@ -192,7 +206,16 @@ def check(
     """
     from tidegate.jobs.app_check import check_restore
 
-    restore = restore_from(path, claim, allow_non_restored, renamed, rewind)
+    told = Told(
+        claim=claim,
+        allow=allow_non_restored,
+        allow_of=allow_non_restored_of,
+        renamed=renamed,
+        offsets_only=offsets_only,
+        state_only=state_only,
+        rewind=rewind,
+    )
+    restore = restore_from(path, told)
     overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
     found = check_restore(app, arguments or [], overrides, restore)
     if json:

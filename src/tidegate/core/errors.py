@@ -78,6 +78,11 @@ class Code(Enum):
         Remedy.PROGRAM,
         "another number of state partitions than the savepoint has, and state that cannot be divided anew",
     )
+    RESTORE_OPERATORS = (
+        "TG-RESTORE-OPERATORS",
+        Remedy.PROGRAM,
+        "stateful operators that the state in the savepoint does not fit",
+    )
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")

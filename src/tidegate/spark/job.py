@@ -225,10 +225,11 @@ class Job:
             settle(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
-            self._open_sources(folder, bounded, stack)
-            if restore is not None:
-                record = self._restored(restore, folder, bounded=bounded)
+            with ExitStack() as aside:
+                restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
+                self._open_sources(folder, bounded, stack)
+                if restore is not None:
+                    record = self._restored(restore, folder, bounded=bounded)
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
@@ -325,7 +326,7 @@ class Job:
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
             restore, plans = above, self._looked_at(above, folder, bounded=bounded)
-        restore.carry_out(restore.judged(plans, self.settings, self._compare_source), plans, self.spark)
+        restore.carry_out(restore.judged(plans, self.settings, self._compare_source, self.spark), plans, self.spark)
         return restore.target
 
     def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:
@@ -347,14 +348,16 @@ class Job:
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
             record = self._record(LocalStorage(folder))
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
+            mode = self.settings.checkpointing_mode
+            restore = open_restore(wish, folder, self.name, mode, stack, only_look=True)
             if restore is None:
                 self._drain(record, folder, bounded=bounded)
             target = record if restore is None else restore.target
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
             if wish is not None:
-                say_verdict(restore, [run.plan for run in handle.runs], self.settings, self._compare_source)
+                plans = [run.plan for run in handle.runs]
+                say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 

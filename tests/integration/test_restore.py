@@ -267,6 +267,23 @@ def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
     assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
 
 
+def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_in_the_program(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for uid in uids:
+            wanted.query(uid, events, sinks=[SQLiteSink(f"{uid}-table", place.folder / "out.db", table=uid)])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words", "copies"))
+    run_from(job("words"), Restore(str(path), allow_non_restored_state=True))
+    for _ in range(2):  # the first start has written where it begins
+        error = error_of(lambda: job("words", "copies").start(until="caught-up").wait())
+        assert (error.code, "query copies" in error.where) == ("TG-SINK-AHEAD", True)
+    assert place.table("copies") == [("sea",)]
+
+
 def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write(event("01"))
     path = saved(place, counting(place))

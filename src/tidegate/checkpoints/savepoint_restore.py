@@ -115,6 +115,13 @@ def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
     return _restored_as(job_folder, record.job_id, record.generation)
 
 
+def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
+    """Whether somebody has allowed that this query of the generation repeats rows. Whoever allowed it was told of the
+    queries that were in the program then; one that was left behind is asked about again."""
+    restored = read_restored(job_folder, record)
+    return restored is not None and restored.rewind != "" and uid not in restored.left_behind
+
+
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
     """What the generations of a job were opened from that were restored, the oldest first."""
     numbers = entry_numbers(LocalStorage(job_folder).list(RESTORES))

@@ -22,7 +22,7 @@ from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import settle
+from tidegate.checkpoints.savepoint_restore import goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -423,6 +423,7 @@ class Job:
             max_concurrent=self._max_concurrent(declared, where),
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
+            may_repeat=goes_back(folder, record, declared.uid),
         )
         return QueryPlan(
             query=query,

@@ -25,7 +25,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_folder
+from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
@@ -59,7 +59,6 @@ from tidegate.core.records import (
 from tidegate.core.spark_log import with_sources
 
 _HIDDEN = ".restored-g"
-_TRASH = ".trash-"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 """Spark's id of a query: two that are alive must not share one. Recovery writes another."""
 
@@ -145,7 +144,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
     with Trust().over(restoring.job_folder, "restore a savepoint"):
         hidden = {query.uid: _hidden_folder(restoring, query.uid) for query in restoring.queries}
         for query in restoring.queries:
-            _discard(hidden[query.uid])
+            remove_folder(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
         restoring.reach("restore.copied")
         rewritten = [restoring.rewrite(query, hidden[query.uid] / "spark") for query in restoring.queries]
@@ -329,7 +328,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
 
 def _settle_query(folder: Path, current: int) -> None:
     for name in os.listdir(folder):
-        if name.startswith(_TRASH):
+        if name.startswith(TRASH):
             shutil.rmtree(folder / name)
         elif name.startswith(_HIDDEN):
             final = generation_folder(folder, current)
@@ -337,7 +336,7 @@ def _settle_query(folder: Path, current: int) -> None:
                 os.rename(folder / name, final)
                 sync_folder(folder)
             else:
-                _discard(folder / name)
+                remove_folder(folder / name)
     with suppress(OSError):  # of a restore that came to nothing: no generation is in it
         folder.rmdir()
 
@@ -346,19 +345,6 @@ def _leave_behind(folder: Path, current: int) -> None:
     """Nothing goes on from what a query of this uid has done before."""
     for number in generations(folder):
         if number < current:
-            _discard(generation_folder(folder, number))
+            remove_folder(generation_folder(folder, number))
     with suppress(OSError):  # a query of the program has its uid now, or the user has put something there
         folder.rmdir()
-
-
-def _discard(folder: Path) -> None:
-    """Remove a folder, by a rename first: what is half removed never has its name again, even after a power loss."""
-    trash = folder.with_name(f"{_TRASH}{folder.name.removeprefix('.')}")
-    if trash.exists():
-        shutil.rmtree(trash)
-    try:
-        os.rename(folder, trash)
-    except FileNotFoundError:
-        return
-    sync_folder(folder.parent)
-    shutil.rmtree(trash)

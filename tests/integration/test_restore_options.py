@@ -87,9 +87,9 @@ def test_with_the_offsets_alone_another_aggregate_begins_behind_the_rows_that_we
     assert [row for (row,) in place.table()] == rows
 
 
-def folders(place: Place, change: Callable[[DataFrame], DataFrame], *uids: str) -> Job:
+def folders(place: Place, change: Callable[[DataFrame], DataFrame], *uids: str, **settings: Any) -> Job:
     """A job that reads a folder of files for each uid, in this order, and puts them together."""
-    job = place.job()
+    job = place.job(**settings)
     rows: DataFrame | None = None
     for uid in uids:
         (place.folder / uid).mkdir(exist_ok=True)
@@ -128,6 +128,26 @@ def test_sources_are_added_given_up_and_put_in_another_order_and_no_row_is_lost_
     run_from(folders(place, count, "c", "b", "a"), path)  # started again: it goes on with the sources that it has now
     run_from(folders(place, count, "b"), Restore(str(path), allow_non_restored_of=("query",), rewind="fewer"))
     assert place.table() == [("a", 2), ("all", 3), ("b", 2), ("c", 1)], "state of the savepoint, and one more file of b"
+
+
+@pytest.mark.more
+def test_sources_in_another_order_go_on_where_they_were_with_state_in_other_partitions(place: Place):
+    """Both change the entry of the epoch in Spark's log."""
+
+    def first() -> Job:
+        return folders(place, COUNT, "a", "b", parallelism="2")
+
+    first()
+    put(place, "a", 0, "a", "all")
+    put(place, "a", 1, "a", "all")
+    put(place, "b", 0, "b", "all")
+    first().start(until="caught-up").wait()
+    path = saved(place, first())
+    assert place.table() == [("a", 2), ("all", 3), ("b", 1)]
+    put(place, "a", 2, "a")
+    put(place, "b", 1, "b", "all")
+    run_from(folders(place, COUNT, "b", "a", parallelism="3"), path)
+    assert place.table() == [("a", 3), ("all", 4), ("b", 2)]
 
 
 @pytest.mark.more

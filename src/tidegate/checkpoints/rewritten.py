@@ -43,6 +43,11 @@ def begin(checkpoint: Path, partitions: int) -> Path:
     return before
 
 
+def offsets_of(checkpoint: Path, epoch: int) -> bytes:
+    """The entry of the epoch in the log of offsets."""
+    return (checkpoint / offsets_entry(epoch)).read_bytes()
+
+
 def replace_offsets(checkpoint: Path, epoch: int, data: bytes) -> None:
     """Another entry of the epoch in the log of offsets."""
     _replace(checkpoint, offsets_entry(epoch), data)

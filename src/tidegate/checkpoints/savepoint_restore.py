@@ -87,7 +87,7 @@ class RestoredQuery:
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
     disk can. `rewind`: the id that allows it to go back. `rewrite` may put another checkpoint in the place of the one
-    that was copied, durable, and says what the query goes on from then. `reach` is told of the steps that are passed,
+    that was copied, durable. `reach` is told of the steps that are passed,
     each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
@@ -97,7 +97,7 @@ class Restoring:
     left_behind: tuple[str, ...] = ()
     link: bool = False
     rewind: str = ""
-    rewrite: Callable[[RestoredQuery, Path], RestoredQuery] = lambda query, _checkpoint: query
+    rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
 
@@ -147,9 +147,10 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
             remove_folder(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
         restoring.reach("restore.copied")
-        rewritten = [restoring.rewrite(query, hidden[query.uid] / "spark") for query in restoring.queries]
+        for query in restoring.queries:
+            restoring.rewrite(query, hidden[query.uid] / "spark")
         restoring.reach("restore.rewritten")
-        for query in rewritten:
+        for query in restoring.queries:
             _write_ledger(restoring, query, LocalStorage(hidden[query.uid]))
         restoring.reach("restore.recorded")
     return {uid: folder / "spark" for uid, folder in hidden.items()}

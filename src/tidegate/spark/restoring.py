@@ -450,14 +450,11 @@ class JobRestore:
         session: SparkSession,
         query: RestoredQuery,
         checkpoint: Path,
-    ) -> RestoredQuery:
+    ) -> None:
         change = found.rewritten.get(query.uid)
-        if change is None:
-            return query
-        final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
-        conf = confs[query.uid]
-        saved = rewrite_state(session, conf, checkpoint, final, query.saved, change, start_moves)
-        return replace(query, saved=saved)
+        if change is not None:
+            final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
+            rewrite_state(session, confs[query.uid], checkpoint, final, query.saved, change, start_moves)
 
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]

@@ -17,12 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.operator_metadata import prefix_columns
-from tidegate.checkpoints.rewritten import as_snapshots, begin, end, replace_commits, replace_offsets, state_partitions
+from tidegate.checkpoints.rewritten import (
+    as_snapshots,
+    begin,
+    end,
+    offsets_of,
+    replace_commits,
+    replace_offsets,
+    state_partitions,
+)
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
@@ -246,10 +253,9 @@ def rewrite_state(
     saved: SavedQuery,
     change: StateChange,
     moves: Callable[[str], None],
-) -> SavedQuery:
-    """Put a checkpoint with the state in its new form in the place of a restored one, durable; what the query goes on
-    from then. `conf` are the settings of the query, `final` is where the checkpoint will stand. `moves` is told of each
-    step.
+) -> None:
+    """Put a checkpoint with the state in its new form in the place of a restored one, durable. `conf` are the settings
+    of the query, `final` is where the checkpoint will stand. `moves` is told of each step.
 
     Raises RESTORE_STATE, and what the disk has to say.
     """
@@ -257,17 +263,18 @@ def rewrite_state(
     moves(f"{checkpoint}, without state")
     store = STORES[change.after.backend]
     in_force = {PROVIDER_KEY: store.provider, PARTITIONS_KEY: str(change.after.partitions)}
-    offsets = with_settings(saved.done.offsets, in_force)
+    # As restored, not as saved: the program may have other sources.
+    offsets = with_settings(offsets_of(checkpoint, saved.done.epoch), in_force)
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
     with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
         ids = _Rewrite(session, before, checkpoint, saved, change, moves).run() if saved.operators else {}
-    commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
-    replace_commits(checkpoint, saved.done.epoch, commits)
+    replace_commits(
+        checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)
+    )
     end(checkpoint, before, final)
     moves(f"{checkpoint}, state rewritten")
-    return replace(saved, done=replace(saved.done, offsets=offsets, commits=commits))
 
 
 @dataclass(frozen=True, slots=True)

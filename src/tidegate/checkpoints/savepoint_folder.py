@@ -74,11 +74,13 @@ def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
     except OSError as error:
         raise storage_error(error, folder, "list savepoints") from error
     for place in places:
-        if not place.name.startswith(".") and (place / MANIFEST).exists():
-            try:
+        try:
+            if not place.name.startswith(".") and (place / MANIFEST).exists():
                 found.append(open_savepoint(place))
-            except TidegateError as error:
-                wrong.append(error)
+        except TidegateError as error:
+            wrong.append(error)
+        except OSError as error:  # of somebody else's folder among them
+            wrong.append(storage_error(error, place, "look for a savepoint"))
     return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
 
 
@@ -108,9 +110,9 @@ def dispose(savepoint: Savepoint) -> None:
     folder = savepoint.folder
     if folder.is_symlink():
         raise _unsafe("the savepoint's own folder", "a symbolic link", folder)
-    for error in [*_files_below(folder)[1], *_strangers(savepoint)]:
+    for error in names_wrong(savepoint):
         raise error
-    trash = folder.with_name(f".{folder.name}.trash")
+    trash = _trash(folder)
     try:
         if trash.exists():
             shutil.rmtree(trash)
@@ -119,6 +121,23 @@ def dispose(savepoint: Savepoint) -> None:
         shutil.rmtree(trash)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
+
+
+def finish_disposal(folder: Path) -> bool:
+    """Whether the savepoint that had this folder was being removed by somebody who was killed; it is gone then."""
+    trash = _trash(folder)
+    try:
+        if folder.exists() or not trash.is_dir():
+            return False
+        shutil.rmtree(trash)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise storage_error(error, folder, "remove a savepoint") from error
+    return True
+
+
+def _trash(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.trash")
 
 
 def _strangers(savepoint: Savepoint) -> list[TidegateError]:

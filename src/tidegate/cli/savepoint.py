@@ -26,6 +26,9 @@ from tidegate.cli.restore_options import (
     Told,
     restore_from,
 )
+from tidegate.cli.savepoint_archive import export, import_
+from tidegate.cli.savepoint_diff import diff
+from tidegate.cli.savepoint_view import queries, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -48,10 +51,14 @@ class _TakesUnasked(TyperGroup):
 
 savepoint = typer.Typer(
     cls=_TakesUnasked,
-    help="Take, list, inspect, verify, check, dispose of savepoints; `savepoint JOB [DIR]` takes one of a running job.",
+    help="Take, list, inspect, verify, compare, move, check, dispose of savepoints; `savepoint JOB [DIR]` takes one.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+savepoint.command()(diff)
+savepoint.command()(export)
+savepoint.command("import")(import_)
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
@@ -106,7 +113,7 @@ def ls(
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
     found, wrong = savepoints_in(Path(named).absolute())
     if json:
-        print_json({"savepoints": [_summary(each) for each in found], "problems": _problems(wrong)})
+        print_json({"savepoints": [summary(each) for each in found], "problems": _problems(wrong)})
     else:
         _show_list(found)
         for error in wrong:
@@ -130,14 +137,14 @@ def inspect(path: Place, json: Json = False) -> None:
     from tidegate.checkpoints.savepoint_folder import open_savepoint
 
     found = open_savepoint(path.absolute())
-    shown = {**_summary(found), "queries": _queries(found)}
+    shown = {**summary(found), "queries": queries(found)}
     if json:
         print_json(shown)
         return
     for name, value in shown.items():
         if name != "queries":
             typer.echo(f"{name}: {value}")
-    for query in _queries(found):
+    for query in queries(found):
         typer.echo(f"query {query.pop('query')}")
         for name, value in query.items():
             typer.echo(f"  {name}: {value}")
@@ -233,6 +240,8 @@ def check(
 def dispose(path: Place, json: Json = False) -> None:
     """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
 
+    Killed before its end, the same command goes on with it.
+
     Examples:
 
     - `tidegate savepoint dispose /backup/savepoints/savepoint-0f1e2d3c-nightly`
@@ -241,53 +250,13 @@ def dispose(path: Place, json: Json = False) -> None:
     """
     from tidegate.checkpoints import savepoint_folder
 
-    found = savepoint_folder.open_savepoint(path.absolute())
-    savepoint_folder.dispose(found)
+    folder = path.absolute()
+    if not savepoint_folder.finish_disposal(folder):
+        savepoint_folder.dispose(savepoint_folder.open_savepoint(folder))
     if json:
-        print_json({"path": str(found.folder), "disposed": True})
+        print_json({"path": str(folder), "disposed": True})
     else:
-        typer.echo(f"removed {found.folder}")
-
-
-def _summary(found: Savepoint) -> dict[str, Any]:
-    record = found.record
-    return {
-        "path": str(found.folder),
-        "id": record.id,
-        "format": record.format.value,
-        "job": record.job,
-        "job_id": record.job_id,
-        "generation": record.generation,
-        "at": record.at,
-        "epochs": {query.done.query: query.done.epoch for query in record.queries},
-        "files": len(record.files),
-        "bytes": found.size_bytes,
-    }
-
-
-def _queries(found: Savepoint) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": query.done.query,
-            "epoch": query.done.epoch,
-            "sources": query.ends,
-            "watermark_ms": query.watermark_ms,
-            "sinks": {
-                uid: query.done.progress[uid].epoch if uid in query.done.progress else None for uid in query.done.sinks
-            },
-            "backend": query.backend,
-            "partitions": query.partitions,
-            "operators": [f"{each.number}: {each.name} ({', '.join(each.stores)})" for each in query.operators],
-            "state_bytes": _state_bytes(found, query.done.query),
-            "fingerprint": query.fingerprint,
-        }
-        for query in found.record.queries
-    ]
-
-
-def _state_bytes(found: Savepoint, query: str) -> int:
-    state = f"queries/{query}/spark/state/"
-    return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))
+        typer.echo(f"removed {folder}")
 
 
 def _show_list(found: Sequence[Savepoint]) -> None:

@@ -165,7 +165,19 @@ RUN_APPLICATION: dict[str, Any] = {
 }
 
 _OWN = frozenset({"-D", "-d", "-h", "-s", "-n"})
-_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level", "-s", "--fromSavepoint", "--map"})
+_WITH_VALUE = frozenset(
+    {
+        "-D",
+        "--dir",
+        "--log-file",
+        "--log-format",
+        "--log-level",
+        "-s",
+        "--fromSavepoint",
+        "--map",
+        "--allow-non-restored-state-of",
+    }
+)
 
 
 def _options_before_the_program(args: Sequence[str]) -> list[str]:

@@ -1,0 +1,49 @@
+"""What state a savepoint holds, for whoever wants to look into it: no job is needed, and none is touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.checkpoints.savepoint_folder import Savepoint, lacks, open_savepoint
+from tidegate.core.config import Settings
+from tidegate.core.state_tables import StateTable, chosen, tables_of
+from tidegate.spark.session import open_session
+from tidegate.spark.state_tables import read_native
+
+
+def read_savepoint(path: str | os.PathLike[str]) -> SavedState:
+    """The state in a savepoint, by its folder. Reads the manifest alone.
+
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_CORRUPT, RECORD_NEWER.
+    """
+    return SavedState(open_savepoint(Path(path).absolute()))
+
+
+class SavedState:
+    """The state of all queries in one savepoint. `tables` names what there is."""
+
+    def __init__(self, savepoint: Savepoint) -> None:
+        self._savepoint = savepoint
+        self.tables: tuple[StateTable, ...] = tuple(
+            table for saved in savepoint.record.queries for table in tables_of(saved)
+        )
+
+    def state(
+        self, query: str, *, operator: int | None = None, store: str | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`.
+
+        `operator` and `store` are needed where the query has several. They are read by the active session, `spark`, or
+        a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where nothing, or not one table,
+        is meant; SAVEPOINT_INCOMPLETE where files are missing: their bytes are proven by `tidegate savepoint verify`.
+        """
+        folder = self._savepoint.folder
+        saved, table = chosen(self._savepoint.record, query, operator, store, str(folder))
+        for error in lacks(self._savepoint):
+            raise error
+        session = spark or SparkSession.getActiveSession() or open_session("tidegate", Settings())
+        return read_native(session, folder / QUERIES / query / "spark", saved, table)

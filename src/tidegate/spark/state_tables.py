@@ -1,0 +1,67 @@
+"""State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in.
+
+They are read in a session of their own on the same context. Spark's reader takes the form of the files from its
+session, also when the rows are read long after; and the settings of the user's session are the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery
+from tidegate.core.state_change import MOVABLE, Reach
+from tidegate.core.state_tables import StateTable
+from tidegate.spark.query_conf import FORMAT_KEY, STORES
+
+
+def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
+    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files.
+
+    Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
+    """
+    if MOVABLE.get(table.kind) is not Reach.EVERYWHERE or saved.backend not in _FORMS:
+        raise _unreadable(
+            "state that Spark reads as a table: of aggregations, joins, dropDuplicates and applyInPandasWithState",
+            f"{table}, in {saved.backend}",
+            checkpoint,
+        )
+    options = {"batchId": saved.done.epoch, "operatorId": table.operator, "storeName": table.store}
+    own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend]})
+    try:
+        return own.read.format("statestore").options(**options).load(str(checkpoint))
+    except (PySparkException, Py4JError) as error:
+        raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
+
+
+def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """Another session on the same context, with these settings."""
+    own = session.newSession()
+    for key, value in conf.items():
+        own.conf.set(key, value)
+    return own
+
+
+def first_line(error: PySparkException | Py4JError) -> str:
+    """What Spark says, without where it was when it said so."""
+    return str(getattr(error, "java_exception", None) or error).split("\n")[0][:500]
+
+
+_FORMS = {backend.value: STORES[backend].checkpoint_format for backend in Backend}
+"""By backend, the form of the files that the reader has to know beforehand."""
+
+
+def _unreadable(expected: str, found: str, checkpoint: Path) -> TidegateError:
+    return TidegateError(
+        Code.STATE_TABLE,
+        expected=expected,
+        found=found,
+        where=str(checkpoint),
+        next_step="see `tidegate savepoint verify PATH`; what cannot be read can still be restored",
+    )

@@ -6,7 +6,7 @@ to. What Spark has a reader and a rule for that for is in the table; what is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,13 +53,35 @@ MOVABLE: Mapping[str, Reach] = {
 """By Spark's short names. Not in it is what a `limit` has counted: Spark writes no schema of that."""
 
 
-def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
-    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
-    does not say what there was. `partitions`: None leaves them as they are."""
+def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[TidegateError]:
+    """What stands against a savepoint that keeps the state of these operators as rows, for any backend."""
+    for operator in operators:
+        if MOVABLE.get(operator.name) is not Reach.EVERYWHERE:
+            yield TidegateError(
+                Code.SAVEPOINT_REFUSED,
+                expected="operators whose state is rows of a key and a value, for any backend: aggregations, joins, "
+                "dropDuplicates, applyInPandasWithState",
+                found=f"operator {operator.number} ({operator.name}), whose state only its own files hold",
+                where=where,
+                next_step="take a native savepoint (--type native); nothing of the job was changed",
+            )
+
+
+def state_form(saved: SavedQuery) -> StateForm | None:
+    """How the state of a saved query was kept; None where the log of the savepoint does not say so in a way that is
+    known here."""
     known = {each.value: each for each in Backend}
     if saved.backend not in known or saved.partitions is None:
         return None
-    before = StateForm(known[saved.backend], saved.partitions)
+    return StateForm(known[saved.backend], saved.partitions)
+
+
+def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
+    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
+    does not say what there was. `partitions`: None leaves them as they are."""
+    before = state_form(saved)
+    if before is None:
+        return None
     after = StateForm(backend, before.partitions if partitions is None else partitions)
     return None if before == after else StateChange(before, after)
 

@@ -18,6 +18,11 @@ class StateTable:
     kind: str
     store: str
 
+    @property
+    def folder(self) -> str:
+        """Where a canonical savepoint has its files."""
+        return f"queries/{self.query}/state/{self.operator}/{self.store}"
+
     def __str__(self) -> str:
         return f"operator {self.operator} ({self.kind}) {self.store}"
 

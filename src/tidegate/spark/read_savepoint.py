@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pyarrow.dataset import Dataset
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.checkpoints.canonical import open_table
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.savepoint_folder import Savepoint, lacks, open_savepoint
 from tidegate.core.config import Settings
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavepointFormat
 from tidegate.core.state_tables import StateTable, chosen, tables_of
 from tidegate.spark.session import open_session
-from tidegate.spark.state_tables import read_native
+from tidegate.spark.state_tables import read_canonical, read_native
 
 
 def read_savepoint(path: str | os.PathLike[str]) -> SavedState:
@@ -46,4 +50,23 @@ class SavedState:
         for error in lacks(self._savepoint):
             raise error
         session = spark or SparkSession.getActiveSession() or open_session("tidegate", Settings())
+        if self._savepoint.record.format is SavepointFormat.CANONICAL:
+            return read_canonical(session, folder / table.folder)
         return read_native(session, folder / QUERIES / query / "spark", saved, table)
+
+    def state_arrow(self, query: str, *, operator: int | None = None, store: str | None = None) -> Dataset:
+        """The same rows without Spark, from a canonical savepoint: `.to_table()` has all of them, `.to_batches()` some
+        at a time. Raises as `state`, and STATE_TABLE for a native savepoint: its files are for Spark alone."""
+        folder, record = self._savepoint.folder, self._savepoint.record
+        _, table = chosen(record, query, operator, store, str(folder))
+        if record.format is not SavepointFormat.CANONICAL:
+            raise TidegateError(
+                Code.STATE_TABLE,
+                expected="a canonical savepoint, whose state is Parquet",
+                found=f"a {record.format.value} one",
+                where=str(folder),
+                next_step="read it with Spark (.state), or take one with --type canonical",
+            )
+        for error in lacks(self._savepoint):
+            raise error
+        return open_table(folder, table)

@@ -40,6 +40,14 @@ def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, tabl
         raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
 
 
+def read_canonical(session: SparkSession, folder: Path) -> DataFrame:
+    """The rows (key, value, partition_id) of a table of a canonical savepoint, from its folder."""
+    try:
+        return session.read.parquet(f"file:{folder}")
+    except (PySparkException, Py4JError) as error:
+        raise _unreadable("Parquet as a canonical savepoint has it", first_line(error), folder) from None
+
+
 def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     """Another session on the same context, with these settings."""
     own = session.newSession()
@@ -48,7 +56,7 @@ def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession
     return own
 
 
-def first_line(error: PySparkException | Py4JError) -> str:
+def first_line(error: Exception) -> str:
     """What Spark says, without where it was when it said so."""
     return str(getattr(error, "java_exception", None) or error).split("\n")[0][:500]
 
@@ -57,11 +65,11 @@ _FORMS = {backend.value: STORES[backend].checkpoint_format for backend in Backen
 """By backend, the form of the files that the reader has to know beforehand."""
 
 
-def _unreadable(expected: str, found: str, checkpoint: Path) -> TidegateError:
+def _unreadable(expected: str, found: str, where: Path) -> TidegateError:
     return TidegateError(
         Code.STATE_TABLE,
         expected=expected,
         found=found,
-        where=str(checkpoint),
+        where=str(where),
         next_step="see `tidegate savepoint verify PATH`; what cannot be read can still be restored",
     )

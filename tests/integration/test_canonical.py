@@ -1,4 +1,4 @@
-"""A canonical savepoint has the state as Parquet, for whoever reads it."""
+"""A canonical savepoint has the state as Parquet, for whoever reads it; and a job goes on from it in any form."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import pytest
 
 from tests.integration.place import Place, error_of, wait_until_finished
 from tests.integration.test_read_savepoint import WORDS, two_counts
-from tests.integration.test_restore import event
-from tests.integration.test_state_change import KINDS, every_kind
+from tests.integration.test_restore import event, everything, run_from
+from tests.integration.test_state_change import KINDS, compare_state, counting, every_kind, out
+from tests.integration.test_state_change import WORDS as COUNTED
 from tidegate import FileSink, Job, read_savepoint
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.records import SavepointFormat
 
 
-def both(place: Place, job: Job) -> tuple[Path, Path]:
-    """A native and a canonical savepoint of one epoch, the first."""
+def both(place: Place, job: Job, epoch: int = 0) -> tuple[Path, Path]:
+    """A native and a canonical savepoint of one epoch."""
     handle = job.start()
     for query in range(len(handle.runs)):
-        wait_until_finished(handle, 0, query)
+        wait_until_finished(handle, epoch, query)
     native = handle.savepoint(place.folder / "saved", id="native")
     canonical = handle.savepoint(place.folder / "saved", id="canonical", format="canonical")
     handle.stop()
@@ -104,3 +105,53 @@ def test_what_has_no_rows_is_refused_before_anything_is_stopped(place: Place):
         assert handle.savepoint(into) is not None
     finally:
         handle.stop()
+
+
+FORMS = [
+    (("rocksdb", 2), ("hashmap", 3)),
+    pytest.param(("hashmap", 3), ("rocksdb", 2), marks=pytest.mark.more),
+    pytest.param(("rocksdb", 2), ("rocksdb", 2), marks=pytest.mark.more),
+    pytest.param(("rocksdb", 2), ("rocksdb", 5), marks=pytest.mark.more),
+    pytest.param(("hashmap", 2), ("hashmap", 1), marks=pytest.mark.more),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS, ids=lambda form: f"{form[0]}{form[1]}")
+def test_groups_go_on_from_a_canonical_savepoint(place: Place, before: tuple[str, int], after: tuple[str, int]):
+    place.write(*(event("01", word) for word in COUNTED[:9]))
+    place.write(*(event("01", word) for word in COUNTED[9:]))
+    native, canonical = both(place, counting(place, *before), epoch=1)
+    place.write(*(event("02", word) for word in COUNTED), event("16", "late"))
+    whole = everything(place)
+    table = next(canonical.rglob("counts/state/0/default/part-*.parquet"))
+    data = table.read_bytes()
+    table.write_bytes(data[:9] + bytes([data[9] ^ 1]) + data[10:])
+    assert error_of(lambda: run_from(counting(place, *after), canonical)).code == "TG-SAVEPOINT-ALTERED"
+    table.write_bytes(data)
+    assert everything(place) == whole
+    run_from(counting(place, *after), canonical)
+    assert place.table() == [("late", 1), *((word, 2) for word in COUNTED)]
+    closed = [(row["start"], row["word"], row["n"]) for rows in place.files().values() for row in rows]
+    assert sorted(closed) == [("00", word, 2) for word in COUNTED], "windows that were open close with both rows"
+    assert compare_state(place, native, after) == 2 * len(COUNTED)
+    assert verify(open_savepoint(canonical)) == []
+    place.write(event("17", "late"))
+    run_from(counting(place, *after), canonical)  # as a supervisor starts it again: from what it has written itself
+    assert ("late", 2) in place.table()
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(("rocksdb", 2), ("rocksdb", 4)), (("rocksdb", 3), ("hashmap", 1)), (("hashmap", 2), ("rocksdb", 4))],
+    ids=lambda form: f"{form[0]}{form[1]}",
+)
+def test_every_kind_of_state_goes_on_from_its_rows(place: Place, before: tuple[str, int], after: tuple[str, int]):
+    place.write(*(event("01", word) for word in KINDS))
+    native, canonical = both(place, every_kind(place, *before))
+    place.write(*(event(second, word) for word in KINDS for second in ("01", "04")))
+    run_from(every_kind(place, *after), canonical)
+    assert compare_state(place, native, after) > 5 * len(KINDS)
+    assert out(place, "total") == [(8,), (24,)]
+    assert out(place, "by-hand") == sorted((word, n) for word in KINDS for n in (1, 3))
+    assert [row for row in out(place, "pairs") if row[1:] == ("04",)] == sorted([(word, "04") for word in KINDS] * 2)

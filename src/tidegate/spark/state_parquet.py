@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
 
 from tidegate.checkpoints.canonical import PARQUET
 from tidegate.checkpoints.copying import Copying
@@ -119,6 +119,8 @@ def _parquet_type(kind: DataType) -> str:
     match kind:
         case NullType():
             return "boolean"
+        case TimestampType():
+            return "timestamp_ltz"  # a session may mean the other one by `timestamp`
         case ArrayType():
             return f"array<{_parquet_type(kind.elementType)}>"
         case MapType():

@@ -1,13 +1,15 @@
 """State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in.
 
-They are read in a session of their own on the same context. Spark's reader takes the form of the files from its
-session, also when the rows are read long after; and the settings of the user's session are the user's.
+They are read in a session of their own on the same context. Spark's reader takes the form of the files from the session
+that is active when it is made, and keeps that one; the settings of the user's session are the user's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -35,7 +37,8 @@ def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, tabl
     options = {"batchId": saved.done.epoch, "operatorId": table.operator, "storeName": table.store}
     own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend]})
     try:
-        return own.read.format("statestore").options(**options).load(str(checkpoint))
+        with _active(own):
+            return own.read.format("statestore").options(**options).load(str(checkpoint))
     except (PySparkException, Py4JError) as error:
         raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
 
@@ -54,6 +57,23 @@ def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession
     for key, value in conf.items():
         own.conf.set(key, value)
     return own
+
+
+@contextmanager
+def _active(session: SparkSession) -> Generator[None, None, None]:
+    """Have this thread's calls mean this session, as the reader asks for the active one."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    sessions: Any = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
+    before: Any = sessions.getActiveSession()
+    sessions.setActiveSession(classic)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def first_line(error: Exception) -> str:

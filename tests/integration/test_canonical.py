@@ -11,10 +11,11 @@ import pytest
 
 from tests.integration.place import Place, error_of, wait_until_finished
 from tests.integration.test_read_savepoint import WORDS, two_counts
+from tests.integration.test_restore import Counter as CountingProcessor
 from tests.integration.test_restore import event, everything, run_from
 from tests.integration.test_state_change import KINDS, compare_state, counting, every_kind, out
 from tests.integration.test_state_change import WORDS as COUNTED
-from tidegate import FileSink, Job, read_savepoint
+from tidegate import FileSink, Job, Restore, SQLiteSink, read_savepoint
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.records import SavepointFormat
@@ -155,3 +156,30 @@ def test_every_kind_of_state_goes_on_from_its_rows(place: Place, before: tuple[s
     assert out(place, "total") == [(8,), (24,)]
     assert out(place, "by-hand") == sorted((word, n) for word in KINDS for n in (1, 3))
     assert [row for row in out(place, "pairs") if row[1:] == ("04",)] == sorted([(word, "04") for word in KINDS] * 2)
+
+
+@pytest.mark.more
+def test_custom_state_has_a_table_for_each_variable_and_goes_on_in_other_partitions(place: Place):
+    """Nothing is left of the first job, whose folder Spark's metadata names."""
+
+    def job(partitions: str) -> Job:
+        wanted = place.job(state_backend="rocksdb", parallelism=partitions)
+        by_word = place.words(wanted).groupBy("word")
+        counted = by_word.transformWithStateInPandas(CountingProcessor(), "word string, n long", "Update", "None")
+        table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+        wanted.query("query", counted, mode="update", sinks=[table])
+        return wanted
+
+    place.write("sea", "sea", "wind")
+    native, canonical = both(place, job("2"))
+    shutil.rmtree(place.checkpoints)
+    moved = canonical.rename(place.folder / "moved")
+    (table,) = read_savepoint(moved).tables
+    assert table.store == "seen"
+    assert sum(compare(native, moved).values()) == 2
+    rows = read_savepoint(moved).state_arrow("query", store="seen").to_table().to_pylist()
+    assert {row["key"]["word"]: row["value"]["n"] for row in rows} == {"sea": 2, "wind": 1}
+    place.write("sea")
+    run_from(job("3"), Restore(str(moved), claim=True))
+    assert place.table() == [("sea", 3), ("wind", 1)]
+    assert verify(open_savepoint(moved)) == []

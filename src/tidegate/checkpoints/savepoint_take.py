@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,6 +22,7 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
+from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_query import operators_of, saved_query
 from tidegate.checkpoints.spark_layout import STATE, is_state
 from tidegate.checkpoints.walking import files_below
@@ -36,8 +37,8 @@ from tidegate.core.records import (
     StatefulOperator,
     encode,
 )
-from tidegate.core.state_change import rows_refused
-from tidegate.core.state_tables import StateTable, tables_of
+from tidegate.core.state_change import lives_by_rows, rows_refused
+from tidegate.core.state_tables import StateTable
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")
@@ -173,7 +174,8 @@ def _put_together(
     if form is SavepointFormat.NATIVE:
         files = _copied(held, partial, copying, lambda _name: True)
     else:
-        files = _copied(held, partial, copying, lambda name: not is_state(name.split("/", 3)[3]))
+        by_rows = {query.done.query for query in queries if lives_by_rows(query.operators)}
+        files = _copied(held, partial, copying, lambda name: not _is_state_of(by_rows, name))
         files += _tables(job, queries, held, partial, copying)
     for folder, _ in files_below(partial):
         sync_folder(folder)
@@ -283,21 +285,31 @@ def _copied(source: Path, target: Path, copying: Copying, wanted: Callable[[str]
     return copied
 
 
+def _is_state_of(queries: Set[str], name: str) -> bool:
+    _, query, _, below = name.split("/", 3)
+    return query in queries and is_state(below)
+
+
 def _tables(
     job: RunningJob, queries: Sequence[SavedQuery], held: Path, partial: Path, copying: Copying
 ) -> Iterator[SavedFile]:
-    """The state of the queries as Parquet, every file durable. It counts as much as the files that it is read from."""
+    """The state of the queries as Parquet, every file durable. In the place of Spark's files it counts as much as
+    they."""
     for query in queries:
-        checkpoint = held / QUERIES / query.done.query / "spark"
+        checkpoint, by_rows = held / QUERIES / query.done.query / "spark", lives_by_rows(query.operators)
         write_table = _check_rows(job, query.done.query, query.operators)
-        for table in tables_of(query):
+        if not by_rows:
+            readable = held / "readable" / query.done.query
+            link_readable(checkpoint, readable)
+            checkpoint = readable
+        for table in tables_in(checkpoint, query):
             begun, folder = copying.copied_bytes, partial / table.folder
             folder.parent.mkdir(parents=True, exist_ok=True)
             write_table(query, table, checkpoint, folder, copying)
             for path in sorted(folder.iterdir()):
                 yield _measured(path, partial)
             copying.copied_bytes = begun
-            copying.copied(_state_bytes(checkpoint, table))
+            copying.copied(_state_bytes(checkpoint, table) if by_rows else 0)
 
 
 def _state_bytes(checkpoint: Path, table: StateTable) -> int:

@@ -53,14 +53,24 @@ MOVABLE: Mapping[str, Reach] = {
 """By Spark's short names. Not in it is what a `limit` has counted: Spark writes no schema of that."""
 
 
+def is_custom(kind: str) -> bool:
+    """Whether state of this kind of operator is what a program has made of it: variables, which rocksdb alone keeps."""
+    return MOVABLE.get(kind) is Reach.PARTITIONS
+
+
+def lives_by_rows(operators: Iterable[StatefulOperator]) -> bool:
+    """Whether rows of a key and a value are all that the state of these operators is. Custom state has more to it, such
+    as the order of timers, and goes on from Spark's files alone."""
+    return all(MOVABLE.get(operator.name) is Reach.EVERYWHERE for operator in operators)
+
+
 def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[TidegateError]:
-    """What stands against a savepoint that keeps the state of these operators as rows, for any backend."""
+    """What stands against a savepoint that shows the state of these operators as rows."""
     for operator in operators:
-        if MOVABLE.get(operator.name) is not Reach.EVERYWHERE:
+        if operator.name not in MOVABLE:
             yield TidegateError(
                 Code.SAVEPOINT_REFUSED,
-                expected="operators whose state is rows of a key and a value, for any backend: aggregations, joins, "
-                "dropDuplicates, applyInPandasWithState",
+                expected="operators whose state Spark can read row by row",
                 found=f"operator {operator.number} ({operator.name}), whose state only its own files hold",
                 where=where,
                 next_step="take a native savepoint (--type native); nothing of the job was changed",

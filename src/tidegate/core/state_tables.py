@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
@@ -11,7 +12,8 @@ from tidegate.core.records import SavedQuery, SavepointRecord
 @dataclass(frozen=True, slots=True)
 class StateTable:
     """One store of one stateful operator: `query` by its uid, `operator` by its number in Spark's plan, `kind` as Spark
-    calls it, `store` by its name. A join has several stores, everything else one, `default`."""
+    calls it, `store` by its name. A join has several stores, custom state has its variables, everything else has one,
+    `default`."""
 
     query: str
     operator: int
@@ -28,7 +30,7 @@ class StateTable:
 
 
 def tables_of(saved: SavedQuery) -> tuple[StateTable, ...]:
-    """Those of a query, in the order of its operators and their stores."""
+    """Those of a query, in the order of its operators and their stores; custom state is one."""
     return tuple(
         StateTable(saved.done.query, operator.number, operator.name, store)
         for operator in saved.operators
@@ -37,20 +39,25 @@ def tables_of(saved: SavedQuery) -> tuple[StateTable, ...]:
 
 
 def chosen(
-    savepoint: SavepointRecord, query: str, operator: int | None, store: str | None, where: str
+    savepoint: SavepointRecord,
+    tables: Sequence[StateTable],
+    query: str,
+    operator: int | None,
+    store: str | None,
+    where: str,
 ) -> tuple[SavedQuery, StateTable]:
-    """The one table that is meant. Raises STATE_TABLE where it is none, or several."""
+    """The one that is meant of the savepoint's tables. Raises STATE_TABLE where it is none, or several."""
     queries = {each.done.query: each for each in savepoint.queries}
     if query not in queries:
         raise _none(f"the uid of a query: {', '.join(sorted(queries))}", query, where)
-    tables = tables_of(queries[query])
+    its_own = [each for each in tables if each.query == query]
     found = [
         each
-        for each in tables
+        for each in its_own
         if (operator is None or each.operator == operator) and (store is None or each.store == store)
     ]
     if len(found) != 1:
-        there = "; ".join(map(str, tables)) or "none: the query has no state"
+        there = "; ".join(map(str, its_own)) or "none: the query has no state"
         asked = "any" if operator is None else operator, "any" if store is None else store
         raise _none(f"operator= and store= of one of: {there}", f"operator {asked[0]}, store {asked[1]}", where)
     return queries[query], found[0]

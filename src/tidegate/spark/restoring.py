@@ -39,7 +39,7 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
 from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
-from tidegate.core.state_change import StateChange, state_form
+from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
@@ -418,7 +418,7 @@ class JobRestore:
     def _tables(self, saved: SavedQuery) -> Path | None:
         """The savepoint that has the query's state as tables; None where Spark's files have it, or there is none."""
         is_canonical = self.savepoint.record.format is SavepointFormat.CANONICAL
-        return self.savepoint.folder if is_canonical and saved.operators else None
+        return self.savepoint.folder if is_canonical and saved.operators and lives_by_rows(saved.operators) else None
 
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder

@@ -69,8 +69,7 @@ def write_table(
 
 
 def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
-    columns = [_column(rows, "key"), _column(rows, "value"), F.col("partition_id")]
-    writer = rows.select(*columns).coalesce(tasks).write.option("compression", "snappy")
+    writer = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks).write.option("compression", "snappy")
     writer.option("parquet.block.size", _ROW_GROUP_BYTES).parquet(f"file:{folder}")
 
 

@@ -1,4 +1,5 @@
-"""State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in.
+"""State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in. The
+value of a state variable may be several columns: of a list or a map Spark gives a row for each element.
 
 They are read in a session of their own on the same context. Spark's reader takes the form of the files from the session
 that is active when it is made, and keeps that one; the settings of the user's session are the user's.
@@ -18,23 +19,20 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_change import MOVABLE, Reach
+from tidegate.core.state_change import MOVABLE, is_custom
 from tidegate.core.state_tables import StateTable
 from tidegate.spark.query_conf import FORMAT_KEY, STORES
 
 
 def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
-    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files.
+    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. Of custom state the
+    checkpoint has to be where its schemas are looked for.
 
     Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
     """
-    if MOVABLE.get(table.kind) is not Reach.EVERYWHERE or saved.backend not in _FORMS:
-        raise _unreadable(
-            "state that Spark reads as a table: of aggregations, joins, dropDuplicates and applyInPandasWithState",
-            f"{table}, in {saved.backend}",
-            checkpoint,
-        )
-    options = {"batchId": saved.done.epoch, "operatorId": table.operator, "storeName": table.store}
+    if table.kind not in MOVABLE or saved.backend not in _FORMS:
+        raise _unreadable("state that Spark reads as a table", f"{table}, in {saved.backend}", checkpoint)
+    options = {"batchId": saved.done.epoch, "operatorId": table.operator, **_part(table)}
     own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend]})
     try:
         with _active(own):
@@ -57,6 +55,17 @@ def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession
     for key, value in conf.items():
         own.conf.set(key, value)
     return own
+
+
+def _part(table: StateTable) -> Mapping[str, str]:
+    """The options that name the table to Spark."""
+    if not is_custom(table.kind):
+        return {"storeName": table.store}
+    return {"readRegisteredTimers": "true"} if table.store.startswith(_TIMERS) else {"stateVarName": table.store}
+
+
+_TIMERS = ("$procTimers", "$eventTimers")
+"""What Spark calls the variable of the timers, by the clock that they go by."""
 
 
 @contextmanager

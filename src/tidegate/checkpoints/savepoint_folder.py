@@ -102,6 +102,21 @@ def names_wrong(savepoint: Savepoint) -> list[TidegateError]:
     return [*_files_below(savepoint.folder)[1], *_strangers(savepoint)]
 
 
+def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
+    """The files that are not there, or are shorter than they were. No file is read."""
+    for file in savepoint.record.files:
+        path = savepoint.folder / file.name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            yield _incomplete(f"a file of {file.size_bytes} bytes", "none", path)
+            continue
+        except OSError as error:
+            raise storage_error(error, path, "read a savepoint") from error
+        if size < file.size_bytes:
+            yield _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+
+
 def dispose(savepoint: Savepoint) -> None:
     """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name.
 

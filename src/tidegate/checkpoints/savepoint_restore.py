@@ -219,6 +219,9 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             target.parent.mkdir(parents=True, exist_ok=True)
             _restore_file(restoring, file, target, _change_of(name, query, final))
             restoring.passed(target)
+        elif file.name.startswith(f"{QUERIES}/{query.saved.done.query}/state/"):
+            _prove_table(restoring.savepoint.folder / file.name, file)
+            restoring.passed(restoring.savepoint.folder / file.name)
     sync_whole(checkpoint)
 
 
@@ -246,6 +249,14 @@ def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> byte
         return with_sources(data, places)
     except (ValueError, IndexError) as error:
         raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+
+
+def _prove_table(source: Path, file: SavedFile) -> None:
+    """The state of a canonical savepoint is read where it is, by whoever writes it again: `Restoring.rewrite`."""
+    try:
+        _compare(source, file, *_copied(source, None))
+    except FileNotFoundError:
+        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
 
 
 def _restore_file(

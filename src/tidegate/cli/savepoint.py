@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from typer.core import TyperGroup
 
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
-from tidegate.cli.control import RequestId, Timeout, ask_job, folder_of
+from tidegate.cli.control import Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
     AllowNonRestored,
@@ -70,6 +70,7 @@ def take(
         str | None,
         typer.Argument(metavar="[DIR]", help="Where it goes, in a folder of its own; else `savepoints.dir`."),
     ] = None,
+    form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
     dir: Dir = None,
@@ -84,11 +85,13 @@ def take(
 
     - `tidegate savepoint take wordcount /backup/savepoints`
 
+    - `tidegate savepoint take wordcount /backup/savepoints --type canonical`
+
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
     view = find_job(jobs_folder(dir), job)
     seconds = 600.0 if timeout is None else DURATION.read(timeout)
-    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder))
+    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder), form)
 
 
 @savepoint.command()

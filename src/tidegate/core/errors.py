@@ -51,6 +51,11 @@ class Code(Enum):
     SOURCE_LOCAL_ONLY = ("TG-SOURCE-LOCAL-ONLY", Remedy.PROGRAM, "a source on a local disk under a cluster master")
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
+    STATE_TABLE = (
+        "TG-STATE-TABLE",
+        Remedy.PROGRAM,
+        "the state that was asked for is not in the savepoint, or cannot be read as a table",
+    )
     SOURCES_CHANGED = (
         "TG-SOURCES-CHANGED",
         Remedy.PROGRAM,

@@ -71,6 +71,7 @@ from tidegate.spark.sources import (
     vouch_for,
 )
 from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
+from tidegate.spark.state_parquet import write_table
 from tidegate.spark.supervised import current, start_moves
 
 _MODES = ("append", "update", "complete")
@@ -318,7 +319,8 @@ class Job:
         if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
             return None
         queries = [RunningQuery(plan.query, plan.folder, epochs_kept(plan.conf)) for plan in plans]
-        return Savepoints(RunningJob(folder, record, queries), self.settings.savepoints_dir)
+        job = RunningJob(folder, record, queries, write_table=partial(write_table, self.spark))
+        return Savepoints(job, self.settings.savepoints_dir)
 
     def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
         """Carry a restore out, when nothing stands against it nor against a start: *job.json* as it is then."""

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 from pyspark.sql import SparkSession
 
+from tidegate.checkpoints.canonical import count_rows
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
@@ -39,10 +40,10 @@ from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, Run, SavedQuery, SinkIdentity, Start, decode
+from tidegate.core.records import JobRecord, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
 from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
-from tidegate.core.state_change import StateChange
+from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
@@ -56,7 +57,7 @@ from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
 from tidegate.spark.state_rewrite import rewrite_state
 from tidegate.spark.state_plan import compare_operators, has_operators
-from tidegate.spark.state_rows import count_state
+from tidegate.spark.state_rows import count_state, count_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
 
@@ -452,9 +453,12 @@ class JobRestore:
         checkpoint: Path,
     ) -> None:
         change = found.rewritten.get(query.uid)
+        tables, form = self._tables(query.saved), state_form(query.saved)
+        if change is None and tables is not None and form is not None and query.make_empty is None:
+            change = StateChange(form, form)
         if change is not None:
             final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
-            rewrite_state(session, confs[query.uid], checkpoint, final, query.saved, change, start_moves)
+            rewrite_state(session, confs[query.uid], checkpoint, final, query.saved, change, start_moves, tables)
 
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
@@ -465,9 +469,15 @@ class JobRestore:
             saved = found.matched.get(plan.query.uid)
             if saved is None or not saved.operators or plan.query.uid in found.emptied:
                 continue
-            before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
-            wanted = count_state(session, before, saved, _conf_before(plan.conf, found.rewritten.get(plan.query.uid)))
-            rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
+            tables = self._tables(saved)
+            if tables is not None:
+                wanted = count_rows(tables, saved)
+                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf)
+            else:
+                before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
+                change = found.rewritten.get(plan.query.uid)
+                wanted = count_state(session, before, saved, _conf_before(plan.conf, change))
+                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
             if rows != wanted:
                 raise TidegateError(
                     Code.RESTORE_STATE,
@@ -479,6 +489,11 @@ class JobRestore:
             counted[plan.query.uid] = rows
             start_moves(f"query {plan.query.uid}, state compared with the savepoint")
         return counted
+
+    def _tables(self, saved: SavedQuery) -> Path | None:
+        """The savepoint that has the query's state as tables; None where Spark's files have it, or there is none."""
+        is_canonical = self.savepoint.record.format is SavepointFormat.CANONICAL
+        return self.savepoint.folder if is_canonical and saved.operators and lives_by_rows(saved.operators) else None
 
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder

@@ -1,0 +1,63 @@
+"""The state in a savepoint is read by whoever has its folder: without the job, in whatever session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, error_of
+from tests.integration.test_restore import event, saved
+from tidegate import FileSink, Job, SavedState, read_savepoint
+from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+
+WORDS = [f"word{number:02d}" for number in range(12)]
+
+
+def two_counts(place: Place, **settings: str) -> Job:
+    """A query with two stateful operators: each word once in ten seconds, then how many of them."""
+    job = place.job(parallelism="3", **settings)
+    events = place.source(job, "events", "at timestamp, word string").withWatermark("at", "5 seconds")
+    once = events.dropDuplicates(["word", "at"])
+    sums = once.groupBy(F.window("at", "10 seconds"), "word").agg(F.count("*"), F.sum(F.length("word")), F.sum(F.lit(2)))
+    flat = sums.select("word", F.col("count(1)").alias("n"))
+    job.query("counts", flat, sinks=[FileSink("files", place.folder / "out", format="json")])
+    return job
+
+
+def rows_of(state: SavedState, operator: int, **given: Any) -> list[Any]:
+    return state.state("counts", operator=operator, **given).selectExpr("key.*", "value.*", "partition_id").collect()
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.more)])
+def test_state_is_read_long_after_the_job_and_where_it_was_moved_to(place: Place, backend: str):
+    place.write(*(event("01", word) for word in WORDS), event("01", WORDS[0]))
+    path = saved(place, two_counts(place, state_backend=backend))
+    shutil.rmtree(place.checkpoints)
+    moved = path.rename(place.folder / "moved")
+    found = read_savepoint(moved)
+    assert [(table.query, table.operator, table.store) for table in found.tables] == [
+        ("counts", 0, "default"),
+        ("counts", 1, "default"),
+    ]
+    by_kind = {table.kind: table.operator for table in found.tables}
+    once, counts = rows_of(found, by_kind["dedupe"]), rows_of(found, by_kind["stateStoreSave"], spark=place.spark)
+    assert sorted(row["word"] for row in once) == WORDS
+    assert sorted((row["word"], row["count"]) for row in counts) == [(word, 1) for word in WORDS]
+    assert len({row["partition_id"] for row in counts}) == 3
+    assert verify(open_savepoint(moved)) == []
+
+
+def test_what_is_not_there_is_said_before_anything_is_read(place: Place):
+    place.write(event("01"))
+    path = saved(place, two_counts(place))
+    found = read_savepoint(path)
+    assert error_of(lambda: found.state("words")).code == "TG-STATE-TABLE"
+    assert error_of(lambda: found.state("counts")).code == "TG-STATE-TABLE"
+    next(file for file in path.rglob("state/0/*/*") if file.is_file() and "_metadata" not in str(file)).unlink()
+    assert error_of(lambda: found.state("counts", operator=0)).code == "TG-SAVEPOINT-INCOMPLETE"
+    (path / "_metadata.json").unlink()
+    assert error_of(lambda: read_savepoint(Path(path))).code == "TG-SAVEPOINT-INCOMPLETE"

@@ -4,23 +4,24 @@ Step 1: the first program, with its state in memory (hashmap) and in two partiti
 
     python examples/savepoint.py --write 3             # three files of lines
     tidegate run -d examples/savepoint.py
-    sqlite3 words.db 'SELECT * FROM counts'            # tide, sea, and Tide again: written large it is another word
+    sqlite3 words.db 'SELECT * FROM counts'            # Tide is another word than tide
 
 Step 2: it ends with a savepoint, which is a folder that may be copied anywhere.
 
     tidegate stop words -p savepoints --id upgrade
     tidegate savepoint ls savepoints
 
-Step 3: the second program does not tell Tide from tide. First what would become of it, then the start itself: it goes on
-with the counts that there were, in rocksdb and in four partitions, and reads no file twice.
+Step 3: the second program does not tell Tide from tide. First what would become of it, then the start itself: it goes
+on with the counts that there were, in rocksdb and in four partitions, and reads no file twice.
 
     python examples/savepoint.py --write 3
     tidegate savepoint check examples/savepoint.py -s savepoints/savepoint-*-upgrade -- --second
     tidegate run -d -s savepoints/savepoint-*-upgrade examples/savepoint.py --second
     sqlite3 words.db 'SELECT * FROM counts'
 
-Step 4: back to a checkpoint. The job keeps its newest five; each is a folder named by a number. Rows that came after it
-are visible already, so `--rewind` has to be said: they come once more, and the table, which has a key, ends up the same.
+Step 4: back to a checkpoint. The job keeps its newest five; each is a folder named by a number. Rows that came after
+it are visible already, so `--rewind` has to be said: they come once more, and the table, which has a key, ends up the
+same.
 
     tidegate stop words
     tidegate info words                                # names the retained checkpoints

@@ -1,5 +1,5 @@
 """Every kind of state goes on from a savepoint, in every sink, in more, as many or fewer partitions, after a stop and
-after a kill: every row once, and the state row by row what it was. `pytest -m more tests/kafka/test_savepoint_matrix.py`."""
+after a kill: every row once, and the state row by row what it was. It runs with `-m more` alone."""
 
 from __future__ import annotations
 

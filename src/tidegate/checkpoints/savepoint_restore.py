@@ -30,7 +30,6 @@ from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, gener
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
 from tidegate.checkpoints.spark_layout import (
-    COMMITS,
     METADATA,
     OFFSETS,
     SOURCES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -76,17 +76,13 @@ def import_(
         typer.echo(f"{found.folder}: {len(found.record.files)} files, {found.size_bytes} bytes")
 
 
-@contextmanager
-def _opened(file: str) -> Generator[IO[bytes], None, None]:
+def _opened(file: str) -> AbstractContextManager[IO[bytes]]:
     if file == _STREAM:
-        yield sys.stdin.buffer
-        return
+        return nullcontext(sys.stdin.buffer)
     try:
-        source = open(file, "rb")
+        return Path(file).open("rb")
     except OSError as error:
         raise typer.BadParameter(f"{error.strerror}: {file}", param_hint="FILE") from None
-    with source:
-        yield source
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def diff(
 
     Examples:
 
-    - `tidegate savepoint diff /backup/savepoints/savepoint-0f1e2d3c-monday /backup/savepoints/savepoint-0f1e2d3c-friday`
+    - `tidegate savepoint diff /backup/savepoint-0f1e2d3c-monday /backup/savepoint-0f1e2d3c-friday`
 
     - `tidegate savepoint diff savepoint-0f1e2d3c-monday savepoint-0f1e2d3c-friday --json`
     """

@@ -103,6 +103,8 @@ def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | 
     if ids is not None:
         metadata["stateUniqueIds"] = {str(operator): partitions for operator, partitions in ids.items()}
     return b"\n".join([b"v1" if ids is None else b"v2", msgspec.json.encode(metadata)])
+
+
 def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
     """`commits/N` with another watermark of the next epoch."""
     version, metadata = commits.decode().split("\n")

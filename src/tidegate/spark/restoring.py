@@ -55,8 +55,8 @@ from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
-from tidegate.spark.state_rewrite import rewrite_state
 from tidegate.spark.state_plan import compare_operators, has_operators
+from tidegate.spark.state_rewrite import rewrite_state
 from tidegate.spark.state_rows import count_state, count_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
@@ -318,9 +318,10 @@ class JobRestore:
                 yield TidegateError(
                     Code.STATE_FORMAT,
                     expected=f"state of {after.value}, as state.backend says",
-                    found=f"state of {before.value} in a retained checkpoint, which is restored in its own backend alone",
+                    found=f"state of {before.value} in a retained checkpoint, whose backend stays",
                     where=f"job {self.target.name}, query {uid}",
-                    next_step=f"set state.backend = {before.value}: its files are restored as they are; a savepoint may change it",
+                    next_step=f"set state.backend = {before.value}, as its files are restored as they are;"
+                    " a savepoint may change it",
                 )
 
     def _operators_compared(
@@ -514,6 +515,8 @@ def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping
         return conf
     store = STORES[change.before.backend]
     return {**conf, PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
+
+
 def _read_again(saved: SavedQuery | None) -> str:
     """From where on the input of such rows is read again: nothing where it is read from its beginning."""
     ends = [f"{uid} from {end}" for uid, end in ({} if saved is None else saved.ends).items() if end is not None]

@@ -204,7 +204,7 @@ def test_killed_at_any_sync_an_import_leaves_no_savepoint_and_the_next_one_is_wh
 
             patched.setattr(savepoint_archive, "sync_file", die)
             patched.setattr(savepoint_archive, "sync_folder", die)
-            patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # whoever is killed tidies nothing
+            patched.setattr(savepoint_archive, "_tidy", lambda _: None)  # whoever is killed tidies nothing
             try:
                 import_stream(io.BytesIO(data), there)
             except Killed:

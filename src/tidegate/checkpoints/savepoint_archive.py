@@ -155,7 +155,7 @@ def _import(archive: tarfile.TarFile, into: Path, passed: Passed) -> Savepoint:
             _sync(hidden)
             os.rename(hidden, target)
         except BaseException:
-            shutil.rmtree(hidden, ignore_errors=True)
+            _tidy(hidden)
             raise
     sync_folder(into)
     return Savepoint(target, record)
@@ -219,6 +219,11 @@ def _sync(folder: Path) -> None:
         sync_file(file.fileno())
     for below, _ in files_below(folder):
         sync_folder(below)
+
+
+def _tidy(folder: Path) -> None:
+    """What stays all the same, the next import removes: it must not cover what went wrong."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _empty(folder: Path) -> None:

@@ -68,8 +68,9 @@ def write_table(
 
 
 def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
-    writer = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks).write.option("compression", "snappy")
-    writer.option("parquet.block.size", _ROW_GROUP_BYTES).parquet(f"file:{folder}")
+    table = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks)
+    writer = table.write.option("compression", "snappy").option("parquet.block.size", _ROW_GROUP_BYTES)
+    writer.parquet(f"file:{folder}")
 
 
 def _watch(session: SparkSession, group: str, folder: Path, copying: Copying, over: threading.Event) -> None:

@@ -22,9 +22,10 @@ def two_counts(place: Place, **settings: str) -> Job:
     job = place.job(parallelism="3", **settings)
     events = place.source(job, "events", "at timestamp, word string").withWatermark("at", "5 seconds")
     once = events.dropDuplicates(["word", "at"])
-    sums = once.groupBy(F.window("at", "10 seconds"), "word").agg(F.count("*"), F.sum(F.length("word")), F.sum(F.lit(2)))
-    flat = sums.select("word", F.col("count(1)").alias("n"))
-    job.query("counts", flat, sinks=[FileSink("files", place.folder / "out", format="json")])
+    in_windows = once.groupBy(F.window("at", "10 seconds"), "word")
+    n, letters, twos = F.count("*").alias("n"), F.sum(F.length("word")), F.sum(F.lit(2))
+    sums = in_windows.agg(n, letters.alias("letters"), twos.alias("twos")).select("word", "n", "letters", "twos")
+    job.query("counts", sums, sinks=[FileSink("files", place.folder / "out", format="json")])
     return job
 
 

@@ -25,8 +25,8 @@ from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 
 def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
-    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. Of custom state the
-    checkpoint has to be where its schemas are looked for.
+    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. For custom state
+    the checkpoint has to be where its schemas are looked for.
 
     Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
     """

@@ -58,8 +58,9 @@ def test_a_canonical_savepoint_has_every_row_of_a_native_one_for_whoever_reads_p
     native, canonical = both(place, two_counts(place))
     shutil.rmtree(place.checkpoints)
     assert compare(native, canonical) == {"dedupe": len(WORDS), "stateStoreSave": len(WORDS)}
-    files = [path.relative_to(canonical / "queries/counts/spark").as_posix() for path in canonical.rglob("spark/*/**/*")]
-    assert not [name for name in files if is_state(name) and (canonical / "queries/counts/spark" / name).is_file()]
+    spark = canonical / "queries/counts/spark"
+    files = [path.relative_to(spark).as_posix() for path in spark.rglob("*") if path.is_file()]
+    assert not [name for name in files if is_state(name)]
     found = open_savepoint(canonical)
     assert (found.record.format, verify(found)) == (SavepointFormat.CANONICAL, [])
     (counts,) = [table.operator for table in read_savepoint(canonical).tables if table.kind == "stateStoreSave"]
@@ -68,7 +69,6 @@ def test_a_canonical_savepoint_has_every_row_of_a_native_one_for_whoever_reads_p
         WORDS, (6, 2)
     )
     assert {row["key"]["window"]["start"].second for row in rows} == {0}
-    assert error_of(lambda: read_savepoint(native).state_arrow("counts", operator=0)).code == "TG-STATE-TABLE"
 
 
 @pytest.mark.more
@@ -86,6 +86,7 @@ def test_every_kind_of_state_has_its_rows(place: Place, backend: str):
     }
 
 
+@pytest.mark.more
 def test_what_has_no_rows_is_refused_before_anything_is_stopped(place: Place):
     job = place.job(parallelism="2")
     few = place.words(job).limit(3)

@@ -1,7 +1,7 @@
 """Which tables of state a checkpoint has: of custom state one for each variable, which Spark's metadata names.
 
-Spark opens the schemas of custom state by absolute paths, which lead into the checkpoint that they were written in. So it
-is read from a copy that has these put right; the files of state in it are links.
+Spark opens the schemas of custom state by absolute paths, which lead into the checkpoint that they were written in. So
+it is read from a copy that has these put right; the files of state in it are links.
 """
 
 from __future__ import annotations

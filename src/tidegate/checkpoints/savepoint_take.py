@@ -20,9 +20,9 @@ from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
-from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_query import operators_of, saved_query
 from tidegate.checkpoints.spark_layout import STATE, is_state
 from tidegate.checkpoints.walking import files_below

@@ -45,8 +45,8 @@ Form = Annotated[
     typer.Option(
         "--type",
         "--format",
-        help="`native` (default): Spark's own files, as quick as a copy. `canonical`: the state as Parquet, which anyone"
-        " reads.",
+        help="`native` (default): Spark's own files, as quick as a copy. `canonical`: the state as Parquet, for anyone"
+        " to read.",
     ),
 ]
 """How a savepoint keeps state."""

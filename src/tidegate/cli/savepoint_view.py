@@ -47,5 +47,5 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
 
 
 def _state_bytes(found: Savepoint, query: str) -> int:
-    state = f"queries/{query}/spark/state/"
+    state = (f"queries/{query}/spark/state/", f"queries/{query}/state/")
     return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, SavepointRecord
 
+PARQUET = ".parquet"
+"""How the files of a table end in a canonical savepoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateTable:

@@ -91,9 +91,7 @@ class _Asking:
             )
         by = f"process {os.getpid()} on {socket.gethostname()}"
         self._supervisor = supervisor_of(self._folder)
-        request = Request(
-            id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into, format=form
-        )
+        request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into, format=form)
         return self._awaited(self._desk.ask(request))
 
     def _living(self, kind: Kind) -> Incarnation | None:

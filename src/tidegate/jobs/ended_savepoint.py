@@ -57,9 +57,7 @@ def save_ended(
     return saving.result()
 
 
-def _save(
-    job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat
-) -> Savepoint:
+def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat) -> Savepoint:
     with ExitStack() as stack:
         stack.callback(acquire(job_folder, job_folder.name).release)
         wait_for_jvm_lock(job_folder, _JVM_SECONDS)

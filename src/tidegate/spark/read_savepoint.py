@@ -44,8 +44,8 @@ class SavedState:
     def state(
         self, query: str, *, operator: int | None = None, store: str | None = None, spark: SparkSession | None = None
     ) -> DataFrame:
-        """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`. Of custom
-        state a `store` is one of its variables; the elements of a list or a map have columns of their own.
+        """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`. A
+        `store` of custom state is one of its variables; elements of a list or a map have columns of their own.
 
         `operator` and `store` are needed where the query has several. They are read by the active session, `spark`, or
         a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where nothing, or not one table,

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import msgspec
 from pyspark.sql import SparkSession
 
-from tidegate.checkpoints.canonical import count_rows
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
@@ -472,6 +471,8 @@ class JobRestore:
                 continue
             tables = self._tables(saved)
             if tables is not None:
+                from tidegate.checkpoints.canonical import count_rows  # loads what no other start needs
+
                 wanted = count_rows(tables, saved)
                 rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf)
             else:

@@ -21,12 +21,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
 
-from tidegate.checkpoints.canonical import PARQUET
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_tables import StateTable
+from tidegate.core.state_tables import PARQUET, StateTable
 from tidegate.spark.state_tables import first_line, read_native
 
 _ROW_GROUP_BYTES = 16 << 20
@@ -69,8 +68,9 @@ def write_table(
 
 
 def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
-    writer = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks).write.option("compression", "snappy")
-    writer.option("parquet.block.size", _ROW_GROUP_BYTES).parquet(f"file:{folder}")
+    table = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks)
+    writer = table.write.option("compression", "snappy").option("parquet.block.size", _ROW_GROUP_BYTES)
+    writer.parquet(f"file:{folder}")
 
 
 def _watch(session: SparkSession, group: str, folder: Path, copying: Copying, over: threading.Event) -> None:

@@ -395,8 +395,8 @@ class _Rewrite:
 
     def _rows(self, folder: Path) -> Any:
         """The pairs of key and value in the files of a table, as Spark reads them on."""
-        rows: Any = read_canonical(self.session, folder).select("key", "value")._jdf
-        return rows.queryExecution().executedPlan().executeToIterator()
+        rows: Any = read_canonical(self.session, folder).select("key", "value")
+        return rows._jdf.queryExecution().executedPlan().executeToIterator()
 
     def _ids(self, operator: StatefulOperator, position: int, sources: Sequence[int]) -> Sequence[str]:
         """Of the files of one store, by partition; none where the form has no ids."""

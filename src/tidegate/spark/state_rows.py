@@ -44,9 +44,7 @@ def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf
     return counted
 
 
-def count_tables(
-    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]
-) -> dict[str, int]:
+def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
     """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
     counted: dict[str, int] = {}
     with query_settings(session, conf):

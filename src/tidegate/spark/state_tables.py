@@ -21,19 +21,19 @@ from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery
 from tidegate.core.state_change import MOVABLE, is_custom
 from tidegate.core.state_tables import StateTable
-from tidegate.spark.query_conf import FORMAT_KEY, STORES
+from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 
 def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
-    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. Of custom state the
-    checkpoint has to be where its schemas are looked for.
+    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. For custom state
+    the checkpoint has to be where its schemas are looked for.
 
     Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
     """
     if table.kind not in MOVABLE or saved.backend not in _FORMS:
         raise _unreadable("state that Spark reads as a table", f"{table}, in {saved.backend}", checkpoint)
     options = {"batchId": saved.done.epoch, "operatorId": table.operator, **_part(table)}
-    own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend]})
+    own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend], FILE_MANAGER_KEY: _QUICK})
     try:
         with _active(own):
             return own.read.format("statestore").options(**options).load(str(checkpoint))
@@ -92,6 +92,9 @@ def first_line(error: Exception) -> str:
 
 _FORMS = {backend.value: STORES[backend].checkpoint_format for backend in Backend}
 """By backend, the form of the files that the reader has to know beforehand."""
+
+_QUICK = STORES[Backend.ROCKSDB].file_manager
+"""Of hashmap's files too: nothing is written, so nothing depends on how a file gets its name."""
 
 
 def _unreadable(expected: str, found: str, where: Path) -> TidegateError:

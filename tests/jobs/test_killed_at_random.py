@@ -21,6 +21,9 @@ from tidegate.jobs.failures import read_failures
 
 KILLS = 20
 SEED = 7
+TARGETS = ("driver", "JVM", "writer", "reader")
+WORKER_DAEMON, SPARKS_DAEMON = "tidegate.spark.worker_daemon", "pyspark.daemon"
+"""Tasks are computed in workers of the first, in a session that tidegate has opened; Python sources read in Spark's own."""
 OPTIONS = ["-D", "restart.exponential.initial=100ms", "-D", "restart.exponential.max=1s"]
 
 
@@ -37,7 +40,7 @@ def test_twenty_kills_lose_and_repeat_nothing_and_leave_nothing_behind(tmp_path:
             expected = written - chance.randrange(4)
             wait_until(lambda: len(table(tmp_path)) >= expected, f"{expected} rows, {kills}", run, 180)  # noqa: B023
             time.sleep(chance.random())
-            struck = strike(run, chance.choice(["driver", "JVM", "worker"]))
+            struck = strike(run, chance.choice(TARGETS))
             kills.update([struck] if struck else [])
         wait_until(lambda: len(table(tmp_path)) >= written, "all rows", run, 180)
         stop_and_leave_nothing(run)
@@ -60,7 +63,7 @@ def test_an_example_is_killed_twenty_times_and_counts_every_word_that_arrived_on
                 before = counts(table_of_counts).total()
                 wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)  # noqa: B023
                 time.sleep(chance.random())
-                struck = strike(run, chance.choice(["driver", "JVM", "worker"]))
+                struck = strike(run, chance.choice(TARGETS))
                 kills.update([struck] if struck else [])
             before = counts(table_of_counts).total()
             wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)
@@ -96,12 +99,13 @@ def every_restart_is_in_the_history(run: UnderRun, folder: Path, kills: Counter[
 
 
 def strike(run: UnderRun, target: str) -> str | None:
-    """SIGKILL to the driver's Python, its JVM or one of the Python workers; None when it was not there."""
+    """SIGKILL to the driver's Python, its JVM or a Python worker that writes or reads; None when it was not there."""
     driver = run.new_driver()
     found = {
         "driver": [driver],
         "JVM": processes(driver, "java"),
-        "worker": processes(driver, "pyspark.daemon") or processes(driver, "pyspark/daemon"),
+        "writer": processes(driver, WORKER_DAEMON) or processes(driver, SPARKS_DAEMON),
+        "reader": processes(driver, SPARKS_DAEMON),
     }[target]
     for process in found[-1:]:
         with suppress(ProcessLookupError):

@@ -23,7 +23,7 @@ KILLS = 20
 SEED = 7
 TARGETS = ("driver", "JVM", "writer", "reader")
 WORKER_DAEMON, SPARKS_DAEMON = "tidegate.spark.worker_daemon", "pyspark.daemon"
-"""Tasks are computed in workers of the first, in a session that tidegate has opened; Python sources read in Spark's own."""
+"""Tasks of a session that tidegate has opened are computed in workers of the first; Python sources read in Spark's."""
 OPTIONS = ["-D", "restart.exponential.initial=100ms", "-D", "restart.exponential.max=1s"]
 
 

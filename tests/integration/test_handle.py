@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -133,8 +134,8 @@ def test_a_busy_job_is_stopped_and_goes_on_without_a_gap(place: Place):
     assert len(values) > 0
 
 
-def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.MonkeyPatch):
-    """Ctrl-C while the tasks of an epoch run: the epoch is finished, `run` returns, nothing has failed."""
+def held_job(place: Place, name: str = "job") -> tuple[Job, Path, Path]:
+    """A job whose task tells that it has begun, by a file, and waits for another one; and the two files."""
     begun, go = place.folder / "begun", place.folder / "go"
 
     def slow(word: str) -> str:
@@ -144,16 +145,23 @@ def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.Mo
         wait_until(go.exists, "the permission to go on")
         return word
 
+    place.write("sea")
+    job = place.job(name)
+    rows = place.words(job).select(F.udf(slow, "string")("word").alias("word"))
+    job.query("query", rows, sinks=[FileSink("files", place.folder / "out", format="json")])
+    return job, begun, go
+
+
+def test_an_interrupt_stops_the_job_cleanly(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C while the tasks of an epoch run: the epoch is finished, `run` returns, nothing has failed."""
+    job, begun, go = held_job(place)
+
     def stop(handle: JobHandle) -> None:
         go.touch()
         original(handle)
 
     original = JobHandle.stop
     monkeypatch.setattr(JobHandle, "stop", stop)
-    place.write("sea")
-    job = place.job()
-    rows = place.words(job).select(F.udf(slow, "string")("word").alias("word"))
-    job.query("query", rows, sinks=[FileSink("files", place.folder / "out", format="json")])
 
     def interrupt() -> None:
         wait_until(begun.exists, "a task under way")
@@ -175,19 +183,7 @@ class InterruptedShelfSink(ShelfSink):
 
 
 def test_an_interrupt_before_a_job_recovers_cancels_no_epoch_of_another_one(place: Place):
-    begun, go = place.folder / "begun", place.folder / "go"
-
-    def slow(word: str) -> str:
-        from tests.integration.place import wait_until
-
-        begun.touch()
-        wait_until(go.exists, "the permission to go on")
-        return word
-
-    place.write("sea")
-    other = place.job("other")
-    rows = place.words(other).select(F.udf(slow, "string")("word").alias("word"))
-    other.query("query", rows, sinks=[FileSink("files", place.folder / "out", format="json")])
+    other, begun, go = held_job(place, "other")
     handle = other.start()
     wait_until(begun.exists, "a task under way")
     before: Any = signal.getsignal(signal.SIGINT)

@@ -14,11 +14,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tests.support.archive import using_options
+from tests.support.driver import PYTHON_PATH
 from tidegate.checkpoints.locks import read_holder
 from tidegate.jobs.failures import Failure, read_failures
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")
-_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 _BOUND_SECONDS = 120.0
 
 
@@ -42,7 +42,7 @@ class UnderRun:
                 [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), *words],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": _PATH},
+                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": PYTHON_PATH},
                 cwd=folder,
                 start_new_session=True,
             )

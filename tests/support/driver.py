@@ -16,6 +16,9 @@ from tests.support.archive import using_options
 
 HOLD_SECONDS = 120.0
 
+PYTHON_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+"""By which a program that is started by its path finds the tests' own modules."""
+
 
 class Driver:
     """One start of a program. Its output goes to a file, so that a full pipe never holds it up."""
@@ -24,6 +27,7 @@ class Driver:
         environment = {
             **os.environ,
             "JDK_JAVA_OPTIONS": using_options(),
+            "PYTHONPATH": PYTHON_PATH,
             "TIDEGATE_TESTING": "1",
             "TIDEGATE_FAILPOINTS": failpoints,
         }

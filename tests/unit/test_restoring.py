@@ -52,6 +52,12 @@ def saved(uid: str, **different: Any) -> SavedQuery:
     return SavedQuery(done=done, fingerprint="8a" * 32, **{**given, **different})
 
 
+def reading(*sources: str) -> SavedQuery:
+    """Query a, from these sources of files."""
+    ends: dict[str, str | None] = dict.fromkeys(sources, '{"logOffset":6}')
+    return changed(saved("a"), done=changed(saved("a").done, sources=sources), ends=ends)
+
+
 def savepoint(*queries: SavedQuery) -> SavepointRecord:
     native = SavepointFormat.NATIVE
     return SavepointRecord(
@@ -127,6 +133,27 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Verdict.IMPOSSIBLE,
         ["TG-RESTORE-UNMATCHED"],
     ),
+    "a source that takes the name of another one": (
+        savepoint(reading("lines", "more")),
+        program(query("a", sources=("more",), reads_files=(True,))),
+        Restore("p", renamed={"lines": "more"}),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a sink that takes the name of another one": (
+        savepoint(changed(saved("a"), done=changed(saved("a").done, sinks=("one", "two")))),
+        program(query("a", sinks=("two",))),
+        Restore("p", renamed={"one": "two"}),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "two sources that change their names": (
+        savepoint(reading("lines", "more")),
+        program(query("a", sources=("lines", "more"), reads_files=(True, True))),
+        Restore("p", renamed={"lines": "more", "more": "lines"}),
+        Verdict.OK,
+        [],
+    ),
     "another source": (
         SAVED,
         program(query("a", sources=("other",)), query("b")),
@@ -193,6 +220,27 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Verdict.OK,
         [],
     ),
+    "files that were read behind a source that is read twice, now before it": (
+        savepoint(reading("a-in", "a-in", "b")),
+        program(query("a", sources=("b", "a-in", "a-in"), reads_files=(True, True, True))),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"] * 2,
+    ),
+    "files behind a source that was read twice, and is read once": (
+        savepoint(reading("a-in", "a-in", "b")),
+        program(query("a", sources=("a-in", "b"), reads_files=(True, True))),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "a source more, behind one that is read twice": (
+        savepoint(reading("a-in", "a-in")),
+        program(query("a", sources=("a-in", "a-in", "new"), reads_files=(True, True, True))),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: source new is new, and begins where the program says"],
+    ),
     "another kind of source": (
         SAVED,
         program(query("a", reads_files=(False,)), query("b")),
@@ -209,6 +257,13 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
             "query a: sink a-out gets no more rows",
             "query a: sink new is new, and gets rows from epoch 7 on",
         ],
+    ),
+    "a sink more, behind empty state": (
+        savepoint(saved("a", operators=())),
+        program(query("a", sinks=("a-out", "new"))),
+        Restore("p", scope=Scope.OFFSETS_ONLY),
+        Verdict.MIGRATE,
+        ["query a: sink new is new, and gets rows from epoch 1 on"],
     ),
     "another backend": (
         savepoint(saved("a")),

@@ -120,7 +120,7 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
             *_uids_changed(declared, now, missing),
             *_emptied(matched, wish),
             *(text for pair in pairs for text in _sources_told(*pair, wish)),
-            *(text for pair in pairs for text in _sinks_changed(*pair, wish.renamed)),
+            *(text for pair in pairs for text in _sinks_changed(*pair, wish)),
             *(text for uid, change in rewritten.items() for text in changes_told(uid, matched[uid], change)),
         ),
         errors=(
@@ -152,10 +152,19 @@ def _names_wrong(
             program,
             "--allow-non-restored-state-of",
         )
-    twice = {name for name in now.values() if list(now.values()).count(name) > 1}
-    for name in sorted(twice):
+    yield from _as_one("query", now, program)
+    declared = {query.uid for query in program.queries}
+    for done in (query.done for query in saved.queries if now[query.done.query] in declared):
+        for kind, uids in (("source", done.sources), ("sink", done.sinks)):
+            yield from _as_one(kind, {uid: wish.renamed.get(uid, uid) for uid in uids}, program)
+
+
+def _as_one(kind: str, now: Mapping[str, str], program: Program) -> Iterator[TidegateError]:
+    """Of two that go on under one uid, one would be lost in silence."""
+    names = list(now.values())
+    for name in sorted({name for name in names if names.count(name) > 1}):
         both = _list(uid for uid, after in now.items() if after == name)
-        yield _unmatched("one query of the savepoint for each of the program", f"{both} as {name}", program)
+        yield _unmatched(f"one {kind} of the savepoint for each of the program", f"{both} as {name}", program)
 
 
 def _missing(
@@ -234,14 +243,15 @@ def _read_no_more(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> list
     return [uid for uid in before if uid not in query.sources]
 
 
-def _sinks_changed(query: ProgramQuery, saved: SavedQuery, renamed: Mapping[str, str]) -> Iterator[str]:
-    before = [renamed.get(uid, uid) for uid in saved.done.sinks]
+def _sinks_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sinks]
+    first = 1 if wish.scope is Scope.OFFSETS_ONLY else saved.done.epoch + 1
     for uid in before:
         if uid not in query.sinks:
             yield f"query {query.uid}: sink {uid} gets no more rows"
     for uid in query.sinks:
         if uid not in before:
-            yield f"query {query.uid}: sink {uid} is new, and gets rows from epoch {saved.done.epoch + 1} on"
+            yield f"query {query.uid}: sink {uid} is new, and gets rows from epoch {first} on"
 
 
 def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore) -> Iterator[TidegateError]:
@@ -251,6 +261,7 @@ def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish
         expected = f"the savepoint's sources in the query: {', '.join(gone)}"
         yield _sources_changed(expected, ", ".join(query.sources), where)
     yield from _kinds_changed(query, saved, wish, where)
+    yield from _logs_unclear(query, saved, wish, where)
     if wish.scope is not Scope.OFFSETS_ONLY:
         change = state_change(saved, program.backend, program.partitions)
         yield from refusals(saved, program.backend, program.partitions, change, where)
@@ -272,6 +283,25 @@ def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where:
         if position is not None and files != (log_offset(position) is not None):
             now = "files" if files else "something else than files"
             yield _sources_changed(f"source {uid} to be what it was, at {position}", f"one that reads {now}", where)
+
+
+def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
+    """Spark's file source keeps what it has read in a log under its number, which is its place as long as each source
+    stands in the query once. A stream that is read twice is one source for Spark or two, as the plan is: nobody can
+    tell which log those behind it have, and with another one they would read all files again."""
+    places = places_of(query.sources, saved, wish)
+    clear_before, clear_now = _each_once(saved.done.sources), _each_once(query.sources)
+    for now, (uid, place, files) in enumerate(zip(query.sources, places, query.reads_files, strict=True)):
+        if not files or place is None or (place < clear_before and now < clear_now):
+            continue
+        if places[: now + 1] != tuple(range(now + 1)):
+            twice = "one that is read twice"
+            yield _sources_changed(f"source {uid} before {twice}, or all where they were", f"it is behind {twice}", where)
+
+
+def _each_once(uids: Sequence[str]) -> int:
+    """How many stand before the first that was there already."""
+    return next((number for number, uid in enumerate(uids) if uid in uids[:number]), len(uids))
 
 
 def _sources_changed(expected: str, found: str, where: str) -> TidegateError:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
@@ -126,10 +127,19 @@ def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patched:
-        patched.setattr(state_rewrite, "replace_commits", full)  # the state is written, and not named yet
-        assert error_of(lambda: run_from(words_counted(place, parallelism="3"), path)).code == "TG-STORAGE-FULL"
-    assert everything(place) == before
+    def full_for_spark(*_: object) -> None:
+        jvm: Any = place.spark._jvm
+        cause = jvm.java.io.IOException("No space left on device")
+        raise Py4JJavaError("", java_exception=jvm.java.lang.RuntimeException("a task failed", cause))
+
+    for owner, name, how in (
+        (state_rewrite._Rewrite, "_divided", full_for_spark),
+        (state_rewrite, "replace_commits", full),  # the state is written, and not named yet
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, how)
+            assert error_of(lambda: run_from(words_counted(place, parallelism="3"), path)).code == "TG-STORAGE-FULL"
+        assert everything(place) == before
     place.write(*WORDS)
     run_from(words_counted(place, parallelism="3"), path)
     assert place.table() == [(word, 2) for word in WORDS]

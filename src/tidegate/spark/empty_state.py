@@ -23,6 +23,7 @@ from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import parse_offsets, with_next_watermark, with_positions, with_watermark
+from tidegate.spark.full_disk import full_disk
 from tidegate.spark.graft import graft
 from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.query_run import QueryPlan
@@ -37,6 +38,9 @@ def begin_empty(
     try:
         _run_without_rows(session, plan, checkpoint)
     except PySparkException as error:
+        full = full_disk(error)
+        if full is not None:
+            raise full from None
         raise TidegateError(
             Code.RESTORE_STATE,
             expected="empty state for the query's operators",

@@ -6,9 +6,7 @@ one partition at a time, as ever). It has half of the cores at most, so that the
 
 from __future__ import annotations
 
-import errno
 import itertools
-import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
@@ -26,6 +24,7 @@ from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.state_tables import PARQUET, StateTable
+from tidegate.spark.full_disk import full_disk
 from tidegate.spark.state_tables import first_line, read_native
 
 _ROW_GROUP_BYTES = 16 << 20
@@ -38,7 +37,6 @@ _CONF = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 _LOOK_SECONDS = 0.2
-_FULL = ("No space left on device", "Disk quota exceeded")
 
 
 def write_table(
@@ -145,9 +143,9 @@ def _quoted(name: str) -> str:
 
 
 def _failed(error: Exception, table: StateTable, checkpoint: Path) -> Exception:
-    text = str(getattr(error, "java_exception", None) or error)
-    if any(each in text for each in _FULL):
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    full = full_disk(error)
+    if full is not None:
+        return full
     found = f"{error.expected}: {error.found}" if isinstance(error, TidegateError) else first_line(error)
     return TidegateError(
         Code.SAVEPOINT_REFUSED,

@@ -39,6 +39,7 @@ from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets, state_ids_of, with_settings, with_state_ids
 from tidegate.core.state_change import StateChange
 from tidegate.core.state_tables import StateTable
+from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
 from tidegate.spark.state_tables import read_canonical
@@ -348,6 +349,9 @@ class _Rewrite:
                 return self._divided(maker)
             return {operator.number: self._copied(maker, operator) for operator in self.saved.operators}
         except (PySparkException, Py4JError) as error:
+            full = full_disk(error)
+            if full is not None:
+                raise full from None
             found = str(getattr(error, "java_exception", error))[:500]
             raise self._failed("state that Spark can write in its new form", found) from None
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, wait_until_finished
 from tests.integration.test_restore import everything, run_from
+from tests.support.logged import told
 from tidegate import FileSource, Job, Restore, SQLiteSink
 from tidegate.core.restoring import Scope
 
@@ -166,7 +167,9 @@ def test_with_the_state_alone_every_source_is_read_from_where_the_program_says(p
 
 
 @pytest.mark.more
-def test_a_job_goes_back_to_a_retained_checkpoint_with_the_state_it_had_then(place: Place):
+def test_a_job_goes_back_to_a_retained_checkpoint_with_the_state_it_had_then(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
     def kept(**settings: Any) -> Job:
         return grouping(place, COUNT, checkpointing_retained=3, **settings)
 
@@ -184,7 +187,9 @@ def test_a_job_goes_back_to_a_retained_checkpoint_with_the_state_it_had_then(pla
     error = error_of(lambda: run_from(kept(state_backend=other), Restore(str(path), rewind="x")))
     assert (error.code, "restored as they are" in error.next_step) == ("TG-STATE-FORMAT", True)
     assert everything(place) == before
-    run_from(kept(), Restore(str(path), rewind="one"))
+    with caplog.at_level("INFO", "tidegate"):
+        run_from(kept(), Restore(str(path), rewind="one"))
+    assert any(f"behind epoch 1 of savepoint {path};" in each for each in told(caplog)), "by the name that was given"
     assert [row for (row,) in place.table()] == sorted([*counted, counted[2]])
     run_from(kept(), Restore(str(path), rewind="one"))  # as a supervisor starts it again
     assert len(place.table()) == 4

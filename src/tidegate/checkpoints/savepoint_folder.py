@@ -35,6 +35,11 @@ class Savepoint:
     origin: Path | None = None
 
     @property
+    def found_at(self) -> Path:
+        """The folder that somebody has named."""
+        return self.origin or self.folder
+
+    @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.record.files)
 

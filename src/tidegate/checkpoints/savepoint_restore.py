@@ -161,7 +161,7 @@ def commit(restoring: Restoring) -> None:
     restored = Restored(
         job_id=restoring.record.job_id,
         generation=generation,
-        savepoint=str(restoring.savepoint.origin or restoring.savepoint.folder),
+        savepoint=str(restoring.savepoint.found_at),
         digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         epochs={query.uid: query.epoch for query in restoring.queries},

@@ -140,7 +140,7 @@ def say_verdict(
     epochs = {uid: saved.done.epoch for uid, saved in found.matched.items()}
     verdict = replace(found, errors=tuple(different)).verdict
     _say(Said(verdict=verdict.value, changes=found.changes, epochs=epochs))
-    raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.folder}")
+    raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
 
 
 def _say(said: Said) -> None:
@@ -178,7 +178,7 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, fou
                 Code.JOB_MISMATCH,
                 expected=f"no job, or the savepoint's own (id {saved.job_id}), where a savepoint is claimed",
                 found=f"job {found.name} of id {found.job_id}",
-                where=str(savepoint.folder),
+                where=str(savepoint.found_at),
                 next_step="restore without --claim, or under another job name or checkpointing.dir",
             )
         return JobRecord(name=found.name, job_id=found.job_id, generation=max([found.generation, *opened]) + 1)
@@ -267,7 +267,7 @@ class JobRestore:
 
     def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
-        raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.folder}")
+        raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.found_at}")
         restoring = self._restoring(found, plans, session)
         try:
             rewrite = partial(self._rewritten, found, {plan.query.uid: plan.conf for plan in plans}, session)
@@ -498,7 +498,7 @@ class JobRestore:
         return self.savepoint.folder if is_canonical and saved.operators and lives_by_rows(saved.operators) else None
 
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
-        job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
+        job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.found_at
         for uid, saved in found.matched.items():
             uncounted = "not counted" if saved.operators and uid not in found.emptied else "none"
             state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted

@@ -1,5 +1,5 @@
 """Running counts into a table and closed windows into files: `save` runs through one epoch and takes a savepoint,
-`restore` goes on from it until it has caught up."""
+`restore` goes on from it until it has caught up. The third word: in how many partitions state is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
-def main(folder: Path, doing: str) -> None:
+def main(folder: Path, doing: str, partitions: str) -> None:
     spark = small_session()
-    job = Job("job", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
+    settings = {"checkpointing_dir": str(folder / "checkpoints"), "parallelism": partitions}
+    job = Job("job", spark=spark, checkpointing_interval=0, **settings)
     source = FileSource(str(folder / "in"), format="json", schema="at timestamp, word string", maxFilesPerTrigger=1)
     events = job.source("events", source)
     table = SQLiteSink("table", folder / "out.db", table="words", key="word")
@@ -36,4 +37,4 @@ def main(folder: Path, doing: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

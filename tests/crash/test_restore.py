@@ -19,15 +19,22 @@ PROGRAM = Path(__file__).with_name("restore_program.py")
 
 @pytest.mark.more  # what the files are after each of these kills is in tests/unit/test_savepoint_restore.py
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("point", RESTORE_POINTS)
-def test_killed_at_any_step_of_the_restore_the_rows_of_both_lives_are_exact(tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize(
+    ("point", "partitions"),
+    [*((point, "2") for point in RESTORE_POINTS), ("restore.rewritten", "3"), ("restore.switched", "3")],
+)
+def test_killed_at_any_step_of_the_restore_the_rows_of_both_lives_are_exact(
+    tmp_path: Path, point: str, partitions: str
+) -> None:
+    """In other partitions than the savepoint's two the state is written again."""
     write(tmp_path, 0, ("01", "sea"), ("02", "sand"))
-    start(tmp_path, "save")
+    start(tmp_path, "save", "2")
     write(tmp_path, 1, ("03", "sea"), ("16", "wind"))
-    with Driver(PROGRAM, str(tmp_path), "restore", log=tmp_path / "log", failpoints=f"{point}=crash") as killed:
+    given = (str(tmp_path), "restore", partitions)
+    with Driver(PROGRAM, *given, log=tmp_path / "log", failpoints=f"{point}=crash") as killed:
         assert killed.wait() == -9, killed.tail()
     assert table(tmp_path) == {"sea": 1, "sand": 1}
-    start(tmp_path, "restore")
+    start(tmp_path, "restore", partitions)
     assert table(tmp_path) == {"sea": 2, "sand": 1, "wind": 1}
     assert list(windows(tmp_path).values()) == [[("00:00:00", 3)]]
     queries = tmp_path / "checkpoints/job/queries"
@@ -36,8 +43,8 @@ def test_killed_at_any_step_of_the_restore_the_rows_of_both_lives_are_exact(tmp_
     assert (record.generation, numbers(tmp_path / "checkpoints/job/restores")) == (2, [2])
 
 
-def start(folder: Path, doing: str) -> None:
-    with Driver(PROGRAM, str(folder), doing, log=folder / "log") as driver:
+def start(folder: Path, doing: str, partitions: str) -> None:
+    with Driver(PROGRAM, str(folder), doing, partitions, log=folder / "log") as driver:
         assert driver.wait() == 0, driver.tail()
 
 

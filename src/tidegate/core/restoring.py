@@ -295,8 +295,8 @@ def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: 
         if not files or place is None or (place < clear_before and now < clear_now):
             continue
         if places[: now + 1] != tuple(range(now + 1)):
-            twice = "one that is read twice"
-            yield _sources_changed(f"source {uid} before {twice}, or all where they were", f"it is behind {twice}", where)
+            expected = f"source {uid} before one that is read twice, or all where they were"
+            yield _sources_changed(expected, "it is behind one that is read twice", where)
 
 
 def _each_once(uids: Sequence[str]) -> int:

@@ -47,6 +47,7 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     ),
     "checkpointing.timeout": (
         "integration/test_settings_effects.py::test_an_epoch_that_takes_too_long_is_cancelled_and_comes_again_with_the_same_input",
+        "integration/test_settings_effects.py::test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted",
     ),
     "checkpointing.min_pause": (
         "integration/test_settings_effects.py::test_an_epoch_begins_no_sooner_than_the_pause_after_the_last_commits",

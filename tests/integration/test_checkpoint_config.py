@@ -42,22 +42,36 @@ def test_it_counts_every_word_that_arrived_and_ctrl_c_ends_it_well(tmp_path: Pat
     with LineServer(lines_per_second=100) as server, job(tmp_path, server) as driver:
         wait_for(lambda: sum(counts("counts.db").values()) > 0, driver)
         server.fall_silent()
-        wait_for(lambda: counts("counts.db") == Counter(" ".join(server.sent).split()), driver)
+        wait_for(lambda: counts("counts.db") == words_of(server), driver)
         driver.process.send_signal(signal.SIGINT)
         assert driver.wait() == 0, driver.tail()
 
 
 @pytest.mark.more
 @pytest.mark.timeout(300)
-def test_killed_and_started_again_it_goes_on_and_at_most_once_begins_anew(tmp_path: Path) -> None:
+def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> None:
     with feeding() as port:
-        for arguments, table in (((), "counts.db"), (("--at-most-once",), "at-most-once.db")):
-            with Driver(EXAMPLE, "--port", str(port), *arguments, log=tmp_path / "log") as driver:
-                wait_for(lambda table=table: sum(counts(table).values()) > 100, driver)
-            before = counts(table)["and"]
-            with Driver(EXAMPLE, "--port", str(port), *arguments, log=tmp_path / "log") as driver:
-                wait_for(lambda table=table, before=before: counts(table)["and"] != before, driver)
-                assert (counts(table)["and"] > before) == (table == "counts.db")
+        with Driver(EXAMPLE, "--port", str(port), log=tmp_path / "log") as driver:
+            wait_for(lambda: sum(counts("counts.db").values()) > 100, driver)
+        before = counts("counts.db")["and"]
+        with Driver(EXAMPLE, "--port", str(port), log=tmp_path / "log") as driver:
+            wait_for(lambda: counts("counts.db")["and"] != before, driver)
+            assert counts("counts.db")["and"] > before
+
+
+@pytest.mark.more
+@pytest.mark.timeout(300)
+def test_killed_and_started_again_at_most_once_begins_anew(tmp_path: Path) -> None:
+    """However slow the machine, and however much its first epoch takes at once: the second start shows each word as
+    often as it was sent to it. "ebb" is new to it, "sea" is not."""
+    with LineServer(lines_per_second=100) as server, job(tmp_path, server, "--at-most-once") as driver:
+        wait_for(lambda: sum(counts("at-most-once.db").values()) > 100, driver)
+    assert counts("at-most-once.db")["sea"] > 0
+    tide = LineServer(lines_per_second=100, words=("ebb", "sea"))
+    with tide as server, job(tmp_path, server, "--at-most-once") as driver:
+        wait_for(lambda: len(server.sent) > 100, driver)
+        server.fall_silent()
+        wait_for(lambda: words_of(server).items() <= counts("at-most-once.db").items(), driver)
 
 
 def example() -> ModuleType:
@@ -69,8 +83,13 @@ def example() -> ModuleType:
     return module
 
 
-def job(folder: Path, server: LineServer) -> Driver:
-    return Driver(EXAMPLE, "--port", str(server.port), log=folder / "log")
+def job(folder: Path, server: LineServer, *arguments: str) -> Driver:
+    return Driver(EXAMPLE, "--port", str(server.port), *arguments, log=folder / "log")
+
+
+def words_of(server: LineServer) -> Counter[str]:
+    """How often it has sent each word."""
+    return Counter(" ".join(server.sent).split())
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from tests.integration.place import Place, error_of, run, wait_until, wait_until
 from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
-from tidegate import FileSink, FileSource, Job, SQLiteSink
+from tidegate import FileSink, FileSource, Job, JobHandle, SQLiteSink
 from tidegate.checkpoints import retention
 from tidegate.checkpoints.locks import acquire, jvm_lock_is_free
 from tidegate.checkpoints.retention import delete_checkpoints
@@ -95,6 +95,54 @@ def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Pla
     assert (place.log("spark/offsets"), place.log("spark/commits"), place.log("ledger/prepared")) == ([0], [], [])
     run(mined_counts(place))  # at once, in the same process: the locks are free
     assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
+
+
+def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Place):
+    """One task has prepared its rows, another one hangs, in every run until the hold is lifted: what the first run had
+    prepared goes although the epoch is not done. On a slow machine other runs may be cut off, too: no difference."""
+    hold = place.folder / "hold"
+    place.write("sea", "sand")
+    run(held_words(place, hold))
+    hold.touch()
+    words = ["boom", *(f"word {number}" for number in range(20))]
+    place.write(*words)
+    handle = held_words(place, hold, checkpointing_timeout="4s", checkpointing_tolerable_failures=99).start()
+    wait_until(lambda: of_a_job_that_runs(handle, staged(place)), "a task that has prepared its rows")
+    prepared = staged(place)
+    wait_until(lambda: of_a_job_that_runs(handle, not prepared & staged(place)), "what it had prepared aborted")
+    assert (place.log("ledger/done"), place.table()) == ([0], [("sand",), ("sea",)])
+    hold.unlink()
+    wait_until_finished(handle, 1)
+    handle.stop()
+    assert len(place.log("ledger/runs")) > 2
+    assert place.table() == sorted((word,) for word in ["sea", "sand", *words])
+    assert not staged(place)
+
+
+def held_words(place: Place, hold: Path, **settings: str | float) -> Job:
+    """Words into a table, by two tasks. The one that meets "boom" hangs while the file `hold` is there."""
+
+    def step(word: str) -> str:
+        import time
+
+        while word == "boom" and hold.exists():
+            time.sleep(0.05)
+        return word
+
+    job = place.job("job", **settings)
+    rows = place.words(job).repartition(2, "word").select(F.udf(step, "string")("word").alias("word"))
+    job.query("query", rows, sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
+    return job
+
+
+def staged(place: Place) -> set[Path]:
+    """The tables of tasks whose epoch no reader sees."""
+    return set(place.folder.glob("out.db.tidegate/**/*.stage"))
+
+
+def of_a_job_that_runs(handle: JobHandle, seen: object) -> object:
+    assert handle.status().running, "the job has ended"
+    return seen
 
 
 def shelf_job(place: Place, sink: ShelfSink, **settings: str | float) -> Job:

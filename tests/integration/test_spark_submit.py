@@ -11,12 +11,30 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tidegate.spark.worker_daemon import MODULE
+
 PROGRAM = """
+import os, time
+from pathlib import Path
 from tidegate import Job
+
+def daemons():
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path("/proc", name, "cmdline").read_text().split("\\0")
+            if os.getsid(int(name)) == os.getsid(0) and "pyspark.worker" in words:
+                yield words[words.index("-m") + 1]
+        except OSError:
+            pass
+
 context = Job("job").spark.sparkContext
 print("seen:", context.master, context.defaultParallelism, context.appName)
 for key in ("spark.sql.adaptive.enabled", "spark.ui.retainedJobs", "spark.ui.showConsoleProgress"):
     print(key, context.getConf().get(key))
+end = time.monotonic() + 30
+while not list(daemons()) and time.monotonic() < end:
+    time.sleep(0.1)
+print("workers are forked by", *set(daemons()))
 """
 LOCAL = ["local[3]", "3", "job"]
 SUBMIT = Path(pyspark.__path__[0], "bin", "spark-submit")
@@ -28,6 +46,7 @@ def run(folder: Path, *command: str | Path, environment: Mapping[str, str]) -> l
         [*command, _program(folder)],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
         capture_output=True,
+        start_new_session=True,
         text=True,
         timeout=120,
         check=False,
@@ -44,6 +63,7 @@ def test_what_spark_submit_says_stands_and_the_rest_suits_short_epochs(tmp_path:
         "spark.sql.adaptive.enabled true",
         "spark.ui.retainedJobs 200",
         "spark.ui.showConsoleProgress false",
+        f"workers are forked by {MODULE}",
     ]
 
 
@@ -55,6 +75,7 @@ def test_the_defaults_of_an_installation_stand(tmp_path: Path):
         "spark.sql.adaptive.enabled false",
         "spark.ui.retainedJobs 7",
         "spark.ui.showConsoleProgress false",
+        f"workers are forked by {MODULE}",
     ]
 
 

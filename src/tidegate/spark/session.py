@@ -23,7 +23,9 @@ from tidegate.core.kinds import Backend
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.jobs.java import require_java
 from tidegate.spark.callbacks import listen_to
+from tidegate.spark.early_workers import start_workers
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
+from tidegate.spark.worker_daemon import MODULE
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -53,8 +55,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     partitions = partitions_of(settings, session, local=is_local(session))
     if partitions is not None:
         session.conf.set(PARTITIONS_KEY, str(partitions))
-    listen_to(session)
-    return session
+    return _made_ready(session)
 
 
 def _suited_to_short_epochs(name: str) -> dict[str, str]:
@@ -68,6 +69,8 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
         **_KEPT_FOR_THE_PAGE,
         **_worker_sockets(),
     }
+    if _is_local(said.get("spark.master", wanted["spark.master"])):  # elsewhere tidegate may come with the job's files
+        wanted["spark.python.daemon.module"] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}
     # These two a JVM of our own has been given already, as for a shell.
     return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
@@ -120,13 +123,23 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
     if is_local(session) and "PYSPARK_PYTHON" not in os.environ and not conf.contains("spark.pyspark.python"):
         # Spark would take `python3` from the PATH, which need not have this program's packages.
         session.sparkContext.pythonExec = sys.executable
+    return _made_ready(session)
+
+
+def _made_ready(session: SparkSession) -> SparkSession:
     listen_to(session)
+    if is_local(session):
+        start_workers(session)
     return session
 
 
 def is_local(session: SparkSession) -> bool:
     """Whether all tasks run on this machine."""
-    return re.match(r"local(\[|$|-cluster)", session.sparkContext.master or "") is not None
+    return _is_local(session.sparkContext.master or "")
+
+
+def _is_local(master: str) -> bool:
+    return re.match(r"local(\[|$|-cluster)", master) is not None
 
 
 def lives(session: SparkSession) -> bool:

@@ -1,0 +1,44 @@
+"""`python -m tidegate.spark.worker_daemon`: Spark's daemon of Python workers, with what they need imported once.
+
+Spark's own imports nothing, because a process with threads must not be forked and libraries may start some; each
+worker then imports on its own: a second and a half of work, the more of it for pandas. Here the threads are counted
+after the imports: where there is more than one, or nobody can count them, Spark's own daemon takes the place of this
+process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+MODULE = "tidegate.spark.worker_daemon"
+NEEDED = ("pyspark.worker", "pandas", "tidegate.spark.writer")
+"""What a worker imports to write, and, with pandas, for a function of the user's over Arrow. Nothing of the user's own:
+that may change while the daemon lives."""
+
+_NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""What keeps Arrow from starting a thread when it is imported. Its allocator does the same work without it."""
+
+
+def main() -> None:
+    if not _is_safe_to_fork():
+        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+    import_module("pyspark.daemon").manager()
+
+
+def _is_safe_to_fork() -> bool:
+    """Import what is needed, and look whether the process has one thread still."""
+    threads = Path("/proc/self/task")
+    if not threads.is_dir():
+        return False
+    for name, value in _NO_THREADS.items():
+        os.environ.setdefault(name, value)
+    for module in NEEDED:
+        import_module(module)
+    return len(list(threads.iterdir())) == 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The daemon that forks Python workers: Spark's own, with what they need imported once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidegate.spark.worker_daemon import MODULE
+
+_WITH_A_THREAD = """
+import threading, time
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+"""
+
+
+@contextmanager
+def daemon(**environment: str) -> Generator[subprocess.Popen[bytes], None, None]:
+    """As Spark's JVM starts it: it ends when its input does."""
+    theirs, ours = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", MODULE, "pyspark.worker"],
+        env={**os.environ, "PYTHON_WORKER_FACTORY_SECRET": "secret", "OMP_NUM_THREADS": "1", **environment},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+    )
+    os.close(theirs)
+    try:
+        yield process
+        os.close(ours)
+        process.wait(10)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def port_of(process: subprocess.Popen[bytes]) -> int:
+    """What it says when it is ready."""
+    assert process.stdout is not None
+    return int.from_bytes(process.stdout.read(4), "big")
+
+
+def threads(process: subprocess.Popen[bytes]) -> int:
+    return len(list(Path(f"/proc/{process.pid}/task").iterdir()))
+
+
+def command_of(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " ")
+
+
+def test_it_has_imported_what_workers_need_and_no_thread_when_it_forks_them():
+    with daemon() as process:
+        assert port_of(process) > 0
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        assert ("/pandas/" in maps, "/pyarrow/" in maps, threads(process)) == (True, True, 1)
+        assert MODULE in command_of(process)
+
+
+def test_where_an_import_starts_a_thread_sparks_own_daemon_takes_its_place(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(_WITH_A_THREAD)
+    with daemon(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])) as process:
+        assert port_of(process) > 0
+        assert "-m pyspark.daemon pyspark.worker" in command_of(process)

@@ -125,7 +125,8 @@ def _round(session: SparkSession, place: Path, keys: int) -> Round:
     files = seconds_of_files(restored / "queries" / QUERY / "g1")
 
     remove(saved, place / "copy", restored)
-    (place / f"{_RESTORED}.db").unlink()
+    for path in place.glob(f"{_RESTORED}.db*"):
+        path.unlink()
     return Round(copied, taken, files, started, taking, restoring)
 
 

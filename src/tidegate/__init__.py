@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
     from tidegate.spark.kafka_source import KafkaSource
+    from tidegate.spark.read_savepoint import SavedState, read_savepoint
     from tidegate.spark.socket_source import SocketSource
     from tidegate.spark.sources import FileSource, RateSource, SparkSource
 
@@ -33,10 +34,12 @@ __all__ = [
     "RateSource",
     "Restore",
     "SQLiteSink",
+    "SavedState",
     "SocketSource",
     "SparkSource",
     "TidegateError",
     "TwoPhaseSink",
+    "read_savepoint",
 ]
 
 _HOMES = {
@@ -52,10 +55,12 @@ _HOMES = {
     "RateSource": "tidegate.spark.sources",
     "Restore": "tidegate.core.restoring",
     "SQLiteSink": "tidegate.sinks.sqlite",
+    "SavedState": "tidegate.spark.read_savepoint",
     "SocketSource": "tidegate.spark.socket_source",
     "SparkSource": "tidegate.spark.sources",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",
+    "read_savepoint": "tidegate.spark.read_savepoint",
 }
 """Where each public name lives: loaded when first used, so that the command never imports pyspark."""
 

@@ -138,6 +138,7 @@ def test_a_job_goes_back_behind_visible_rows_only_where_somebody_says_so_and_onc
     assert place.table() == [("sand",), ("sand",), ("sea",)]
     (warned,) = [text for text in told(caplog) if "would come again" in text]
     assert "query words, evidence in sink table: epoch 1 of generation 1 is visible" in warned
+    assert warned.endswith('; read again: events from {"logOffset":0}')
     run_from(words(), wish)  # as a supervisor starts it again
     assert (place.table(), job_record(place).generation) == ([("sand",), ("sand",), ("sea",)], 2)
     run_from(words(), Restore(str(path), rewind="friday"))
@@ -264,6 +265,23 @@ def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
     run_from(job, Restore(str(path), renamed=names, allow_non_restored_state=True))
     assert place.table() == [("sea", 2)]
     assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
+
+
+def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_in_the_program(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for uid in uids:
+            wanted.query(uid, events, sinks=[SQLiteSink(f"{uid}-table", place.folder / "out.db", table=uid)])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words", "copies"))
+    run_from(job("words"), Restore(str(path), allow_non_restored_state=True))
+    for _ in range(2):  # the first start has written where it begins
+        error = error_of(lambda: job("words", "copies").start(until="caught-up").wait())
+        assert (error.code, "query copies" in error.where) == ("TG-SINK-AHEAD", True)
+    assert place.table("copies") == [("sea",)]
 
 
 def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):

@@ -19,7 +19,7 @@ from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
 from tidegate import FileSink, FileSource, Job, JobHandle, SQLiteSink
-from tidegate.checkpoints import retention
+from tidegate.checkpoints import durable as folders
 from tidegate.checkpoints.locks import acquire, jvm_lock_is_free
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.checkpoints.storage import LocalStorage
@@ -561,8 +561,8 @@ def test_a_deletion_that_was_killed_leaves_a_job_that_goes_on_or_begins_anew(
             (LocalStorage, "delete"),
             (SQLiteSink, "forget"),
             (FileSink, "forget"),
-            (retention.os, "rename"),
-            (retention.shutil, "rmtree"),
+            (folders.os, "rename"),
+            (folders.shutil, "rmtree"),
         ):
             patched.setattr(owner, name, die_there(getattr(owner, name)))
         job_id = decode(JobRecord, (folder / "job.json").read_bytes(), "job.json").job_id

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
+from tidegate.core.records import SavepointFormat
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import ANSWERS_KEPT, REQUEST_BYTES_AT_MOST, VERSION, Answer, Desk, Kind, Outcome, Request
 
@@ -70,6 +71,16 @@ def test_an_id_that_stands_for_a_savepoint_in_another_folder_is_refused(desk: De
     for into in ("/there", None):
         with pytest.raises(TidegateError, match=r"TG-REQUEST-REFUSED(.|\n)*stands for `savepoint` in /here"):
             desk.ask(savepoint(into))
+
+
+def test_an_id_that_stands_for_a_savepoint_of_another_type_is_refused(desk: Desk):
+    desk.ask(savepoint("/here"))
+    canonical = msgspec.structs.replace(savepoint("/here"), format=SavepointFormat.CANONICAL)
+    with pytest.raises(TidegateError, match=r"TG-REQUEST-REFUSED(.|\n)*stands for `savepoint` in /here"):
+        desk.ask(canonical)
+    desk.answer(msgspec.structs.replace(answer(kind=Kind.SAVEPOINT), into="/here"))
+    with pytest.raises(TidegateError, match="canonical"):
+        desk.ask(canonical)
 
 
 def savepoint(into: str | None, at: float = NOW) -> Request:

@@ -37,7 +37,7 @@ def restoring(
         job_folder=job,
         savepoint=savepoint,
         record=JobRecord(name="job", job_id="0f1e2d3c", generation=generation),
-        queries=[RestoredQuery(uid=uid, saved=saved, start=start, run=RUN)],
+        queries=[RestoredQuery(uid=uid, saved=saved, start=start, run=RUN, places=(0,))],
         left_behind=() if uid == "query" else ("query",),
         link=link,
         reach=reach,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.jobs.folders import tidegate
@@ -34,6 +36,30 @@ def test_savepoints_are_listed_shown_proven_and_removed(tmp_path: Path):
     assert list(saved.parent.iterdir()) == []
     code, text = tidegate("savepoint", "verify", str(saved), "--json")
     assert (code, [each["code"] for each in json.loads(text)["problems"]]) == (1, ["TG-SAVEPOINT-INCOMPLETE"])
+
+
+def test_a_savepoint_goes_through_a_file_or_a_pipe_and_what_differs_is_shown(tmp_path: Path):
+    job = write_job(tmp_path / "job")
+    saved, other = (take(job, name, tmp_path / "saved").folder for name in ("one", "two"))
+    code, text = tidegate("savepoint", "diff", str(saved), str(other), "--json")
+    assert (code, [each["what"] for each in json.loads(text)["differences"]]) == (0, ["id", "at"])
+    assert "no difference" in tidegate("savepoint", "diff", str(saved), str(saved))[1]
+
+    archive = tmp_path / "one.tar"
+    code, text = tidegate("savepoint", "export", str(saved), str(archive), "--json")
+    assert (code, json.loads(text)["bytes"]) == (0, archive.stat().st_size)
+    assert tidegate("savepoint", "export", str(saved), str(archive))[0] == 4
+    code, text = tidegate("savepoint", "import", str(archive), str(tmp_path / "there"), "--json")
+    assert (code, json.loads(text)["path"]) == (0, str(tmp_path / "there" / saved.name))
+    assert "no difference" in tidegate("savepoint", "diff", str(saved), str(tmp_path / "there" / saved.name))[1]
+    assert tidegate("savepoint", "export", str(saved), "-", "--json")[0] == 2
+    assert tidegate("savepoint", "import", str(tmp_path / "nothing"), str(tmp_path / "there"))[0] == 2
+
+    command = [sys.executable, "-m", "tidegate.cli.main", "savepoint"]
+    out = subprocess.run([*command, "export", str(saved), "-"], capture_output=True, check=True).stdout
+    assert out == archive.read_bytes()
+    subprocess.run([*command, "import", "-", str(tmp_path / "piped")], input=out, capture_output=True, check=True)
+    assert tidegate("savepoint", "verify", str(tmp_path / "piped" / saved.name))[0] == 0
 
 
 def test_a_first_word_that_is_no_command_is_a_job(tmp_path: Path):

@@ -112,12 +112,35 @@ def test_a_drain_has_no_savepoint(tmp_path: Path):
     assert stop(tmp_path, "job", "--drain", "-p", str(tmp_path / "saved"))[0] == 2
 
 
+def test_what_takes_no_savepoint_has_no_type(tmp_path: Path):
+    ended_job(tmp_path)
+    assert stop(tmp_path, "job", "--type", "canonical")[0] == 2
+    assert stop(tmp_path, "job", "-p", str(tmp_path / "saved"), "--type", "avro")[0] == 2
+    assert tidegate("cancel", "job", "--type", "native", "--dir", str(tmp_path))[0] == 2
+
+
+def test_no_spark_of_an_ended_job_writes_a_canonical_savepoint(tmp_path: Path):
+    ended_job(tmp_path)
+    into = str(tmp_path / "saved")
+    for arguments in (["job", "-p", into, "--type", "canonical"], ["--type", "canonical", "-p", into, "job"]):
+        code, said = stop(tmp_path, *arguments)
+        assert (code, "TG-SAVEPOINT-REFUSED" in said, "--type native" in said) == (4, True, True)
+    assert savepoints_in(tmp_path / "saved") == ([], [])
+    assert stop(tmp_path, "job", "-p", into, "--type", "native", "--id", "one")[0] == 0
+    code, said = stop(tmp_path, "job", "-p", into, "--type", "canonical", "--id", "one")
+    assert (code, "choose another id" in said) == (4, True)
+
+
 def test_a_job_that_runs_is_asked_and_told_how_to_ask_again(tmp_path: Path):
     job, into = ended_job(tmp_path), tmp_path / "saved"
     with another_driver(job) as process:
         say(job, JobState.RUNNING, process=process, at=time.time() + 1)
         code, said = stop(tmp_path, "job", "-p", str(into), "--timeout", "200ms", "--id", "one")
+        _, with_type = stop(
+            tmp_path, "job", "-p", str(into), "--type", "canonical", "--timeout", "200ms", "--id", "two"
+        )
     assert (code, f"tidegate stop job -p {into} --id one" in said) == (7, True)
+    assert f"tidegate stop job -p {into} --type canonical --id two" in with_type
     assert not into.exists()
     code, said = stop(tmp_path, "job", "-p", str(into), "--id", "one")  # its driver has died
     assert (code, "died before the job had ended" in said) == (1, True)

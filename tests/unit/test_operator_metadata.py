@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.operator_metadata import moved_to, names_schemas, state_variables
 from tidegate.core.errors import TidegateError
 
 NEW = Path("/new/job/queries/q/g2/spark")
@@ -58,3 +58,13 @@ def test_only_the_newer_metadata_and_its_checksums_are_meant():
     assert names_schemas("state/12/_metadata/v2/.7.crc")
     assert not names_schemas("state/0/_metadata/metadata")
     assert not names_schemas("state/0/_stateSchema/default/0_x")
+
+
+def test_the_variables_of_custom_state_are_named():
+    named = [{"stateName": name, "stateVariableType": "ValueState", "ttlEnabled": False} for name in ("seen", "last")]
+    properties = json.dumps({"timeMode": "None", "outputMode": "Update", "stateVariables": named})
+    data = b"v2\n" + json.dumps({"operatorPropertiesJson": properties}).encode()
+    assert state_variables(data, "here") == ["seen", "last"]
+    with pytest.raises(TidegateError) as caught:
+        state_variables(b"v2\n{}", "here")
+    assert caught.value.code == "TG-RECORD-CORRUPT"

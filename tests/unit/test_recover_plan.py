@@ -9,6 +9,7 @@ import pytest
 from tidegate.core.effects import Get, List
 from tidegate.core.errors import Code
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
+from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, SinkProgress
 from tidegate.core.recover import AddDueEpoch, Found, PutAside, Restore, _look_at_sources, judge_position, plan_recovery
 from tidegate.core.spark_log import with_watermark
@@ -189,6 +190,40 @@ def test_evidence_that_goes_with_time_is_not_missed_and_still_counts_where_it_is
     ahead = judge_position(expiring, "sink", Position(job_id="j0", generation=1, epoch=7, digest="d7"), FINISHED, 6)
     assert ahead is not None
     assert ahead.catalogue_entry is Code.SINK_AHEAD
+
+
+NEXT = dataclasses.replace(QUERY, generation=2)
+BEFORE = Position(job_id="j0", generation=1, epoch=4, digest="d4")
+
+
+def test_a_query_that_a_restore_left_behind_does_not_begin_over_behind_its_visible_rows() -> None:
+    error = judge_position(NEXT, "sink", BEFORE, None, -1)
+    assert error is not None
+    assert (error.catalogue_entry, error.found) == (
+        Code.SINK_AHEAD,
+        "epoch 4 of generation 1: all rows up to it would come again",
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        dataclasses.replace(NEXT, may_repeat=True),
+        dataclasses.replace(NEXT, levels={"sink": Level.AT_MOST_ONCE}),
+    ],
+    ids=["rewind", "at-most-once"],
+)
+def test_a_generation_begins_over_where_that_is_wanted(query: Query) -> None:
+    assert judge_position(query, "sink", BEFORE, None, -1) is None
+
+
+@pytest.mark.parametrize(
+    ("finished", "newest"), [(FinishedThrough(epoch=4), 4), (FinishedThrough(epoch=0), 0), (None, 0)]
+)
+def test_a_generation_that_has_gone_on_stands_behind_evidence_of_the_one_before(
+    finished: FinishedThrough | None, newest: int
+) -> None:
+    assert judge_position(NEXT, "sink", BEFORE, finished, newest) is None
 
 
 def test_a_sink_without_evidence_is_fine_while_nothing_was_written() -> None:

@@ -21,7 +21,7 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.core.restoring import Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
 
 WROTE = SinkProgress(epoch=5, digest="right")
@@ -133,6 +133,65 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Restore("p"),
         Verdict.IMPOSSIBLE,
         ["TG-SOURCES-CHANGED"],
+    ),
+    "a source that is given up": (
+        SAVED,
+        program(query("a", sources=("other",), reads_files=(False,)), query("b")),
+        Restore("p", allow_non_restored_of=("a",)),
+        Verdict.MIGRATE,
+        ["query a: source a-in is read no more", "query a: source other is new, and begins where the program says"],
+    ),
+    "a source given up in another query than it is allowed for": (
+        SAVED,
+        program(query("a", sources=("other",)), query("b")),
+        Restore("p", allow_non_restored_of=("b",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "a source more, before the old one": (
+        SAVED,
+        program(query("a", sources=("new", "a-in"), reads_files=(False, True)), query("b")),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: source new is new, and begins where the program says"],
+    ),
+    "state only, whatever the sources are": (
+        SAVED,
+        program(query("a", sources=("other",), reads_files=(False,)), query("b")),
+        Restore("p", scope=Scope.STATE_ONLY),
+        Verdict.MIGRATE,
+        [
+            f"query {uid}: its sources begin where the program says, whatever its state has of their rows"
+            for uid in "ab"
+        ],
+    ),
+    "a query less, left behind by its uid": (
+        SAVED,
+        program(query("a")),
+        Restore("p", allow_non_restored_of=("b",)),
+        Verdict.MIGRATE,
+        ["query b and its state are left behind"],
+    ),
+    "a query less, where another one may be left": (
+        SAVED,
+        program(query("a")),
+        Restore("p", allow_non_restored_of=("a",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a query to leave behind that is none": (
+        SAVED,
+        SAME,
+        Restore("p", allow_non_restored_of=("x",)),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "a source that is read twice": (
+        savepoint(changed(saved("a"), done=changed(saved("a").done, sources=("a-in", "a-in")))),
+        program(query("a", sources=("a-in", "a-in"), reads_files=(True, True))),
+        Restore("p"),
+        Verdict.OK,
+        [],
     ),
     "another kind of source": (
         SAVED,
@@ -336,3 +395,21 @@ def test_a_sink_that_is_ahead_says_what_would_come_again():
     error = judge_sink(SAVED, SAME_JOB, sink(under_saved=at(9)))
     assert error is not None
     assert error.found == "epoch 9 of generation 2 is visible: rows of epochs 7 to 9 would come again"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "places"),
+    [
+        (("a", "b"), ("a", "b"), (0, 1)),
+        (("a", "b"), ("b", "a"), (1, 0)),
+        (("a", "b"), ("c", "b"), (None, 1)),
+        (("a", "a"), ("a", "a"), (0, 1)),
+        (("a",), ("a", "a"), (0, None)),
+    ],
+)
+def test_each_source_goes_on_where_it_was(
+    before: tuple[str, ...], now: tuple[str, ...], places: tuple[int | None, ...]
+):
+    whole = changed(saved("q"), done=changed(saved("q").done, sources=before))
+    assert places_of(now, whole, Restore("p")) == places
+    assert places_of(now, whole, Restore("p", scope=Scope.STATE_ONLY)) == (None,) * len(now)

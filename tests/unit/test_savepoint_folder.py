@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,15 @@ import msgspec
 import pytest
 
 from tests.support.saved_job import write_job
-from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, dispose, open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_folder import (
+    MANIFEST,
+    Savepoint,
+    dispose,
+    finish_disposal,
+    open_savepoint,
+    savepoints_in,
+    verify,
+)
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import CheckpointRecord, SavedFile, encode
@@ -112,6 +122,34 @@ def test_it_is_disposed_of_but_not_with_what_somebody_else_has_put_there(saved: 
     (saved.folder / "queries/query/spark/state/0/0/5.delta").unlink()
     dispose(saved)
     assert list(saved.folder.parent.iterdir()) == []
+
+
+def test_a_removal_that_was_killed_is_finished_by_the_same_command(saved: Savepoint):
+    saved.folder.rename(saved.folder.with_name(f".{saved.folder.name}.trash"))
+    assert finish_disposal(saved.folder)
+    assert list(saved.folder.parent.iterdir()) == []
+    assert not finish_disposal(saved.folder)
+
+
+def test_what_a_removal_has_left_does_not_take_a_new_savepoint_of_that_name_along(saved: Savepoint):
+    shutil.copytree(saved.folder, saved.folder.with_name(f".{saved.folder.name}.trash"))
+    assert not finish_disposal(saved.folder)
+    assert verify(saved) == []
+
+
+def test_a_folder_that_may_not_be_looked_into_hides_no_savepoint(saved: Savepoint, monkeypatch: pytest.MonkeyPatch):
+    (saved.folder.parent / "private").mkdir()
+    exists = Path.exists
+
+    def refused(self: Path) -> bool:
+        if self.parent.name == "private":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return exists(self)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    found, wrong = savepoints_in(saved.folder.parent)
+    assert [each.folder for each in found] == [saved.folder]
+    assert [error.code for error in wrong] == ["TG-STORAGE-UNUSABLE"]
 
 
 def code_of(act: Callable[[], object]) -> str:

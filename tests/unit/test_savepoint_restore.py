@@ -15,7 +15,7 @@ from tests.support.restored_job import RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
 from tidegate.checkpoints.savepoint_folder import Savepoint, names_wrong, verify
-from tidegate.checkpoints.savepoint_restore import manifest_digest, prepare, read_restored, settle
+from tidegate.checkpoints.savepoint_restore import goes_back, manifest_digest, prepare, read_restored, settle
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
@@ -127,6 +127,16 @@ def test_a_query_that_goes_on_under_another_uid_is_left_by_its_old_one(tmp_path:
     (job / "queries/query/g2").mkdir(parents=True)  # a query of the program has that uid now
     settle(job)
     assert (job / "queries/query/g2").is_dir()
+
+
+def test_what_was_allowed_at_a_restore_is_not_allowed_to_a_query_that_it_left_behind(tmp_path: Path):
+    job, savepoint = saved_job(tmp_path)
+    assert not goes_back(job, record_of(job), "query")
+    restore(replace(restoring(job, savepoint, uid="renamed"), rewind="monday"))
+    allowed = {uid: goes_back(job, record_of(job), uid) for uid in ("renamed", "new", "query")}
+    assert allowed == {"renamed": True, "new": True, "query": False}
+    restore(restoring(job, savepoint, uid="renamed", generation=3))
+    assert not goes_back(job, record_of(job), "new")
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.saved_job import running
+from tests.support.saved_job import running, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
+from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
 from tidegate.core.errors import TidegateError
+from tidegate.core.records import SavepointFormat
+from tidegate.core.state_tables import StateTable
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
@@ -257,18 +261,20 @@ class Running(Standing):
         self.a_stop_takes_a_savepoint = a_stop_takes_a_savepoint
         self.asked: list[str] = []
 
-    def ask_to_end_with_savepoint(self, ending: Ending, id: str, into: str | None) -> None:
-        self.asked.append(f"{ending.value} with {id}")
+    def ask_to_end_with_savepoint(self, ending: Ending, id: str, into: str | None, form: SavepointFormat) -> None:
+        self.asked.append(f"{ending.value} with {id}" + ("" if form is SavepointFormat.NATIVE else f", {form.value}"))
 
     def ask_to_stop(self) -> None:
         self.asked.append("stop")
 
 
-def hear(folder: Path, handle: Running, kind: Kind, *forgetful: str) -> Answer | None:
+def hear(
+    folder: Path, handle: Running, kind: Kind, *forgetful: str, form: SavepointFormat = SavepointFormat.NATIVE
+) -> Answer | None:
     """What becomes of a request in some looks at the desk."""
     clerk, desk = Clerk(folder / "job", MINE, forgetful), Desk(folder / "job")
     clerk.begin(handle)  # type: ignore[arg-type]
-    desk.ask(Request(id="one", kind=kind, to=MINE, asked_at=1.0, asked_by="a test"))
+    desk.ask(Request(id="one", kind=kind, to=MINE, asked_at=1.0, asked_by="a test", format=form))
     end = time.monotonic() + BOUND_SECONDS
     while not handle.asked and desk.answer_to("one") is None:
         assert time.monotonic() < end, "nobody hears the request"
@@ -287,6 +293,47 @@ def test_a_job_whose_source_keeps_nothing_is_not_stopped_with_a_savepoint_either
     Desk(tmp_path / "job").withdraw(refused)
     assert hear(tmp_path, handle, Kind.CANCEL_WITH_SAVEPOINT, "lines") is None
     assert handle.asked == ["cancel with one"]
+    saved.close("the test is over")
+
+
+def with_rows(folder: Path) -> Savepoints:
+    """Of a job that can have canonical ones."""
+
+    def write_rows(_: object, table: StateTable, _checkpoint: Path, into: Path, _copying: Copying) -> None:
+        into.mkdir()
+        (into / "part-00000.parquet").write_text(str(table))
+
+    write_job(folder / "job")
+    return Savepoints(replace(running(folder / "job"), write_table=write_rows), str(folder / "saved"))
+
+
+def test_the_type_that_is_asked_for_reaches_whoever_takes_the_savepoint(tmp_path: Path):
+    canonical = SavepointFormat.CANONICAL
+    ending = with_rows(tmp_path / "ending")
+    handle = Running(ending)
+    assert hear(tmp_path / "ending", handle, Kind.STOP_WITH_SAVEPOINT, form=canonical) is None
+    assert handle.asked == ["stop with one, canonical"]
+    assert ending.begin_last("one", None, canonical).result().record.format is canonical
+
+    saved = with_rows(tmp_path / "running")
+    clerk, desk = desk_of(tmp_path / "running", saved)
+    asked = Request(id="one", kind=Kind.SAVEPOINT, to=MINE, asked_at=1.0, asked_by="a test", format=canonical)
+    desk.ask(asked)
+    done = answered(clerk, desk, "one")
+    assert done.savepoint is not None
+    assert open_savepoint(Path(done.savepoint)).record.format is canonical
+    assert code_of(lambda: saved.begin("one", None)) == "TG-REQUEST-REFUSED"
+    for each in (ending, saved):
+        each.close("the test is over")
+
+
+def test_a_type_that_cannot_be_had_is_refused_before_anything_is_stopped(tmp_path: Path):
+    saved = savepoints(tmp_path)  # nothing writes tables
+    handle = Running(saved)
+    refused = hear(tmp_path, handle, Kind.STOP_WITH_SAVEPOINT, form=SavepointFormat.CANONICAL)
+    assert refused is not None
+    assert (refused.outcome, "TG-SAVEPOINT-REFUSED" in refused.detail) == (Outcome.REFUSED, True)
+    assert handle.asked == []
     saved.close("the test is over")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from tidegate.core.errors import Code, TidegateError
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+TRASH = ".trash-"
 
 
 class SyncFailed(OSError):
@@ -86,6 +88,22 @@ def ensure_folder(folder: Path) -> None:
             os.mkdir(folder)
         sync_folder(folder.parent)
     _settled[folder] = _identity(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, by a rename first: what is half removed never has its name again, even after a power loss.
+
+    Under its other name, which begins with `TRASH`, a killed process may leave it.
+    """
+    trash = folder.with_name(f"{TRASH}{folder.name.removeprefix('.')}")
+    if trash.exists():
+        shutil.rmtree(trash)
+    try:
+        os.rename(folder, trash)
+    except FileNotFoundError:
+        return
+    sync_folder(folder.parent)
+    shutil.rmtree(trash)
 
 
 def is_clearly_older(mtime_ns: int, now_ns: int) -> bool:

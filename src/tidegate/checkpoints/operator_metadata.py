@@ -51,6 +51,17 @@ def prefix_columns(data: bytes, where: str) -> dict[str, int]:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
 
 
+def state_variables(data: bytes, where: str) -> list[str]:
+    """The names of the state variables of an operator of transformWithState, timers among them. Of version 2. Raises
+    RECORD_CORRUPT."""
+    try:
+        found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
+        properties = msgspec.json.decode(found["operatorPropertiesJson"], type=dict[str, Any])
+        return [variable["stateName"] for variable in properties["stateVariables"]]
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise _error(Code.RECORD_CORRUPT, "a JSON object with its state variables", str(error), where) from None
+
+
 def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
     """The metadata with every path of a schema leading into `checkpoint`. Raises RECORD_CORRUPT, RECORD_NEWER and
     SAVEPOINT_UNSAFE for what it does not understand: Spark would read the schema of another checkpoint, or none."""

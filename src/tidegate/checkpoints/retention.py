@@ -6,14 +6,12 @@ next start goes on. From then on whoever starts the job goes on with the clearin
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.drained import DRAIN
-from tidegate.checkpoints.durable import Trust, sync_folder
+from tidegate.checkpoints.durable import Trust, remove_folder, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
 from tidegate.checkpoints.storage import LocalStorage
@@ -44,7 +42,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
         clear_sinks(closing.job_id)
         with Trust().over(job_folder, "remove checkpoints"):
             for name in (QUERIES, CHECKPOINTS, RESTORES, INGEST):
-                _remove_folder(job_folder / name)
+                remove_folder(job_folder / name)
             storage.delete(DRAIN)
             storage.delete(JOB_RECORD)
             sync_folder(job_folder)
@@ -63,16 +61,3 @@ def is_being_deleted(job_folder: Path) -> bool:
 def _job_id(storage: LocalStorage) -> str | None:
     data = storage.read(JOB_RECORD)
     return None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD))).job_id
-
-
-def _remove_folder(folder: Path) -> None:
-    """By a rename first: a folder of which a part is missing is never seen under its name."""
-    trash = folder.with_name(f".trash-{folder.name}")
-    if trash.exists():
-        shutil.rmtree(trash)
-    try:
-        os.rename(folder, trash)
-    except FileNotFoundError:
-        return
-    sync_folder(folder.parent)
-    shutil.rmtree(trash)

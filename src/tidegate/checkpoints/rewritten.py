@@ -10,18 +10,21 @@ killed restore has left goes as a whole.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from tidegate.checkpoints.operator_metadata import counts_partitions, divided, moved_to, names_schemas
-from tidegate.checkpoints.spark_layout import STATE, checksum_of, commits_entry, entry_numbers, offsets_entry
+from tidegate.checkpoints.spark_layout import (
+    STATE,
+    checksum_of,
+    commits_entry,
+    entry_numbers,
+    is_state,
+    offsets_entry,
+)
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.checkpoints.walking import files_below
-
-_OF_A_PARTITION = re.compile(r"state/\d+/\d+/(?!(.+/)?_metadata/).+")
-"""Files of state. Not those that say in which schema it is: they stand in the folder of partition 0."""
 
 
 def begin(checkpoint: Path, partitions: int) -> Path:
@@ -32,7 +35,7 @@ def begin(checkpoint: Path, partitions: int) -> Path:
     for name in _names(before):
         if names_schemas(name):
             _replace(before, name, moved_to((before / name).read_bytes(), before, name))
-        if not _OF_A_PARTITION.fullmatch(name):
+        if not is_state(name):
             (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(before / name, checkpoint / name)
     for name in _names(checkpoint):
@@ -41,6 +44,11 @@ def begin(checkpoint: Path, partitions: int) -> Path:
         if counts_partitions(name):
             _replace(checkpoint, name, divided((checkpoint / name).read_bytes(), partitions, name))
     return before
+
+
+def offsets_of(checkpoint: Path, epoch: int) -> bytes:
+    """The entry of the epoch in the log of offsets."""
+    return (checkpoint / offsets_entry(epoch)).read_bytes()
 
 
 def replace_offsets(checkpoint: Path, epoch: int, data: bytes) -> None:

@@ -27,10 +27,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint's folder and what its manifest says. Its other files were not looked at."""
+    """A savepoint's folder and what its manifest says. Its other files were not looked at. `origin`: the retained
+    checkpoint that it was put together from, for one restore."""
 
     folder: Path
     record: SavepointRecord
+    origin: Path | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -72,11 +74,13 @@ def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
     except OSError as error:
         raise storage_error(error, folder, "list savepoints") from error
     for place in places:
-        if not place.name.startswith(".") and (place / MANIFEST).exists():
-            try:
+        try:
+            if not place.name.startswith(".") and (place / MANIFEST).exists():
                 found.append(open_savepoint(place))
-            except TidegateError as error:
-                wrong.append(error)
+        except TidegateError as error:
+            wrong.append(error)
+        except OSError as error:  # of somebody else's folder among them
+            wrong.append(storage_error(error, place, "look for a savepoint"))
     return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
 
 
@@ -98,6 +102,21 @@ def names_wrong(savepoint: Savepoint) -> list[TidegateError]:
     return [*_files_below(savepoint.folder)[1], *_strangers(savepoint)]
 
 
+def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
+    """The files that are not there, or are shorter than they were. No file is read."""
+    for file in savepoint.record.files:
+        path = savepoint.folder / file.name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            yield _incomplete(f"a file of {file.size_bytes} bytes", "none", path)
+            continue
+        except OSError as error:
+            raise storage_error(error, path, "read a savepoint") from error
+        if size < file.size_bytes:
+            yield _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+
+
 def dispose(savepoint: Savepoint) -> None:
     """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name.
 
@@ -106,9 +125,9 @@ def dispose(savepoint: Savepoint) -> None:
     folder = savepoint.folder
     if folder.is_symlink():
         raise _unsafe("the savepoint's own folder", "a symbolic link", folder)
-    for error in [*_files_below(folder)[1], *_strangers(savepoint)]:
+    for error in names_wrong(savepoint):
         raise error
-    trash = folder.with_name(f".{folder.name}.trash")
+    trash = _trash(folder)
     try:
         if trash.exists():
             shutil.rmtree(trash)
@@ -117,6 +136,23 @@ def dispose(savepoint: Savepoint) -> None:
         shutil.rmtree(trash)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
+
+
+def finish_disposal(folder: Path) -> bool:
+    """Whether the savepoint that had this folder was being removed by somebody who was killed; it is gone then."""
+    trash = _trash(folder)
+    try:
+        if folder.exists() or not trash.is_dir():
+            return False
+        shutil.rmtree(trash)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise storage_error(error, folder, "remove a savepoint") from error
+    return True
+
+
+def _trash(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.trash")
 
 
 def _strangers(savepoint: Savepoint) -> list[TidegateError]:
@@ -186,8 +222,9 @@ def _retained(folder: Path) -> TidegateError:
         expected="a savepoint, which has all its files in its folder",
         found="a retained checkpoint, whose files are the job's own and go with its next epochs",
         where=str(folder),
-        next_step="to go on from the job's newest checkpoint, start it without -s; for one that can be gone back to, or"
-        " moved, take a savepoint: `tidegate savepoint JOB DIR` while it runs, or `tidegate stop JOB -p DIR`",
+        next_step="to go on from the job's newest checkpoint, start it without -s; to go back to this one, stop the job"
+        " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB"
+        " DIR` while it runs, or `tidegate stop JOB -p DIR`",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,18 +53,23 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     if done is None or start is None:
         return None
     spark = running.folder / "spark"
-    for name in _names(spark, done.epoch):
-        target = held / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # too old to be needed, unless what is asked below says otherwise
-            os.link(spark / name, target)
-    for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
-        (held / name).parent.mkdir(parents=True, exist_ok=True)
-        (held / name).write_bytes(data)
+    hold_files(spark, done, held, os.link)
     before_is_there = done.epoch <= start.first_epoch or (held / offsets_entry(done.epoch - 1)).exists()
     newest = max(entry_numbers(os.listdir(spark / OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts what it keeps from the epoch that it is about to write.
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
+
+
+def hold_files(spark: Path, done: DoneEpoch, held: Path, bring: Callable[[Path, Path], None]) -> None:
+    """Bring the files of one done epoch from Spark's checkpoint to `held`; those that vanish meanwhile are left out."""
+    for name in _names(spark, done.epoch):
+        target = held / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # too old to be needed, unless the caller finds otherwise
+            bring(spark / name, target)
+    for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
+        (held / name).parent.mkdir(parents=True, exist_ok=True)
+        (held / name).write_bytes(data)
 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:

@@ -10,12 +10,12 @@ from tidegate.checkpoints.savepoint_folder import MANIFEST
 from tidegate.core.errors import Code, TidegateError
 
 
-def check_place(into: Path, job_folder: Path) -> None:
+def check_place(into: Path, job_folder: Path | None = None) -> None:
     """Raises REQUEST_REFUSED where savepoints may not go, of the job in this folder or any other one."""
     with Trust().over(into, "look at the folder for a savepoint"):
         place = into.resolve()
         above = [place, *place.parents]
-        if job_folder.resolve() in above:
+        if job_folder is not None and job_folder.resolve() in above:
             raise _refused(into, "the job's own folder, which a cancel may delete")
         for folder in above:
             if (folder / JOB_RECORD).is_file():

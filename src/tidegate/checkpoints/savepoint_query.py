@@ -25,7 +25,7 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
     provider = offsets.conf.get(_PROVIDER)
     partitions = offsets.conf.get(_PARTITIONS)
     backend = None if provider is None else _BACKENDS.get(provider.rpartition(".")[2], provider)
-    operators = _operators(spark / STATE)
+    operators = operators_of(spark)
     same = (done.sources, done.sinks, operators, backend, partitions)
     return SavedQuery(
         done=done,
@@ -36,6 +36,13 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
         operators=operators,
         fingerprint=digest_of(msgspec.json.encode(same, order="sorted")),
     )
+
+
+def operators_of(spark: Path) -> tuple[StatefulOperator, ...]:
+    """The stateful operators of a query, as Spark has written them down. Raises SAVEPOINT_REFUSED where it has not."""
+    state = spark / STATE
+    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
+    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -53,11 +60,6 @@ class _Metadata(msgspec.Struct, frozen=True):
 
     operatorInfo: _Info  # noqa: N815
     stateStoreInfo: tuple[_Store, ...]  # noqa: N815
-
-
-def _operators(state: Path) -> tuple[StatefulOperator, ...]:
-    numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
-    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
 
 
 def _operator(folder: Path) -> StatefulOperator:

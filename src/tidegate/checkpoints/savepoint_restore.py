@@ -22,13 +22,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_folder
+from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
-from tidegate.checkpoints.spark_layout import METADATA, checksum_of, entry_numbers
+from tidegate.checkpoints.spark_layout import (
+    METADATA,
+    OFFSETS,
+    SOURCES,
+    checksum_of,
+    commits_entry,
+    entry_numbers,
+    offsets_entry,
+)
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
@@ -46,9 +55,9 @@ from tidegate.core.records import (
     digest_of,
     encode,
 )
+from tidegate.core.spark_log import with_sources
 
 _HIDDEN = ".restored-g"
-_TRASH = ".trash-"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 """Spark's id of a query: two that are alive must not share one. Recovery writes another."""
 
@@ -56,19 +65,28 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredQuery:
     """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
-    are above."""
+    are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
+    that begins anew. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the state
+    comes along, and the epoch keeps its number."""
 
     uid: str
     saved: SavedQuery
     start: Start
     run: Run
+    places: tuple[int | None, ...]
+    make_empty: Callable[[Path], None] | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch behind which it goes on."""
+        return self.saved.done.epoch if self.make_empty is None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
     disk can. `rewind`: the id that allows it to go back. `rewrite` may put another checkpoint in the place of the one
-    that was copied, durable, and says what the query goes on from then. `reach` is told of the steps that are passed,
+    that was copied, durable. `reach` is told of the steps that are passed,
     each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
@@ -78,7 +96,7 @@ class Restoring:
     left_behind: tuple[str, ...] = ()
     link: bool = False
     rewind: str = ""
-    rewrite: Callable[[RestoredQuery, Path], RestoredQuery] = lambda query, _checkpoint: query
+    rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
 
@@ -93,6 +111,13 @@ def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
     """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
     name was."""
     return _restored_as(job_folder, record.job_id, record.generation)
+
+
+def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
+    """Whether somebody has allowed that this query of the generation repeats rows. Whoever allowed it was told of the
+    queries that were in the program then; one that was left behind is asked about again."""
+    restored = read_restored(job_folder, record)
+    return restored is not None and restored.rewind != "" and uid not in restored.left_behind
 
 
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
@@ -118,12 +143,13 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
     with Trust().over(restoring.job_folder, "restore a savepoint"):
         hidden = {query.uid: _hidden_folder(restoring, query.uid) for query in restoring.queries}
         for query in restoring.queries:
-            _discard(hidden[query.uid])
+            remove_folder(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
         restoring.reach("restore.copied")
-        rewritten = [restoring.rewrite(query, hidden[query.uid] / "spark") for query in restoring.queries]
+        for query in restoring.queries:
+            restoring.rewrite(query, hidden[query.uid] / "spark")
         restoring.reach("restore.rewritten")
-        for query in rewritten:
+        for query in restoring.queries:
             _write_ledger(restoring, query, LocalStorage(hidden[query.uid]))
         restoring.reach("restore.recorded")
     return {uid: folder / "spark" for uid, folder in hidden.items()}
@@ -135,10 +161,10 @@ def commit(restoring: Restoring) -> None:
     restored = Restored(
         job_id=restoring.record.job_id,
         generation=generation,
-        savepoint=str(restoring.savepoint.folder),
+        savepoint=str(restoring.savepoint.origin or restoring.savepoint.folder),
         digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        epochs={query.uid: query.saved.done.epoch for query in restoring.queries},
+        epochs={query.uid: query.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
         rewind=restoring.rewind,
     )
@@ -178,27 +204,70 @@ def _hidden_folder(restoring: Restoring, uid: str) -> Path:
 
 def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path) -> None:
     ensure_folder(checkpoint)
+    if query.make_empty is not None:
+        query.make_empty(checkpoint)
+        restoring.passed(checkpoint)
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
     # The path that it will have: the hidden name is given up.
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
     for file in restoring.savepoint.record.files:
         name = file.name.removeprefix(prefix)
-        if file.name.startswith(prefix) and name not in _NOT_RESTORED:
-            target = checkpoint / name
+        now = _name_now(name, query) if file.name.startswith(prefix) else None
+        if now is not None:
+            target = checkpoint / now
             target.parent.mkdir(parents=True, exist_ok=True)
-            _restore_file(restoring, file, target, moves=final if names_schemas(name) else None)
+            _restore_file(restoring, file, target, _change_of(name, query, final))
             restoring.passed(target)
+        elif file.name.startswith(f"{QUERIES}/{query.saved.done.query}/state/"):
+            _prove_table(restoring.savepoint.folder / file.name, file)
+            restoring.passed(restoring.savepoint.folder / file.name)
     sync_whole(checkpoint)
 
 
-def _restore_file(restoring: Restoring, file: SavedFile, target: Path, moves: Path | None) -> None:
+def _name_now(name: str, query: RestoredQuery) -> str | None:
+    """The name of a file in the new checkpoint; None for one that does not come along."""
+    root, _, below = name.partition("/")
+    if root != SOURCES:
+        return None if name in _NOT_RESTORED or query.make_empty is not None else name
+    place, _, rest = below.partition("/")
+    now = [number for number, before in enumerate(query.places) if str(before) == place]
+    return f"{SOURCES}/{now[0]}/{rest}" if now else None
+
+
+def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes, str], bytes] | None:
+    """What becomes of the bytes of a file, which has a checksum of Spark's beside it; None where they stay."""
+    if names_schemas(name):
+        return lambda data, where: moved_to(data, final, where)
+    if name.startswith(f"{OFFSETS}/") and query.places != tuple(range(len(query.saved.done.sources))):
+        return partial(_with_sources, query.places)
+    return None
+
+
+def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> bytes:
+    try:
+        return with_sources(data, places)
+    except (ValueError, IndexError) as error:
+        raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+
+
+def _prove_table(source: Path, file: SavedFile) -> None:
+    """The state of a canonical savepoint is read where it is, by whoever writes it again: `Restoring.rewrite`."""
+    try:
+        _compare(source, file, *_copied(source, None))
+    except FileNotFoundError:
+        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
+
+
+def _restore_file(
+    restoring: Restoring, file: SavedFile, target: Path, change: Callable[[bytes, str], bytes] | None
+) -> None:
     source = restoring.savepoint.folder / file.name
     try:
-        if moves is not None:
+        if change is not None:
             data = source.read_bytes()
             _compare(source, file, len(data), hashlib.sha256(data).hexdigest())
             if not target.name.endswith(".crc"):
-                target.write_bytes(moved_to(data, moves, str(source)))
+                target.write_bytes(change(data, str(source)))
             return
         linked = restoring.link and _linked(source, target)
         found = _copied(target, None) if linked else _copied(source, target)
@@ -251,17 +320,17 @@ def _unlike(code: Code, expected: str, found: str, where: Path) -> TidegateError
 
 
 def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStorage) -> None:
-    done = query.saved.done
+    spark = storage.path("spark")
     decided = Decided(
-        epoch=done.epoch,
-        run=done.run,
+        epoch=query.epoch,
+        run=query.saved.done.run,
         prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
-        offsets=done.offsets,
-        commits=done.commits,
+        offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
+        commits=(spark / commits_entry(query.epoch)).read_bytes(),
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
-    storage.put_if_absent(entry(DECIDED, done.epoch), encode(decided))
-    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=done.epoch)))
+    storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))
+    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch)))
     storage.put_if_absent(START, encode(query.start))
 
 
@@ -270,7 +339,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
 
 def _settle_query(folder: Path, current: int) -> None:
     for name in os.listdir(folder):
-        if name.startswith(_TRASH):
+        if name.startswith(TRASH):
             shutil.rmtree(folder / name)
         elif name.startswith(_HIDDEN):
             final = generation_folder(folder, current)
@@ -278,7 +347,7 @@ def _settle_query(folder: Path, current: int) -> None:
                 os.rename(folder / name, final)
                 sync_folder(folder)
             else:
-                _discard(folder / name)
+                remove_folder(folder / name)
     with suppress(OSError):  # of a restore that came to nothing: no generation is in it
         folder.rmdir()
 
@@ -287,19 +356,6 @@ def _leave_behind(folder: Path, current: int) -> None:
     """Nothing goes on from what a query of this uid has done before."""
     for number in generations(folder):
         if number < current:
-            _discard(generation_folder(folder, number))
+            remove_folder(generation_folder(folder, number))
     with suppress(OSError):  # a query of the program has its uid now, or the user has put something there
         folder.rmdir()
-
-
-def _discard(folder: Path) -> None:
-    """Remove a folder, by a rename first: what is half removed never has its name again, even after a power loss."""
-    trash = folder.with_name(f"{_TRASH}{folder.name.removeprefix('.')}")
-    if trash.exists():
-        shutil.rmtree(trash)
-    try:
-        os.rename(folder, trash)
-    except FileNotFoundError:
-        return
-    sync_folder(folder.parent)
-    shutil.rmtree(trash)

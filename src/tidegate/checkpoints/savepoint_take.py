@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,13 +19,26 @@ from pathlib import Path
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
-from tidegate.checkpoints.savepoint_query import saved_query
+from tidegate.checkpoints.savepoint_query import operators_of, saved_query
+from tidegate.checkpoints.spark_layout import STATE, is_state
 from tidegate.checkpoints.walking import files_below
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import JobRecord, SavedFile, SavedQuery, SavepointFormat, SavepointRecord, encode
+from tidegate.core.records import (
+    JobRecord,
+    SavedFile,
+    SavedQuery,
+    SavepointFormat,
+    SavepointRecord,
+    StatefulOperator,
+    encode,
+)
+from tidegate.core.state_change import lives_by_rows, rows_refused
+from tidegate.core.state_tables import StateTable
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")
@@ -36,17 +49,30 @@ _NAMES_AT_MOST = 100
 _PARTIAL = ".partial"
 
 
+WriteTable = Callable[[SavedQuery, StateTable, Path, Path, Copying], None]
+"""Writes a table of the query's state as Parquet: from the copy of Spark's checkpoint, into a folder that it makes and
+that holds nothing else then. It tells `Copying` how far it is, and ends when it is called off there."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """What a savepoint is taken of. `reach` is told of the steps that are passed."""
+    """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
+    runs that could."""
 
     folder: Path
     record: JobRecord
     queries: Sequence[RunningQuery]
     reach: Callable[[str], None] = lambda _step: None
+    write_table: WriteTable | None = None
 
 
-def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
+def take(
+    job: RunningJob,
+    savepoint_id: str,
+    into: Path,
+    copying: Copying | None = None,
+    form: SavepointFormat = SavepointFormat.NATIVE,
+) -> Savepoint:
     """A savepoint of the newest done epochs, in a folder of its own below `into`; the one of this id where it is there
     already. One at a time for a job. The job's epochs wait for nothing here. `copying` tells how far it is, and ends
     it.
@@ -58,7 +84,7 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
     with Trust().over(target, "take a savepoint"):
         if (target / MANIFEST).exists():
             sync_folder(into)  # whoever renamed it may have been killed before that
-            return _still_whole(open_savepoint(target))
+            return _still_that(job, open_savepoint(target), form)
         copying.go_on()
         _remove(job.folder / HELD)
         ensure_folder(into)
@@ -68,7 +94,7 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
         own = secrets.token_hex(4)  # one that was cut off, on a disk that hung, removes what is its own and no more
         held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
-            record = _put_together(job, savepoint_id, held, partial, copying)
+            record = _put_together(job, savepoint_id, held, partial, copying, form)
             _prove_whole(job, partial, record)
             copying.appear()
             os.rename(partial, target)
@@ -81,7 +107,13 @@ def take(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None
     return Savepoint(target, record)
 
 
-def take_last(job: RunningJob, savepoint_id: str, into: Path, copying: Copying | None = None) -> Savepoint:
+def take_last(
+    job: RunningJob,
+    savepoint_id: str,
+    into: Path,
+    copying: Copying | None = None,
+    form: SavepointFormat = SavepointFormat.NATIVE,
+) -> Savepoint:
     """A savepoint of a job whose queries have all ended: of the very epochs that they have ended with.
 
     One of this id may be there of earlier epochs: whoever took it was killed before the end of the job, and the job has
@@ -90,7 +122,7 @@ def take_last(job: RunningJob, savepoint_id: str, into: Path, copying: Copying |
     """
     ended_with = [newest_done(each) for each in job.queries]
     for number in range(1, _NAMES_AT_MOST):
-        savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying)
+        savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying, form)
         if [query.done for query in savepoint.record.queries] == ended_with:
             return savepoint
     raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
@@ -115,6 +147,13 @@ def check_sources(job: RunningJob) -> None:
         raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
 
 
+def check_form(job: RunningJob, form: SavepointFormat) -> None:
+    """Raises SAVEPOINT_REFUSED where state of the job cannot be kept in this form."""
+    if form is SavepointFormat.CANONICAL:
+        for running in job.queries:
+            _check_rows(job, running.query.uid, operators_of(running.folder / "spark"))
+
+
 def check_folder(job: RunningJob, into: Path) -> None:
     """Raises what the disk has against savepoints in this folder, which is made."""
     scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
@@ -125,13 +164,23 @@ def check_folder(job: RunningJob, into: Path) -> None:
             scratch.rmdir()
 
 
-def _put_together(job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying) -> SavepointRecord:
+def _put_together(
+    job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying, form: SavepointFormat
+) -> SavepointRecord:
     """Everything of the savepoint but its name, durable."""
+    check_form(job, form)
     queries = _held(job, held)
     job.reach("held")
-    files = _copied(held, partial, copying)
+    if form is SavepointFormat.NATIVE:
+        files = _copied(held, partial, copying, lambda _name: True)
+    else:
+        by_rows = {query.done.query for query in queries if lives_by_rows(query.operators)}
+        files = _copied(held, partial, copying, lambda name: not _is_state_of(by_rows, name))
+        files += _tables(job, queries, held, partial, copying)
+    for folder, _ in files_below(partial):
+        sync_folder(folder)
     job.reach("copied")
-    record = _described(job, savepoint_id, queries, files)
+    record = _described(job, savepoint_id, queries, files, form)
     _write_synced(partial / MANIFEST, encode(record))
     sync_folder(partial)
     job.reach("described")
@@ -172,8 +221,16 @@ def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> Non
         raise _refused(job, "every file as it was copied", lack)
 
 
-def _still_whole(standing: Savepoint) -> Savepoint:
-    """Raises SAVEPOINT_INCOMPLETE where somebody has begun to remove it. No file is read."""
+def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
+    """Raises SAVEPOINT_REFUSED where it is of the other form, SAVEPOINT_INCOMPLETE where somebody has begun to remove
+    it. No file is read."""
+    if standing.record.format is not form:
+        raise _refused(
+            job,
+            f"a {form.value} savepoint, or none, under the id {standing.record.id}",
+            f"a {standing.record.format.value} one",
+            "choose another id",
+        )
     for lack in _lacks(standing.folder, standing.record):
         raise TidegateError(
             Code.SAVEPOINT_INCOMPLETE,
@@ -195,34 +252,100 @@ def _lacks(folder: Path, record: SavepointRecord) -> Iterator[str]:
 
 
 def _described(
-    job: RunningJob, savepoint_id: str, queries: Sequence[SavedQuery], files: Sequence[SavedFile]
+    job: RunningJob,
+    savepoint_id: str,
+    queries: Sequence[SavedQuery],
+    files: Iterable[SavedFile],
+    form: SavepointFormat,
 ) -> SavepointRecord:
     return SavepointRecord(
         id=savepoint_id,
-        format=SavepointFormat.NATIVE,
+        format=form,
         job=job.record.name,
         job_id=job.record.job_id,
         generation=job.record.generation,
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         queries=tuple(queries),
-        files=tuple(files),
+        files=tuple(sorted(files, key=lambda file: file.name)),
     )
 
 
-def _copied(source: Path, target: Path, copying: Copying) -> list[SavedFile]:
-    """Copy a folder, every file and name of it durable at the end; files by name."""
+def _copied(source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool]) -> list[SavedFile]:
+    """Copy a folder: the files in it that are wanted, by their paths below it, each durable at the end."""
     copied: list[SavedFile] = []
     folders = list(files_below(source))
     copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
     for folder, names in folders:
         below = folder.relative_to(source)
         (target / below).mkdir()
-        for name in names:
-            size, digest = _copy(folder / name, target / below / name, copying)
-            copied.append(SavedFile(name=(below / name).as_posix(), size_bytes=size, sha256=digest))
-    for folder, _ in files_below(target):
-        sync_folder(folder)
-    return sorted(copied, key=lambda file: file.name)
+        for path in ((below / name).as_posix() for name in names):
+            if wanted(path):
+                size, digest = _copy(source / path, target / path, copying)
+                copied.append(SavedFile(name=path, size_bytes=size, sha256=digest))
+    return copied
+
+
+def _is_state_of(queries: Set[str], name: str) -> bool:
+    _, query, _, below = name.split("/", 3)
+    return query in queries and is_state(below)
+
+
+def _tables(
+    job: RunningJob, queries: Sequence[SavedQuery], held: Path, partial: Path, copying: Copying
+) -> Iterator[SavedFile]:
+    """The state of the queries as Parquet, every file durable. In the place of Spark's files it counts as much as
+    they."""
+    for query in queries:
+        checkpoint, by_rows = held / QUERIES / query.done.query / "spark", lives_by_rows(query.operators)
+        write_table = _check_rows(job, query.done.query, query.operators)
+        if not by_rows:
+            readable = held / "readable" / query.done.query
+            link_readable(checkpoint, readable)
+            checkpoint = readable
+        for table in tables_in(checkpoint, query):
+            begun, folder = copying.copied_bytes, partial / table.folder
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            write_table(query, table, checkpoint, folder, copying)
+            for path in sorted(folder.iterdir()):
+                yield _measured(path, partial)
+            copying.copied_bytes = begun
+            copying.copied(_state_bytes(checkpoint, table) if by_rows else 0)
+
+
+def _state_bytes(checkpoint: Path, table: StateTable) -> int:
+    """The size of the files that hold a table. A store that is not the only one has a folder of its own."""
+    return sum(
+        (folder / name).stat().st_size
+        for folder, names in files_below(checkpoint / STATE / str(table.operator))
+        for name in names
+        if is_state((folder / name).relative_to(checkpoint).as_posix())
+        and (table.store == "default" or folder.name == table.store)
+    )
+
+
+def _measured(path: Path, root: Path) -> SavedFile:
+    """A file that another one has written, made durable."""
+    size, digest = 0, hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+        sync_file(file.fileno())
+    return SavedFile(name=path.relative_to(root).as_posix(), size_bytes=size, sha256=digest.hexdigest())
+
+
+def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> WriteTable:
+    """What writes their state as rows; or raises SAVEPOINT_REFUSED."""
+    for error in rows_refused(operators, f"job {job.record.name}, query {query}"):
+        raise error
+    if job.write_table is None:
+        raise _refused(
+            job,
+            "a job that runs: its Spark writes the tables of a canonical savepoint",
+            "one that has ended",
+            "take a native savepoint (--type native), or start the job and ask again",
+        )
+    return job.write_table
 
 
 def _copy(source: Path, target: Path, copying: Copying) -> tuple[int, str]:
@@ -253,11 +376,12 @@ def _remove(folder: Path) -> None:
             return
 
 
-def _refused(job: RunningJob, expected: str, found: str) -> TidegateError:
+def _refused(job: RunningJob, expected: str, found: str, next_step: str = "") -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
         expected=expected,
         found=found,
         where=f"job {job.record.name}",
-        next_step=f"see `tidegate info {job.record.name}`, then take it again; nothing of the job was changed",
+        next_step=next_step
+        or f"see `tidegate info {job.record.name}`, then take it again; nothing of the job was changed",
     )

@@ -35,6 +35,12 @@ def state_folder(operator: int, partition: int) -> str:
     return f"{STATE}/{operator}/{partition}"
 
 
+def is_state(name: str) -> bool:
+    """Whether this file of a checkpoint holds state, and not what schema it has: that stands in the folder of partition
+    0, too."""
+    return _STATE_FILE.fullmatch(name) is not None
+
+
 def checksum_of(name: str) -> str:
     """The file in which Hadoop keeps the checksum of `name`: a stale one makes a whole file unreadable."""
     folder, slash, file = name.rpartition("/")
@@ -55,3 +61,4 @@ def is_temporary(name: str) -> bool:
 
 
 _ENTRY = re.compile(r"0|[1-9][0-9]*")
+_STATE_FILE = re.compile(r"state/\d+/\d+/(?!(.+/)?_metadata/).+")

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "savepoint": Entry(
         "tidegate.cli.savepoint:savepoint",
-        "Take, list, inspect, verify, check, dispose of savepoints; `savepoint JOB [DIR]` takes one of a running job.",
+        "Take, list, inspect, verify, compare, move, check, dispose of savepoints; `savepoint JOB [DIR]` takes one.",
     ),
     "stop": Entry(
         "tidegate.cli.control:stop",

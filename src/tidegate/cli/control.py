@@ -14,6 +14,7 @@ from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
 from tidegate.core.config import DURATION
+from tidegate.core.records import SavepointFormat
 from tidegate.jobs.asking import NoAnswer, ask, new_id
 from tidegate.jobs.control import Answer, Kind, Outcome
 from tidegate.status import JobView, find_job
@@ -37,6 +38,18 @@ RequestId = Annotated[
     str | None,
     typer.Option("--id", metavar="ID", help="Names the request: asked again under its id, it is the same one."),
 ]
+
+
+Form = Annotated[
+    SavepointFormat | None,
+    typer.Option(
+        "--type",
+        "--format",
+        help="`native` (default): Spark's own files, as quick as a copy. `canonical`: the state as Parquet, for anyone"
+        " to read.",
+    ),
+]
+"""How a savepoint keeps state."""
 
 
 def checkpoint(
@@ -65,6 +78,7 @@ def stop(
     drain: Annotated[
         bool, typer.Option("--drain", help="End it for good: every window and timer comes out as at the end of time.")
     ] = False,
+    form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
     dir: Dir = None,
@@ -85,6 +99,8 @@ def stop(
 
     - `tidegate stop wordcount -p /backup/savepoints --id before-the-upgrade`
 
+    - `tidegate stop wordcount -p /backup/savepoints --type canonical`
+
     - `tidegate stop wordcount --drain`
 
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
@@ -94,8 +110,10 @@ def stop(
     view = find_job(jobs_folder(dir), job)
     kind = Kind.STOP_WITH_SAVEPOINT if savepoint is not None else Kind.DRAIN if drain else Kind.STOP
     saved = savepoint is not None or (not drain and "savepoints.dir" in _said(view))
+    _only_with_a_savepoint(form, "-p", saved=saved)
     seconds = _stop_timeout(view) + (_SAVEPOINT_SECONDS if saved else 60.0)
-    ask_job(view, kind, id, seconds if timeout is None else DURATION.read(timeout), json, folder_of(savepoint))
+    seconds = seconds if timeout is None else DURATION.read(timeout)
+    ask_job(view, kind, id, seconds, json, folder_of(savepoint), form)
 
 
 def cancel(
@@ -104,6 +122,7 @@ def cancel(
         str | None,
         typer.Option("--withSavepoint", "-s", metavar="[DIR]", help="With a savepoint; else in `savepoints.dir`."),
     ] = None,
+    form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
     dir: Dir = None,
@@ -122,8 +141,15 @@ def cancel(
     """
     view = find_job(jobs_folder(dir), job)
     kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
+    _only_with_a_savepoint(form, "-s", saved=savepoint is not None)
     seconds = 60.0 if savepoint is None else _SAVEPOINT_SECONDS
-    ask_job(view, kind, id, seconds if timeout is None else DURATION.read(timeout), json, folder_of(savepoint))
+    seconds = seconds if timeout is None else DURATION.read(timeout)
+    ask_job(view, kind, id, seconds, json, folder_of(savepoint), form)
+
+
+def _only_with_a_savepoint(form: SavepointFormat | None, option: str, *, saved: bool) -> None:
+    if form is not None and not saved:
+        raise typer.BadParameter(f"only with a savepoint: {option}", param_hint="--type")
 
 
 def folder_of(text: str | None) -> str | None:
@@ -144,7 +170,7 @@ class PathIsOptional(TyperCommand):
 STOP = CANCEL = {"cls": PathIsOptional}
 
 _PATHS = {"-p": "--savepointPath", "--savepointPath": "", "-s": "--withSavepoint", "--withSavepoint": ""}
-_WITH_VALUE = frozenset({"--timeout", "--id", "--dir"})
+_WITH_VALUE = frozenset({"--timeout", "--id", "--dir", "--type", "--format"})
 
 
 def _with_a_value(args: Sequence[str]) -> list[str]:
@@ -182,14 +208,15 @@ def ask_job(
     timeout_seconds: float,
     json: bool,
     into: str | None = None,
+    form: SavepointFormat | None = None,
 ) -> None:
     """Ask a job, show its answer, and end with the exit code that belongs to it."""
-    named = request_id or new_id()
+    named, kept = request_id or new_id(), form or SavepointFormat.NATIVE
     try:
         with show_waiting(f"{kind.value} {view.name}") as tell:
-            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into)
+            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into, kept)
     except NoAnswer as none:
-        _show_none(view, kind, named, timeout_seconds, none, json, into)
+        _show_none(view, kind, named, timeout_seconds, none, json, into, kept)
         raise typer.Exit(Exit.NO_ANSWER) from None
     _show(view, kind, answer, json)
     if answer.outcome is not Outcome.DONE:
@@ -211,7 +238,14 @@ def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
 
 
 def _show_none(
-    view: JobView, kind: Kind, request_id: str, waited_seconds: float, none: NoAnswer, json: bool, into: str | None
+    view: JobView,
+    kind: Kind,
+    request_id: str,
+    waited_seconds: float,
+    none: NoAnswer,
+    json: bool,
+    into: str | None,
+    form: SavepointFormat,
 ) -> None:
     what = f"request {request_id} stands, and may still be done" if none.stands else "nothing was asked of it"
     detail = f"waited {waited_seconds:g} s for {none.waited_for}; {what}"
@@ -221,7 +255,8 @@ def _show_none(
     typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
     where = "" if into is None else f" {shlex.quote(into)}"
     asked = _ASKED.get(kind, f"{kind.value} {{job}}{{where}}").format(job=view.name, where=where)
-    again = f"tidegate {asked} --id {request_id}" if none.stands else f"tidegate info {view.name}"
+    kept = "" if form is SavepointFormat.NATIVE else f" --type {form.value}"
+    again = f"tidegate {asked}{kept} --id {request_id}" if none.stands else f"tidegate info {view.name}"
     folder = shlex.quote(str(Path(view.folder).parent))
     typer.echo(f"  next: {again} --dir {folder}", err=True)
 

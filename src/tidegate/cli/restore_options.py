@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidegate.core.restoring import Restore
+from tidegate.core.restoring import Restore, Scope
 
 _FROM = typer.Option(
     "-s",
@@ -30,8 +32,27 @@ AllowNonRestored = Annotated[
         "-n",
         "--allow-non-restored-state",
         "--allowNonRestoredState",
-        help="Leave queries of the savepoint behind that the program does not have.",
+        help="Leave queries of the savepoint behind that the program does not have, and sources that they do not read.",
     ),
+]
+
+AllowNonRestoredOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-non-restored-state-of",
+        metavar="QUERY",
+        help="The same, for this query of the savepoint alone. May come again.",
+    ),
+]
+
+OffsetsOnly = Annotated[
+    bool,
+    typer.Option("--offsets-only", help="Take the ends of the sources from the savepoint; the state is empty."),
+]
+
+StateOnly = Annotated[
+    bool,
+    typer.Option("--state-only", help="Take the state from the savepoint; every source begins where the program says."),
 ]
 
 Claim = Annotated[
@@ -57,32 +78,64 @@ Rewind = Annotated[
 ]
 
 
-def restore_from(path: Path, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool) -> Restore:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The options beside the savepoint itself, as they were given."""
+
+    claim: bool
+    allow: bool
+    allow_of: list[str] | None
+    renamed: list[str] | None
+    offsets_only: bool
+    state_only: bool
+    rewind: bool
+
+    def given(self) -> Mapping[str, object]:
+        """By name."""
+        return {
+            "--claim": self.claim,
+            "--allow-non-restored-state": self.allow,
+            "--allow-non-restored-state-of": self.allow_of,
+            "--map": self.renamed,
+            "--offsets-only": self.offsets_only,
+            "--state-only": self.state_only,
+            "--rewind": self.rewind,
+        }
+
+
+def restore_from(path: Path, told: Told) -> Restore:
     """The restore that these options name."""
     return Restore(
         str(path.absolute()),
-        claim=claim,
-        renamed=_pairs(renamed),
-        allow_non_restored_state=allow,
-        rewind=secrets.token_hex(4) if rewind else "",
+        claim=told.claim,
+        renamed=_pairs(told.renamed),
+        allow_non_restored_state=told.allow,
+        allow_non_restored_of=tuple(told.allow_of or ()),
+        scope=_scope(told),
+        rewind=secrets.token_hex(4) if told.rewind else "",
     )
 
 
-def restore_if_any(
-    path: Path | None, claim: bool, allow: bool, renamed: list[str] | None, rewind: bool
-) -> Restore | None:
+def restore_if_any(path: Path | None, told: Told) -> Restore | None:
     """The same, for a command that need not restore: what only goes with a savepoint is wrong usage without one."""
     if path is not None:
-        return restore_from(path, claim, allow, renamed, rewind)
-    for given, name in (
-        (claim, "--claim"),
-        (allow, "--allow-non-restored-state"),
-        (renamed, "--map"),
-        (rewind, "--rewind"),
-    ):
+        return restore_from(path, told)
+    for name, given in told.given().items():
         if given:
             raise typer.BadParameter("only with a savepoint: -s PATH", param_hint=name)
     return None
+
+
+def _scope(told: Told) -> Scope:
+    match told.offsets_only, told.state_only:
+        case True, True:
+            raise typer.BadParameter("not with --state-only: leave both out", param_hint="--offsets-only")
+        case True, _:
+            return Scope.OFFSETS_ONLY
+        case _, True:
+            return Scope.STATE_ONLY
+        case _:
+            return Scope.WHOLE
 
 
 def _pairs(renamed: list[str] | None) -> dict[str, str]:

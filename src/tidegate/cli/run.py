@@ -19,7 +19,18 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
-from tidegate.cli.restore_options import AllowNonRestored, Claim, FromSavepoint, Renamed, Rewind, restore_if_any
+from tidegate.cli.restore_options import (
+    AllowNonRestored,
+    AllowNonRestoredOf,
+    Claim,
+    FromSavepoint,
+    OffsetsOnly,
+    Renamed,
+    Rewind,
+    StateOnly,
+    Told,
+    restore_if_any,
+)
 from tidegate.cli.view import open_view
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
@@ -55,8 +66,11 @@ def run(
     folder: Dir = None,
     savepoint: FromSavepoint = None,
     allow_non_restored: AllowNonRestored = False,
+    allow_non_restored_of: AllowNonRestoredOf = None,
     claim: Claim = False,
     renamed: Renamed = None,
+    offsets_only: OffsetsOnly = False,
+    state_only: StateOnly = False,
     rewind: Rewind = False,
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
@@ -82,7 +96,16 @@ def run(
 
     - `tidegate run -s /backup/savepoints/savepoint-0f1e2d3c-nightly wordcount.py`
     """
-    restore = restore_if_any(savepoint, claim, allow_non_restored, renamed, rewind)
+    told = Told(
+        claim=claim,
+        allow=allow_non_restored,
+        allow_of=allow_non_restored_of,
+        renamed=renamed,
+        offsets_only=offsets_only,
+        state_only=state_only,
+        rewind=rewind,
+    )
+    restore = restore_if_any(savepoint, told)
     overrides = [
         *handed_on(os.environ),
         *([] if folder is None else [f"checkpointing.dir={folder}"]),
@@ -142,7 +165,19 @@ RUN_APPLICATION: dict[str, Any] = {
 }
 
 _OWN = frozenset({"-D", "-d", "-h", "-s", "-n"})
-_WITH_VALUE = frozenset({"-D", "--dir", "--log-file", "--log-format", "--log-level", "-s", "--fromSavepoint", "--map"})
+_WITH_VALUE = frozenset(
+    {
+        "-D",
+        "--dir",
+        "--log-file",
+        "--log-format",
+        "--log-level",
+        "-s",
+        "--fromSavepoint",
+        "--map",
+        "--allow-non-restored-state-of",
+    }
+)
 
 
 def _options_before_the_program(args: Sequence[str]) -> list[str]:

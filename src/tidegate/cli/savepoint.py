@@ -12,9 +12,23 @@ from msgspec import to_builtins
 from typer.core import TyperGroup
 
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
-from tidegate.cli.control import RequestId, Timeout, ask_job, folder_of
+from tidegate.cli.control import Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
-from tidegate.cli.restore_options import AllowNonRestored, Claim, GivenSavepoint, Renamed, Rewind, restore_from
+from tidegate.cli.restore_options import (
+    AllowNonRestored,
+    AllowNonRestoredOf,
+    Claim,
+    GivenSavepoint,
+    OffsetsOnly,
+    Renamed,
+    Rewind,
+    StateOnly,
+    Told,
+    restore_from,
+)
+from tidegate.cli.savepoint_archive import export, import_
+from tidegate.cli.savepoint_diff import diff
+from tidegate.cli.savepoint_view import queries, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -37,10 +51,14 @@ class _TakesUnasked(TyperGroup):
 
 savepoint = typer.Typer(
     cls=_TakesUnasked,
-    help="Take, list, inspect, verify, check, dispose of savepoints; `savepoint JOB [DIR]` takes one of a running job.",
+    help="Take, list, inspect, verify, compare, move, check, dispose of savepoints; `savepoint JOB [DIR]` takes one.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+savepoint.command()(diff)
+savepoint.command()(export)
+savepoint.command("import")(import_)
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
@@ -52,6 +70,7 @@ def take(
         str | None,
         typer.Argument(metavar="[DIR]", help="Where it goes, in a folder of its own; else `savepoints.dir`."),
     ] = None,
+    form: Form = None,
     timeout: Timeout = None,
     id: RequestId = None,
     dir: Dir = None,
@@ -66,11 +85,13 @@ def take(
 
     - `tidegate savepoint take wordcount /backup/savepoints`
 
+    - `tidegate savepoint take wordcount /backup/savepoints --type canonical`
+
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
     view = find_job(jobs_folder(dir), job)
     seconds = 600.0 if timeout is None else DURATION.read(timeout)
-    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder))
+    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder), form)
 
 
 @savepoint.command()
@@ -95,7 +116,7 @@ def ls(
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
     found, wrong = savepoints_in(Path(named).absolute())
     if json:
-        print_json({"savepoints": [_summary(each) for each in found], "problems": _problems(wrong)})
+        print_json({"savepoints": [summary(each) for each in found], "problems": _problems(wrong)})
     else:
         _show_list(found)
         for error in wrong:
@@ -119,14 +140,14 @@ def inspect(path: Place, json: Json = False) -> None:
     from tidegate.checkpoints.savepoint_folder import open_savepoint
 
     found = open_savepoint(path.absolute())
-    shown = {**_summary(found), "queries": _queries(found)}
+    shown = {**summary(found), "queries": queries(found)}
     if json:
         print_json(shown)
         return
     for name, value in shown.items():
         if name != "queries":
             typer.echo(f"{name}: {value}")
-    for query in _queries(found):
+    for query in queries(found):
         typer.echo(f"query {query.pop('query')}")
         for name, value in query.items():
             typer.echo(f"  {name}: {value}")
@@ -172,8 +193,11 @@ def check(
         list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
     ] = None,
     allow_non_restored: AllowNonRestored = False,
+    allow_non_restored_of: AllowNonRestoredOf = None,
     claim: Claim = False,
     renamed: Renamed = None,
+    offsets_only: OffsetsOnly = False,
+    state_only: StateOnly = False,
     rewind: Rewind = False,
     define: Overrides = None,
     dir: Dir = None,
@@ -192,7 +216,16 @@ def check(
     """
     from tidegate.jobs.app_check import check_restore
 
-    restore = restore_from(path, claim, allow_non_restored, renamed, rewind)
+    told = Told(
+        claim=claim,
+        allow=allow_non_restored,
+        allow_of=allow_non_restored_of,
+        renamed=renamed,
+        offsets_only=offsets_only,
+        state_only=state_only,
+        rewind=rewind,
+    )
+    restore = restore_from(path, told)
     overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
     found = check_restore(app, arguments or [], overrides, restore)
     if json:
@@ -210,6 +243,8 @@ def check(
 def dispose(path: Place, json: Json = False) -> None:
     """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
 
+    Killed before its end, the same command goes on with it.
+
     Examples:
 
     - `tidegate savepoint dispose /backup/savepoints/savepoint-0f1e2d3c-nightly`
@@ -218,53 +253,13 @@ def dispose(path: Place, json: Json = False) -> None:
     """
     from tidegate.checkpoints import savepoint_folder
 
-    found = savepoint_folder.open_savepoint(path.absolute())
-    savepoint_folder.dispose(found)
+    folder = path.absolute()
+    if not savepoint_folder.finish_disposal(folder):
+        savepoint_folder.dispose(savepoint_folder.open_savepoint(folder))
     if json:
-        print_json({"path": str(found.folder), "disposed": True})
+        print_json({"path": str(folder), "disposed": True})
     else:
-        typer.echo(f"removed {found.folder}")
-
-
-def _summary(found: Savepoint) -> dict[str, Any]:
-    record = found.record
-    return {
-        "path": str(found.folder),
-        "id": record.id,
-        "format": record.format.value,
-        "job": record.job,
-        "job_id": record.job_id,
-        "generation": record.generation,
-        "at": record.at,
-        "epochs": {query.done.query: query.done.epoch for query in record.queries},
-        "files": len(record.files),
-        "bytes": found.size_bytes,
-    }
-
-
-def _queries(found: Savepoint) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": query.done.query,
-            "epoch": query.done.epoch,
-            "sources": query.ends,
-            "watermark_ms": query.watermark_ms,
-            "sinks": {
-                uid: query.done.progress[uid].epoch if uid in query.done.progress else None for uid in query.done.sinks
-            },
-            "backend": query.backend,
-            "partitions": query.partitions,
-            "operators": [f"{each.number}: {each.name} ({', '.join(each.stores)})" for each in query.operators],
-            "state_bytes": _state_bytes(found, query.done.query),
-            "fingerprint": query.fingerprint,
-        }
-        for query in found.record.queries
-    ]
-
-
-def _state_bytes(found: Savepoint, query: str) -> int:
-    state = f"queries/{query}/spark/state/"
-    return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))
+        typer.echo(f"removed {folder}")
 
 
 def _show_list(found: Sequence[Savepoint]) -> None:

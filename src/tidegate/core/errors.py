@@ -51,6 +51,11 @@ class Code(Enum):
     SOURCE_LOCAL_ONLY = ("TG-SOURCE-LOCAL-ONLY", Remedy.PROGRAM, "a source on a local disk under a cluster master")
     SOURCE_REFUSED = ("TG-SOURCE-REFUSED", Remedy.PROGRAM, "Spark cannot read a source as it is described")
     QUERY_REFUSED = ("TG-QUERY-REFUSED", Remedy.PROGRAM, "Spark cannot run a query as it is written")
+    STATE_TABLE = (
+        "TG-STATE-TABLE",
+        Remedy.PROGRAM,
+        "the state that was asked for is not in the savepoint, or cannot be read as a table",
+    )
     SOURCES_CHANGED = (
         "TG-SOURCES-CHANGED",
         Remedy.PROGRAM,
@@ -77,6 +82,11 @@ class Code(Enum):
         "TG-RESTORE-PARTITIONS",
         Remedy.PROGRAM,
         "another number of state partitions than the savepoint has, and state that cannot be divided anew",
+    )
+    RESTORE_OPERATORS = (
+        "TG-RESTORE-OPERATORS",
+        Remedy.PROGRAM,
+        "stateful operators that the state in the savepoint does not fit",
     )
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 

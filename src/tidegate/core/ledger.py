@@ -46,7 +46,7 @@ class Query:
     `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
     evidence over a restart (a console); `expiring`: those whose evidence goes with time. `levels`: of the sinks that
     are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
-    of its generation.
+    of its generation. `may_repeat`: somebody has said that this generation may show rows of older ones once more.
     """
 
     job: str
@@ -61,6 +61,7 @@ class Query:
     local_lease: bool = True
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
     positions: Mapping[str, str] = field(default_factory=dict[str, str])
+    may_repeat: bool = False
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
         """The identity that transaction names and evidence of one sink are made of; of this generation or another."""

@@ -285,6 +285,8 @@ class SavepointFormat(Enum):
 
     NATIVE = "native"
     """Spark's own files as they are."""
+    CANONICAL = "canonical"
+    """The state as Parquet, a table for each store; all else as it is."""
 
 
 class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

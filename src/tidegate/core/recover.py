@@ -47,6 +47,7 @@ from tidegate.core.ledger import (
     read_start,
     stop_if_superseded,
 )
+from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
 from tidegate.core.spark_log import (
     OffsetsEntry,
@@ -457,11 +458,30 @@ def judge_position(
             f"nothing after epoch {newest} of generation {query.generation}",
             f"epoch {position.epoch} of generation {position.generation}",
         )
+    if finished is None and newest < 0 and position.generation < query.generation and not _may_repeat(query):
+        return _begins_over(query, sink, position)
     if mine is not None and at < (query.generation, mine.epoch):
         return _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", f"epoch {position.epoch}")
     if mine is not None and at == (query.generation, mine.epoch) and position.digest != mine.digest:
         return _sink_error(query, sink, Code.SECOND_TIMELINE, f"digest {mine.digest}", f"digest {position.digest}")
     return None
+
+
+def _may_repeat(query: Query) -> bool:
+    """At-most-once opens a generation at every start, behind all input that older ones have read."""
+    return query.may_repeat or query.weakest is Level.AT_MOST_ONCE
+
+
+def _begins_over(query: Query, sink: str, position: Position) -> TidegateError:
+    """A query that a restore has left behind is in the program again. What goes on from a savepoint has its last epoch
+    in its ledger from the beginning; this one would read its input from the start, and repeat what is visible."""
+    return TidegateError(
+        Code.SINK_AHEAD,
+        expected=f"nothing, as the query begins anew in generation {query.generation}",
+        found=f"epoch {position.epoch} of generation {position.generation}: all rows up to it would come again",
+        where=f"{query}, evidence in sink {sink}",
+        next_step="restore a savepoint that has the query, or give the query another uid and another target",
+    )
 
 
 _CHOICES = (

@@ -19,20 +19,38 @@ from tidegate.core.spark_log import log_offset
 from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
 
 
+class Scope(Enum):
+    """What of a savepoint a job goes on from."""
+
+    WHOLE = "whole"
+    """The ends of its sources, and its state."""
+    OFFSETS_ONLY = "offsets-only"
+    """The ends of its sources; its state is empty."""
+    STATE_ONLY = "state-only"
+    """Its state; every source begins where the program says."""
+
+
 class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The savepoint that a start shall go on from: its folder.
 
     `claim`: the savepoint belongs to the job from now on. The job keeps its id, wherever it stands, and files are
     linked where they can be. `renamed`: uids of queries, sources and sinks in the savepoint, and what the program calls
-    them. `allow_non_restored_state`: queries that the program has no more are left behind. `rewind`: an id of the
-    caller's, under which the job goes back once, also where rows are visible that then come a second time.
+    them. `allow_non_restored_state`: queries that the program has no more, and sources that its queries read no more,
+    are left behind; `allow_non_restored_of`: of these queries alone. `scope`: what of the savepoint counts. `rewind`:
+    an id of the caller's, under which the job goes back once, also where rows are visible that then come a second time.
     """
 
     path: str
     claim: bool = False
     renamed: dict[str, str] = {}
     allow_non_restored_state: bool = False
+    allow_non_restored_of: tuple[str, ...] = ()
+    scope: Scope = Scope.WHOLE
     rewind: str = ""
+
+    def allows_to_leave(self, query: str) -> bool:
+        """Whether what the savepoint has of a query, or of its sources, may be left behind; by its uid there."""
+        return self.allow_non_restored_state or query in self.allow_non_restored_of
 
 
 class Verdict(Enum):
@@ -67,15 +85,16 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`matched`: the saved query of each query of the program that has one. `left_behind`: the saved queries that go
-    on under no uid, or under another one. `rewritten`: by query of the program, in which form its state goes on.
-    `changes`, in words; `errors`: what makes it impossible."""
+    """`matched`: the saved query of each query of the program that has one. `emptied`: those of them that go on with
+    empty state. `left_behind`: the saved queries that go on under no uid, or under another one. `rewritten`: by query
+    of the program, in which form its state goes on. `changes`, in words; `errors`: what makes it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
     rewritten: Mapping[str, StateChange]
     changes: tuple[str, ...]
     errors: tuple[TidegateError, ...]
+    emptied: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> Verdict:
@@ -91,21 +110,23 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
     matched = {now[query.done.query]: query for query in saved.queries if now[query.done.query] in declared}
     missing = [uid for uid, name in now.items() if name not in declared]
     pairs = [(declared[uid], query) for uid, query in matched.items()]
-    changes = {uid: state_change(query, program.backend, program.partitions) for uid, query in matched.items()}
-    rewritten = {uid: change for uid, change in changes.items() if change is not None}
+    rewritten = _rewritten(matched, program, wish)
     return Judgement(
         matched=matched,
+        emptied=frozenset(matched if wish.scope is Scope.OFFSETS_ONLY else ()),
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
         rewritten=rewritten,
         changes=(
             *_uids_changed(declared, now, missing),
+            *_emptied(matched, wish),
+            *(text for pair in pairs for text in _sources_told(*pair, wish)),
             *(text for pair in pairs for text in _sinks_changed(*pair, wish.renamed)),
             *(text for uid, change in rewritten.items() for text in changes_told(uid, matched[uid], change)),
         ),
         errors=(
             *_names_wrong(saved, program, wish, now),
             *_missing(saved, program, wish, missing, nothing_matches=not matched),
-            *(error for pair in pairs for error in _query_errors(*pair, program, wish.renamed)),
+            *(error for pair in pairs for error in _query_errors(*pair, program, wish)),
         ),
     )
 
@@ -123,6 +144,14 @@ def _names_wrong(
             yield _unmatched(f"a uid of the savepoint in {before}={after}: one of {_list(old)}", before, program)
         elif after not in new:
             yield _unmatched(f"a uid of the program in {before}={after}: one of {_list(new)}", after, program)
+    queries = [query.done.query for query in saved.queries]
+    for uid in (uid for uid in wish.allow_non_restored_of if uid not in queries):
+        yield _unmatched(
+            f"a query of the savepoint to leave behind: one of {_list(queries)}",
+            uid,
+            program,
+            "--allow-non-restored-state-of",
+        )
     twice = {name for name in now.values() if list(now.values()).count(name) > 1}
     for name in sorted(twice):
         both = _list(uid for uid, after in now.items() if after == name)
@@ -132,14 +161,15 @@ def _names_wrong(
 def _missing(
     saved: SavepointRecord, program: Program, wish: Restore, missing: Sequence[str], *, nothing_matches: bool
 ) -> Iterator[TidegateError]:
-    if missing and (nothing_matches or not wish.allow_non_restored_state):
+    kept = [query.done.query for query in saved.queries if not wish.allows_to_leave(query.done.query)]
+    if missing and (nothing_matches or set(missing) & set(kept)):
         yield TidegateError(
             Code.RESTORE_UNMATCHED,
             expected=f"the savepoint's queries in the program: {_list(query.done.query for query in saved.queries)}",
             found=f"none of the uid {_list(missing)}; the program has {_list(query.uid for query in program.queries)}",
             where=f"job {program.name}",
             next_step="start it without a savepoint, with empty state"
-            if nothing_matches and wish.allow_non_restored_state
+            if nothing_matches and not set(missing) & set(kept)
             else "name what it is called now (--map OLD=NEW), or leave its state behind (--allow-non-restored-state)",
         )
 
@@ -160,6 +190,50 @@ def _uids_changed(
 # --- one query ---------------------------------------------------------------------------------------------
 
 
+def _rewritten(matched: Mapping[str, SavedQuery], program: Program, wish: Restore) -> Mapping[str, StateChange]:
+    if wish.scope is Scope.OFFSETS_ONLY:
+        return {}
+    changes = {uid: state_change(query, program.backend, program.partitions) for uid, query in matched.items()}
+    return {uid: change for uid, change in changes.items() if change is not None}
+
+
+def _emptied(matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
+    for uid, saved in matched.items():
+        if wish.scope is Scope.OFFSETS_ONLY and saved.operators:
+            yield f"query {uid} goes on with empty state: groups and timers that were begun are given up"
+
+
+def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:
+    """By position in the program's query, where the savepoint has the same source; None for one that begins anew. A
+    source that a query reads twice, as in a join with itself, stands there twice."""
+    if wish.scope is Scope.STATE_ONLY:
+        return tuple(None for _ in sources)
+    left = dict(enumerate(wish.renamed.get(uid, uid) for uid in saved.done.sources))
+    places: list[int | None] = []
+    for uid in sources:
+        place = next((place for place, before in left.items() if before == uid), None)
+        if place is not None:
+            del left[place]
+        places.append(place)
+    return tuple(places)
+
+
+def _sources_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
+    if wish.scope is Scope.STATE_ONLY:
+        yield f"query {query.uid}: its sources begin where the program says, whatever its state has of their rows"
+        return
+    for uid in _read_no_more(query, saved, wish):
+        yield f"query {query.uid}: source {uid} is read no more"
+    for uid, place in zip(query.sources, places_of(query.sources, saved, wish), strict=True):
+        if place is None:
+            yield f"query {query.uid}: source {uid} is new, and begins where the program says"
+
+
+def _read_no_more(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> list[str]:
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
+    return [uid for uid in before if uid not in query.sources]
+
+
 def _sinks_changed(query: ProgramQuery, saved: SavedQuery, renamed: Mapping[str, str]) -> Iterator[str]:
     before = [renamed.get(uid, uid) for uid in saved.done.sinks]
     for uid in before:
@@ -170,17 +244,16 @@ def _sinks_changed(query: ProgramQuery, saved: SavedQuery, renamed: Mapping[str,
             yield f"query {query.uid}: sink {uid} is new, and gets rows from epoch {saved.done.epoch + 1} on"
 
 
-def _query_errors(
-    query: ProgramQuery, saved: SavedQuery, program: Program, renamed: Mapping[str, str]
-) -> Iterator[TidegateError]:
+def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore) -> Iterator[TidegateError]:
     where = f"job {program.name}, query {query.uid}"
-    before = tuple(renamed.get(uid, uid) for uid in saved.done.sources)
-    if query.sources != before:
-        yield _sources_changed(f"sources {', '.join(before)}, in this order", ", ".join(query.sources), where)
-    else:
-        yield from _kinds_changed(query, saved, where)
-    change = state_change(saved, program.backend, program.partitions)
-    yield from refusals(saved, program.backend, program.partitions, change, where)
+    gone = [] if wish.scope is Scope.STATE_ONLY else _read_no_more(query, saved, wish)
+    if gone and not wish.allows_to_leave(saved.done.query):
+        expected = f"the savepoint's sources in the query: {', '.join(gone)}"
+        yield _sources_changed(expected, ", ".join(query.sources), where)
+    yield from _kinds_changed(query, saved, wish, where)
+    if wish.scope is not Scope.OFFSETS_ONLY:
+        change = state_change(saved, program.backend, program.partitions)
+        yield from refusals(saved, program.backend, program.partitions, change, where)
     if saved.watermark_ms >= END_OF_TIME_MS:
         yield TidegateError(
             Code.JOB_DRAINED,
@@ -191,10 +264,11 @@ def _query_errors(
         )
 
 
-def _kinds_changed(query: ProgramQuery, saved: SavedQuery, where: str) -> Iterator[TidegateError]:
+def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
     """Spark would take the position of another kind of source for one of its own, or fail in the first epoch."""
-    for uid, before, files in zip(query.sources, saved.done.sources, query.reads_files, strict=True):
-        position = saved.ends[before]
+    places = places_of(query.sources, saved, wish)
+    for uid, place, files in zip(query.sources, places, query.reads_files, strict=True):
+        position = None if place is None else saved.ends[saved.done.sources[place]]
         if position is not None and files != (log_offset(position) is not None):
             now = "files" if files else "something else than files"
             yield _sources_changed(f"source {uid} to be what it was, at {position}", f"one that reads {now}", where)
@@ -206,16 +280,17 @@ def _sources_changed(expected: str, found: str, where: str) -> TidegateError:
         expected=expected,
         found=found,
         where=where,
-        next_step="put the sources back as they were; where only a uid is another one: --map OLD=NEW",
+        next_step="put the sources back as they were; where only a uid is another one: --map OLD=NEW; to give one up: "
+        "--allow-non-restored-state",
     )
 
 
-def _unmatched(expected: str, found: str, program: Program) -> TidegateError:
+def _unmatched(expected: str, found: str, program: Program, option: str = "--map") -> TidegateError:
     return TidegateError(
         Code.RESTORE_UNMATCHED,
         expected=expected,
         found=found,
-        where=f"--map, job {program.name}",
+        where=f"{option}, job {program.name}",
         next_step="see `tidegate savepoint inspect PATH` for the uids of the savepoint",
     )
 

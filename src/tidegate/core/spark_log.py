@@ -105,6 +105,28 @@ def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | 
     return b"\n".join([b"v1" if ids is None else b"v2", msgspec.json.encode(metadata)])
 
 
+def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
+    """`commits/N` with another watermark of the next epoch."""
+    version, metadata = commits.decode().split("\n")
+    changed = {**msgspec.json.decode(metadata), "nextBatchWatermarkMs": watermark_ms}
+    return "\n".join([version, msgspec.json.encode(changed).decode()]).encode()
+
+
+def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
+    """`offsets/N` for other sources: by position in the new plan, the position in the old one of the same source; None
+    for a source that begins anew. Raises ValueError for bytes that are no such entry."""
+    found = parse_offsets(offsets)
+    if found is None:
+        raise ValueError("torn")
+    return with_positions(offsets, [None if place is None else found.positions[place] for place in places])
+
+
+def with_positions(offsets: bytes, positions: Sequence[str | None]) -> bytes:
+    """`offsets/N` with other positions; None for a source that begins anew."""
+    version, metadata, *_ = offsets.decode().split("\n")
+    return "\n".join([version, metadata, *(NO_OFFSET if each is None else each for each in positions)]).encode()
+
+
 def goes_back(before: str | None, after: str | None) -> bool:
     """Whether a source's position went back, for the forms whose order is known.
 

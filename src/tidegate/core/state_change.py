@@ -6,7 +6,7 @@ to. What Spark has a reader and a rule for that for is in the table; what is not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -53,13 +53,45 @@ MOVABLE: Mapping[str, Reach] = {
 """By Spark's short names. Not in it is what a `limit` has counted: Spark writes no schema of that."""
 
 
-def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
-    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
-    does not say what there was. `partitions`: None leaves them as they are."""
+def is_custom(kind: str) -> bool:
+    """Whether state of this kind of operator is what a program has made of it: variables, which rocksdb alone keeps."""
+    return MOVABLE.get(kind) is Reach.PARTITIONS
+
+
+def lives_by_rows(operators: Iterable[StatefulOperator]) -> bool:
+    """Whether rows of a key and a value are all that the state of these operators is. Custom state has more to it, such
+    as the order of timers, and goes on from Spark's files alone."""
+    return all(MOVABLE.get(operator.name) is Reach.EVERYWHERE for operator in operators)
+
+
+def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[TidegateError]:
+    """What stands against a savepoint that shows the state of these operators as rows."""
+    for operator in operators:
+        if operator.name not in MOVABLE:
+            yield TidegateError(
+                Code.SAVEPOINT_REFUSED,
+                expected="operators whose state Spark can read row by row",
+                found=f"operator {operator.number} ({operator.name}), whose state only its own files hold",
+                where=where,
+                next_step="take a native savepoint (--type native); nothing of the job was changed",
+            )
+
+
+def state_form(saved: SavedQuery) -> StateForm | None:
+    """How the state of a saved query was kept; None where the log of the savepoint does not say so in a way that is
+    known here."""
     known = {each.value: each for each in Backend}
     if saved.backend not in known or saved.partitions is None:
         return None
-    before = StateForm(known[saved.backend], saved.partitions)
+    return StateForm(known[saved.backend], saved.partitions)
+
+
+def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
+    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
+    does not say what there was. `partitions`: None leaves them as they are."""
+    before = state_form(saved)
+    if before is None:
+        return None
     after = StateForm(backend, before.partitions if partitions is None else partitions)
     return None if before == after else StateChange(before, after)
 

@@ -14,6 +14,7 @@ from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
+from tidegate.core.records import SavepointFormat
 from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.jobs.copy_progress import read_progress
@@ -39,6 +40,7 @@ def ask(
     timeout_seconds: float,
     tell: Callable[[str], None],
     into: str | None = None,
+    form: SavepointFormat = SavepointFormat.NATIVE,
 ) -> Answer:
     """Ask, and wait for the answer; what was asked under this id before is not asked again.
 
@@ -47,9 +49,9 @@ def ask(
     are free, too: they are not what stands against a new start. Raises NoAnswer at the timeout.
     """
     asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
-    answer = asking.answer_of(kind, request_id, into)
+    answer = asking.answer_of(kind, request_id, into, form)
     if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
-        return asking.save_ended(kind, request_id, into)
+        return asking.save_ended(kind, request_id, into, form)
     ends = (Kind.STOP, Kind.DRAIN, Kind.CANCEL, *WITH_SAVEPOINT)
     if kind in ends and answer.outcome in (Outcome.DONE, Outcome.PENDING):
         asking.wait_for_the_lock()
@@ -74,14 +76,14 @@ class _Asking:
         self._supervisor: Supervising | None = None
         self._has_begun = (folder / JOB_RECORD).exists()
 
-    def answer_of(self, kind: Kind, request_id: str, into: str | None) -> Answer:
+    def answer_of(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
         answered = known is not None and known.counts_for_good
         to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living(kind)
         if to is None:
             if known is not None:
-                must_stand_for(kind, into, known)
+                must_stand_for(kind, into, form, known)
                 if kind is Kind.SAVEPOINT:
                     return known
             return Answer(
@@ -89,7 +91,7 @@ class _Asking:
             )
         by = f"process {os.getpid()} on {socket.gethostname()}"
         self._supervisor = supervisor_of(self._folder)
-        request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into)
+        request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into, format=form)
         return self._awaited(self._desk.ask(request))
 
     def _living(self, kind: Kind) -> Incarnation | None:
@@ -149,12 +151,12 @@ class _Asking:
     def _settled(self, request: Request) -> Answer:
         return settle(request, self._beat(), time.time(), is_drained=is_drained(self._folder))
 
-    def save_ended(self, kind: Kind, request_id: str, into: str | None) -> Answer:
+    def save_ended(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
         """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
         from tidegate.jobs.ended_savepoint import save_ended  # loads what no other request needs
 
         known = self._desk.answer_to(request_id)
-        savepoint = save_ended(self._folder, request_id, into, self._tell)
+        savepoint = save_ended(self._folder, request_id, into, self._tell, form)
         if known is not None:
             self._desk.withdraw(known)
         return self._desk.answer(
@@ -167,6 +169,7 @@ class _Asking:
                 epochs={query.done.query: query.done.epoch for query in savepoint.record.queries},
                 savepoint=str(savepoint.folder),
                 into=into,
+                format=form,
             )
         )
 

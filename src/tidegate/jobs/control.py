@@ -18,6 +18,7 @@ from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.records import SavepointFormat
 from tidegate.core.spoilt import SPOILT
 from tidegate.jobs.beat import Incarnation
 
@@ -68,7 +69,8 @@ class Outcome(Enum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks of one incarnation of a job. `into` is the folder for a savepoint; None: the job's own."""
+    """What somebody asks of one incarnation of a job. `into` is the folder for a savepoint; None: the job's own.
+    `format` is how that one keeps state."""
 
     id: str
     kind: Kind
@@ -76,6 +78,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: float
     asked_by: str
     into: str | None = None
+    format: SavepointFormat = SavepointFormat.NATIVE
     version: int = VERSION
 
 
@@ -93,7 +96,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     epochs: dict[str, int] = {}
     savepoint: str | None = None
     into: str | None = None
-    """What the request said."""
+    format: SavepointFormat = SavepointFormat.NATIVE
+    """What the request said, as `into`."""
     version: int = VERSION
 
     @property
@@ -120,7 +124,7 @@ class Desk:
         """
         answered = self.answer_to(request.id)
         if answered is not None:
-            must_stand_for(request.kind, request.into, answered)
+            must_stand_for(request.kind, request.into, request.format, answered)
             if answered.counts_for_good:
                 return request
             self.withdraw(answered)
@@ -128,7 +132,7 @@ class Desk:
             return request
         standing = self.standing(request.id)
         if standing is not None:
-            must_stand_for(request.kind, request.into, standing)
+            must_stand_for(request.kind, request.into, request.format, standing)
         return standing or request
 
     def answer_to(self, request_id: str) -> Answer | None:
@@ -248,20 +252,21 @@ class Desk:
                 self._storage.delete(f"{ANSWERS}/{path.name}")
 
 
-def must_stand_for(kind: Kind, into: str | None, known: Request | Answer) -> None:
+def must_stand_for(kind: Kind, into: str | None, form: SavepointFormat, known: Request | Answer) -> None:
     """Raises REQUEST_REFUSED where an id stands for something else than what is asked under it."""
-    if (known.kind, known.into) != (kind, into):
+    if (known.kind, known.into, known.format) != (kind, into, form):
         raise _refused(
-            f"an id that was not used, or stands for {_meant(kind, into)}",
-            f"{known.id}, which stands for {_meant(known.kind, known.into)}",
+            f"an id that was not used, or stands for {_meant(kind, into, form)}",
+            f"{known.id}, which stands for {_meant(known.kind, known.into, known.format)}",
             "the request's id",
             "choose another id",
         )
 
 
-def _meant(kind: Kind | None, into: str | None) -> str:
+def _meant(kind: Kind | None, into: str | None, form: SavepointFormat) -> str:
     named = "what could not be read" if kind is None else f"`{kind.value}`"
-    return named if into is None else f"{named} in {into}"
+    kept = "" if form is SavepointFormat.NATIVE else f" ({form.value})"
+    return f"{named}{kept}" if into is None else f"{named}{kept} in {into}"
 
 
 class _Versioned(msgspec.Struct, frozen=True):

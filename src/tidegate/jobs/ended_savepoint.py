@@ -23,6 +23,7 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, DECIDED
 from tidegate.core.levels import Level
+from tidegate.core.records import SavepointFormat
 from tidegate.jobs.beat import read_beat
 from tidegate.jobs.copy_progress import CopyProgress
 from tidegate.jobs.place import JobPlace, open_job
@@ -31,7 +32,13 @@ _JVM_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
 
-def save_ended(job_folder: Path, savepoint_id: str, into: str | None, tell: Callable[[str], None]) -> Savepoint:
+def save_ended(
+    job_folder: Path,
+    savepoint_id: str,
+    into: str | None,
+    tell: Callable[[str], None],
+    form: SavepointFormat = SavepointFormat.NATIVE,
+) -> Savepoint:
     """A savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said. `tell`
     hears how far it is.
 
@@ -39,7 +46,7 @@ def save_ended(job_folder: Path, savepoint_id: str, into: str | None, tell: Call
     """
     copying = Copying(f"savepoint {savepoint_id} of job {job_folder.name}, which has ended")
     with ThreadPoolExecutor(1, "tidegate-savepoint") as beside:
-        saving = beside.submit(_save, job_folder, savepoint_id, into, copying)
+        saving = beside.submit(_save, job_folder, savepoint_id, into, copying, form)
         try:
             while not saving.done():
                 tell(f"the savepoint: {CopyProgress.of(copying)} copied")
@@ -50,7 +57,7 @@ def save_ended(job_folder: Path, savepoint_id: str, into: str | None, tell: Call
     return saving.result()
 
 
-def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copying) -> Savepoint:
+def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat) -> Savepoint:
     with ExitStack() as stack:
         stack.callback(acquire(job_folder, job_folder.name).release)
         wait_for_jvm_lock(job_folder, _JVM_SECONDS)
@@ -60,7 +67,7 @@ def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copyin
         check_place(folder, job.folder)
         queries = _queries(job)
         remove_held(job_folder)
-        return take_last(RunningJob(job.folder, job.record, queries), savepoint_id, folder, copying)
+        return take_last(RunningJob(job.folder, job.record, queries), savepoint_id, folder, copying, form)
 
 
 def _queries(job: JobPlace) -> list[RunningQuery]:

@@ -32,6 +32,7 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
         epochs=epochs,
         savepoint=savepoint or None,
         into=request.into,
+        format=request.format,
     )
 
 

@@ -118,7 +118,7 @@ class Clerk(Ticking):
         ending = Ending.CANCEL if request.kind in _CANCELS else Ending.STOP
         try:
             if self._savepoints.may_go_there(handle, request):
-                handle.ask_to_end_with_savepoint(ending, request.id, request.into)
+                handle.ask_to_end_with_savepoint(ending, request.id, request.into, request.format)
                 self._endings.add(request.id)
                 self._saving.add(request.id)
         except Exception as error:  # noqa: BLE001 (answered)
@@ -183,5 +183,6 @@ class Clerk(Ticking):
                 epochs=dict(epochs or {}),
                 savepoint=savepoint,
                 into=request.into,
+                format=request.format,
             )
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -22,6 +22,7 @@ from tidegate.checkpoints.locks import keep_for_life
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
+from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
@@ -210,27 +211,43 @@ class JobHandle:
         self.wait()
 
     def stop_with_savepoint(
-        self, folder: str | Path | None = None, *, id: str | None = None, timeout_seconds: float | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        id: str | None = None,
+        format: Literal["native", "canonical"] = "native",
+        timeout_seconds: float | None = None,
     ) -> Path:
         """As `stop`, with a savepoint of the last epoch, taken when every query has ended; its folder. It is waited
-        for without a limit, unless somebody asks for the end of the job once more.
+        for without a limit, unless somebody asks for the end of the job once more. `format`: see `savepoint`.
 
         What is known to stand against it is raised before anything is stopped. Later it is what made the job fail,
         SINK_UNAVAILABLE for a decided epoch that waits for its sink, or what the disk had to say: the job has ended,
         and `tidegate stop -p` takes what savepoint is missing.
         """
-        return self._end_with(Ending.STOP, _named(id), folder, timeout_seconds)
+        return self._end_with(Ending.STOP, _named(id), folder, _form(format), timeout_seconds)
 
-    def cancel_with_savepoint(self, folder: str | Path | None = None, *, id: str | None = None) -> Path:
+    def cancel_with_savepoint(
+        self,
+        folder: str | Path | None = None,
+        *,
+        id: str | None = None,
+        format: Literal["native", "canonical"] = "native",
+    ) -> Path:
         """As `cancel`, with a savepoint of the newest done epoch, taken when every query has ended; its folder. Raises
         as `stop_with_savepoint`."""
-        return self._end_with(Ending.CANCEL, _named(id), folder)
+        return self._end_with(Ending.CANCEL, _named(id), folder, _form(format))
 
     def _end_with(
-        self, ending: Ending, id: str, folder: str | Path | None, timeout_seconds: float | None = None
+        self,
+        ending: Ending,
+        id: str,
+        folder: str | Path | None,
+        form: SavepointFormat,
+        timeout_seconds: float | None = None,
     ) -> Path:
-        self.savepoints().look_at(id, None if folder is None else str(folder)).result()
-        self.ask_to_end_with_savepoint(ending, id, folder, timeout_seconds)
+        self.savepoints().look_at(id, None if folder is None else str(folder), form).result()
+        self.ask_to_end_with_savepoint(ending, id, folder, form, timeout_seconds)
         self.wait()
         if self.last_savepoint.error is not None:
             raise self.last_savepoint.error
@@ -251,20 +268,26 @@ class JobHandle:
         return self.finished()
 
     def savepoint(
-        self, folder: str | Path | None = None, *, id: str | None = None, timeout_seconds: float | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        id: str | None = None,
+        format: Literal["native", "canonical"] = "native",
+        timeout_seconds: float | None = None,
     ) -> Path | None:
         """Take a savepoint of everything that the job has read by now; its folder, a new one below `folder` (else
-        `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once.
+        `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once. `format`: Spark's own
+        files as they are, or state as Parquet, which anyone reads and any backend takes.
 
         None when the epochs under way were not done within `timeout_seconds`; it is copied without a limit. Raises
         REQUEST_REFUSED when the job has ended before, SAVEPOINT_CUT_OFF when it ends meanwhile: it waits for none.
         """
-        savepoints = self.savepoints()
+        savepoints, form = self.savepoints(), _form(format)
         named, into = _named(id), None if folder is None else str(folder)
-        savepoints.check(named, into)
+        savepoints.check(named, into, form)
         if self.checkpoint(timeout_seconds) is None and not self._ended.is_set():
             return None
-        return savepoints.begin(named, into).result().folder
+        return savepoints.begin(named, into, form).result().folder
 
     def savepoints(self) -> Savepoints:
         """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
@@ -285,14 +308,19 @@ class JobHandle:
         self._end_by(Ending.CANCEL, 0.0)
 
     def ask_to_end_with_savepoint(
-        self, ending: Ending, id: str, folder: str | Path | None, timeout_seconds: float | None = None
+        self,
+        ending: Ending,
+        id: str,
+        folder: str | Path | None,
+        form: SavepointFormat = SavepointFormat.NATIVE,
+        timeout_seconds: float | None = None,
     ) -> None:
         """As `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a look at the folder.
         Raises where nothing was asked of the job: it has no savepoints, is being drained, or is ending already."""
         with self._asking:
             if self._ending is Ending.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing goes on from its end")
-            self.last_savepoint.ask(self.savepoints(), id, None if folder is None else str(folder))
+            self.last_savepoint.ask(self.savepoints(), id, None if folder is None else str(folder), form)
             default = 0.0 if ending is Ending.CANCEL else self._stop_timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
 
@@ -648,6 +676,19 @@ class Log(Companion):
     def happened(self, query: str, run: int, happening: Happening) -> None:
         level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
         log_happening(level, happening, job=self._job, query=query, run=run or None)
+
+
+def _form(text: str) -> SavepointFormat:
+    known = {form.value: form for form in SavepointFormat}
+    if text not in known:
+        raise TidegateError(
+            Code.REQUEST_REFUSED,
+            expected=f"the format of a savepoint: {' or '.join(known)}",
+            found=repr(text),
+            where="format=",
+            next_step="name one of them",
+        )
+    return known[text]
 
 
 def _named(savepoint_id: str | None) -> str:

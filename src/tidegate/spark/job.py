@@ -22,7 +22,7 @@ from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import settle
+from tidegate.checkpoints.savepoint_restore import goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -71,6 +71,7 @@ from tidegate.spark.sources import (
     vouch_for,
 )
 from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
+from tidegate.spark.state_parquet import write_table
 from tidegate.spark.supervised import current, start_moves
 
 _MODES = ("append", "update", "complete")
@@ -225,10 +226,11 @@ class Job:
             settle(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
-            self._open_sources(folder, bounded, stack)
-            if restore is not None:
-                record = self._restored(restore, folder, bounded=bounded)
+            with ExitStack() as aside:
+                restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
+                self._open_sources(folder, bounded, stack)
+                if restore is not None:
+                    record = self._restored(restore, folder, bounded=bounded)
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
@@ -317,7 +319,8 @@ class Job:
         if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
             return None
         queries = [RunningQuery(plan.query, plan.folder, epochs_kept(plan.conf)) for plan in plans]
-        return Savepoints(RunningJob(folder, record, queries), self.settings.savepoints_dir)
+        job = RunningJob(folder, record, queries, write_table=partial(write_table, self.spark))
+        return Savepoints(job, self.settings.savepoints_dir)
 
     def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
         """Carry a restore out, when nothing stands against it nor against a start: *job.json* as it is then."""
@@ -325,7 +328,7 @@ class Job:
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
             restore, plans = above, self._looked_at(above, folder, bounded=bounded)
-        restore.carry_out(restore.judged(plans, self.settings, self._compare_source), plans, self.spark)
+        restore.carry_out(restore.judged(plans, self.settings, self._compare_source, self.spark), plans, self.spark)
         return restore.target
 
     def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:
@@ -347,14 +350,16 @@ class Job:
         with ExitStack() as stack:
             self._open_sources(folder, bounded, stack, only_look=True)
             record = self._record(LocalStorage(folder))
-            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode)
+            mode = self.settings.checkpointing_mode
+            restore = open_restore(wish, folder, self.name, mode, stack, only_look=True)
             if restore is None:
                 self._drain(record, folder, bounded=bounded)
             target = record if restore is None else restore.target
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
             if wish is not None:
-                say_verdict(restore, [run.plan for run in handle.runs], self.settings, self._compare_source)
+                plans = [run.plan for run in handle.runs]
+                say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
@@ -420,6 +425,7 @@ class Job:
             max_concurrent=self._max_concurrent(declared, where),
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
+            may_repeat=goes_back(folder, record, declared.uid),
         )
         return QueryPlan(
             query=query,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavepointFormat
 from tidegate.spark.savepointing import Savepoints, Taking
 
 _LOOK_SECONDS = 0.05
@@ -22,6 +23,7 @@ _LOOK_SECONDS = 0.05
 class _Asked:
     id: str
     into: str | None
+    form: SavepointFormat
 
 
 class LastSavepoint:
@@ -43,13 +45,19 @@ class LastSavepoint:
         self.is_all_that_failed = False
         """Whether the job has ended as it was asked to, but for its savepoint."""
 
-    def ask(self, savepoints: Savepoints, savepoint_id: str, into: str | None) -> None:
+    def ask(
+        self,
+        savepoints: Savepoints,
+        savepoint_id: str,
+        into: str | None,
+        form: SavepointFormat = SavepointFormat.NATIVE,
+    ) -> None:
         """The job ends with this one. Raises REQUEST_REFUSED where that cannot be; nothing has been stopped then."""
-        savepoints.check(savepoint_id, into)
+        savepoints.check(savepoint_id, into, form)
         with self._lock:
             if self._passed:
                 raise self._refused("a job that runs", "it is ending already", "ask again when it has ended")
-            standing, asked = self._asked, _Asked(savepoint_id, into)
+            standing, asked = self._asked, _Asked(savepoint_id, into, form)
             if standing is not None and standing != asked:
                 raise self._refused("one savepoint of its end", f"{standing.id}, asked for before", "wait for it")
             self._asked = asked
@@ -76,7 +84,7 @@ class LastSavepoint:
         if asked is None:
             return
         try:
-            self.taking = taking = savepoints.begin_last(asked.id, asked.into)
+            self.taking = taking = savepoints.begin_last(asked.id, asked.into, asked.form)
             while not taking.is_over():
                 if time.monotonic() >= self._until:
                     taking.cut_off(self._why)

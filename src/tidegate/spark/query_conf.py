@@ -14,6 +14,7 @@ from tidegate.core.kinds import Backend
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 PARTITIONS_KEY = "spark.sql.shuffle.partitions"
+FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 
 _STORES = "org.apache.spark.sql.execution.streaming.state"
 _FILE_MANAGERS = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -58,7 +59,7 @@ def query_conf(settings: Settings, partitions: int | None = None) -> dict[str, s
     conf = {
         PROVIDER_KEY: store.provider,
         FORMAT_KEY: store.checkpoint_format,
-        "spark.sql.streaming.checkpointFileManagerClass": store.file_manager,
+        FILE_MANAGER_KEY: store.file_manager,
         f"{_ROCKSDB}.changelogCheckpointing.enabled": _flag(settings.state_changelog),
         # A snapshot uploads the files that are not there yet. After a compaction all of them are new.
         f"{_ROCKSDB}.compactOnCommit": _flag(not settings.state_incremental),

@@ -7,17 +7,20 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.probe import driver_or_jvm_lives
+from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
 from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, names_wrong, open_savepoint, verify
 from tidegate.checkpoints.savepoint_restore import (
     RestoredQuery,
@@ -29,28 +32,31 @@ from tidegate.checkpoints.savepoint_restore import (
     read_restored,
     settle,
 )
+from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, Run, SavedQuery, SinkIdentity, Start, decode
-from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge
+from tidegate.core.records import JobRecord, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
+from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink
-from tidegate.core.state_change import StateChange
+from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
 from tidegate.jobs.transactions import name_of, recorded
 from tidegate.jobs.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.empty_state import begin_empty
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
+from tidegate.spark.state_plan import compare_operators, has_operators
 from tidegate.spark.state_rewrite import rewrite_state
-from tidegate.spark.state_rows import count_state
+from tidegate.spark.state_rows import count_state, count_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
 
@@ -77,9 +83,12 @@ def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
         ) from None
 
 
-def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level) -> JobRestore | None:
+def open_restore(
+    wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, *, only_look: bool = False
+) -> JobRestore | None:
     """None where nothing is wished, and where the job was opened from this very savepoint: then it goes on as ever,
-    so a program that is started again, by whomever, does not go back.
+    so a program that is started again, by whomever, does not go back. A retained checkpoint is put together aside until
+    `stack` ends; with `only_look` not in the job's folder.
 
     Raises SAVEPOINT_..., RECORD_..., and what makes a restore impossible in this folder.
     """
@@ -97,19 +106,34 @@ def open_restore(wish: Restore | None, job_folder: Path, job: str, level: Level)
             *(job, found.generation, folder),
         )
         return None
-    savepoint = open_savepoint(folder)
+    savepoint = _opened(folder, job_folder, stack, only_look=only_look)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
+def _opened(folder: Path, job_folder: Path, stack: ExitStack, *, only_look: bool) -> Savepoint:
+    retained = retained_in(folder)
+    if retained is None:
+        return open_savepoint(folder)
+    held = None if only_look else job_folder / HELD
+    if held is not None:
+        ensure_folder(held)
+    aside = stack.enter_context(TemporaryDirectory(prefix="tidegate-checkpoint-", dir=held))
+    return as_savepoint(folder, retained, Path(aside).resolve(), job_folder)
+
+
 def say_verdict(
-    restore: JobRestore | None, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource
+    restore: JobRestore | None,
+    plans: Sequence[QueryPlan],
+    settings: Settings,
+    compare: CompareSource,
+    session: SparkSession,
 ) -> None:
     """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
     if restore is None:
         _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
         return
     alone = not driver_or_jvm_lives(restore.job_folder)
-    found = restore.judged(plans, settings, compare, alone=alone)
+    found = restore.judged(plans, settings, compare, session, alone=alone)
     errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
     # Names that do not fit are told by both.
     different = list({(error.code, error.found, error.where): error for error in errors}.values())
@@ -189,7 +213,13 @@ class JobRestore:
         return replace(self, target=msgspec.structs.replace(self.target, generation=generation))
 
     def judged(
-        self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, *, alone: bool = True
+        self,
+        plans: Sequence[QueryPlan],
+        settings: Settings,
+        compare: CompareSource,
+        session: SparkSession,
+        *,
+        alone: bool = True,
     ) -> Judgement:
         """What stands against it, and what changes. Only reads. `alone`: the locks prove that no run is alive; else
         what waits of the job's transactions is not looked at, as it moves."""
@@ -202,23 +232,43 @@ class JobRestore:
             backend=settings.state_backend,
             partitions=settings.parallelism,
         )
-        found = judge(self.savepoint.record, program, self.wish)
+        found = self._with_new_operators(judge(self.savepoint.record, program, self.wish), plans, session)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
-        allowed = [error for error in of_sinks if self.wish.rewind and error.catalogue_entry is Code.SINK_AHEAD]
+        allowed = [each for each in of_sinks if self.wish.rewind and each[1].catalogue_entry is Code.SINK_AHEAD]
         against = [
             *names_wrong(self.savepoint),
             *self._drained(),
             *self._sources_compared(found, plans, compare),
+            *self._backend_of_checkpoint(found),
+            *self._operators_compared(found, plans, session),
             *(self._pending(found, plans) if alone else ()),
-            *(error for error in of_sinks if error not in allowed),
+            *(each[1] for each in of_sinks if each not in allowed),
         ]
-        again = [f"{error.where}: {error.found}" for error in allowed]
+        again = [f"{error.where}: {error.found}{_read_again(found.matched.get(uid))}" for uid, error in allowed]
         return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
+
+    def _with_new_operators(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Judgement:
+        """What had no state, and has some now, begins with empty state."""
+        new = [
+            plan.query.uid
+            for plan in plans
+            if plan.query.uid in found.matched
+            and plan.query.uid not in found.emptied
+            and not found.matched[plan.query.uid].operators
+            and has_operators(session, plan)
+        ]
+        told = [f"query {uid} has stateful operators now, and they begin with empty state" for uid in new]
+        return replace(
+            found,
+            changes=(*found.changes, *told),
+            emptied=found.emptied.union(new),
+            rewritten={uid: change for uid, change in found.rewritten.items() if uid not in new},
+        )
 
     def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
         raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.folder}")
-        restoring = self._restoring(found, plans)
+        restoring = self._restoring(found, plans, session)
         try:
             rewrite = partial(self._rewritten, found, {plan.query.uid: plan.conf for plan in plans}, session)
             checkpoints = prepare(replace(restoring, rewrite=rewrite))
@@ -250,15 +300,39 @@ class JobRestore:
     ) -> Iterator[TidegateError]:
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
-            if saved is None or len(plan.query.sources) != len(saved.done.sources):
-                continue
-            for uid, before in zip(plan.query.sources, saved.done.sources, strict=True):
-                position = saved.ends[before]
+            places = () if saved is None else places_of(plan.query.sources, saved, self.wish)
+            for uid, place in zip(plan.query.sources, places, strict=False):
+                position = None if saved is None or place is None else saved.ends[saved.done.sources[place]]
                 try:
                     if position is not None:
                         compare(plan, uid, position)
                 except TidegateError as error:
                     yield error
+
+    def _backend_of_checkpoint(self, found: Judgement) -> Iterator[TidegateError]:
+        """A retained checkpoint goes on in the backend it was written by; a savepoint may change it."""
+        for uid, change in found.rewritten.items() if self.savepoint.origin is not None else ():
+            before, after = change.before.backend, change.after.backend
+            if before is not after and found.matched[uid].operators:
+                yield TidegateError(
+                    Code.STATE_FORMAT,
+                    expected=f"state of {after.value}, as state.backend says",
+                    found=f"state of {before.value} in a retained checkpoint, whose backend stays",
+                    where=f"job {self.target.name}, query {uid}",
+                    next_step=f"set state.backend = {before.value}, as its files are restored as they are;"
+                    " a savepoint may change it",
+                )
+
+    def _operators_compared(
+        self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession
+    ) -> Iterator[TidegateError]:
+        for plan in plans:
+            saved = found.matched.get(plan.query.uid)
+            if saved is not None and plan.query.uid not in found.emptied:
+                error = compare_operators(session, plan, saved, self.savepoint)
+                if error is not None:
+                    yield error
+                start_moves(f"query {plan.query.uid}, operators compared with the savepoint")
 
     def _pending(self, found: Judgement, plans: Sequence[QueryPlan]) -> Iterator[TidegateError]:
         """Transactions of the generation that is given up. What is undecided goes when the new one begins, as long as
@@ -286,14 +360,17 @@ class JobRestore:
             "take a savepoint, which has those rows; or see `tidegate txn ls`",
         )
 
-    def _sinks_judged(self, found: Judgement, plans: Sequence[QueryPlan], level: Level) -> Iterator[TidegateError]:
+    def _sinks_judged(
+        self, found: Judgement, plans: Sequence[QueryPlan], level: Level
+    ) -> Iterator[tuple[str, TidegateError]]:
+        """With the uid of the query."""
         for plan in plans:
             for uid, sink in plan.sinks.items():
                 if leaves_evidence(sink, level):
                     seen = self._seen(plan, found.matched.get(plan.query.uid), uid, sink)
                     error = judge_sink(self.savepoint.record, self.target, seen)
                     if error is not None:
-                        yield error
+                        yield plan.query.uid, error
                 start_moves(f"sink {uid}, compared with the savepoint")
 
     def _seen(self, plan: QueryPlan, saved: SavedQuery | None, uid: str, sink: TwoPhaseSink) -> SinkSeen:
@@ -327,13 +404,13 @@ class JobRestore:
 
     # --- what is done --------------------------------------------------------------------------------------
 
-    def _restoring(self, found: Judgement, plans: Sequence[QueryPlan]) -> Restoring:
+    def _restoring(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Restoring:
         queries = [(plan, found.matched[plan.query.uid]) for plan in plans if plan.query.uid in found.matched]
         return Restoring(
             job_folder=self.job_folder,
             savepoint=self.savepoint,
             record=self.target,
-            queries=[self._restored(plan, saved) for plan, saved in queries],
+            queries=[self._restored(plan, saved, session, found) for plan, saved in queries],
             left_behind=found.left_behind,
             link=self.wish.claim,
             rewind=self.wish.rewind,
@@ -341,8 +418,9 @@ class JobRestore:
             passed=_passed,
         )
 
-    def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
-        query = plan.query
+    def _restored(self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement) -> RestoredQuery:
+        query, empty = plan.query, plan.query.uid in found.emptied
+        places = places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
         return RestoredQuery(
@@ -351,12 +429,14 @@ class JobRestore:
             start=Start(
                 job_id=query.job_id,
                 generation=query.generation,
-                first_epoch=saved.done.epoch + 1,
+                first_epoch=1 if empty else saved.done.epoch + 1,
                 sources=query.sources,
                 sinks=query.sinks,
                 positions={source: query.begins_at(source) for source in query.sources},
             ),
             run=Run(run=number, token=token, host=host, process=process, since=since),
+            places=places,
+            make_empty=partial(begin_empty, session, plan, saved, places) if empty else None,
         )
 
     def _runs(self, uid: str) -> Iterator[int]:
@@ -371,14 +451,14 @@ class JobRestore:
         session: SparkSession,
         query: RestoredQuery,
         checkpoint: Path,
-    ) -> RestoredQuery:
+    ) -> None:
         change = found.rewritten.get(query.uid)
-        if change is None:
-            return query
-        final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
-        conf = confs[query.uid]
-        saved = rewrite_state(session, conf, checkpoint, final, query.saved, change, start_moves)
-        return replace(query, saved=saved)
+        tables, form = self._tables(query.saved), state_form(query.saved)
+        if change is None and tables is not None and form is not None and query.make_empty is None:
+            change = StateChange(form, form)
+        if change is not None:
+            final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
+            rewrite_state(session, confs[query.uid], checkpoint, final, query.saved, change, start_moves, tables)
 
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
@@ -387,11 +467,19 @@ class JobRestore:
         counted: dict[str, Mapping[str, int]] = {}
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
-            if saved is None or not saved.operators:
+            if saved is None or not saved.operators or plan.query.uid in found.emptied:
                 continue
-            before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
-            wanted = count_state(session, before, saved, _conf_before(plan.conf, found.rewritten.get(plan.query.uid)))
-            rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
+            tables = self._tables(saved)
+            if tables is not None:
+                from tidegate.checkpoints.canonical import count_rows  # loads what no other start needs
+
+                wanted = count_rows(tables, saved)
+                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf)
+            else:
+                before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
+                change = found.rewritten.get(plan.query.uid)
+                wanted = count_state(session, before, saved, _conf_before(plan.conf, change))
+                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
             if rows != wanted:
                 raise TidegateError(
                     Code.RESTORE_STATE,
@@ -404,10 +492,15 @@ class JobRestore:
             start_moves(f"query {plan.query.uid}, state compared with the savepoint")
         return counted
 
+    def _tables(self, saved: SavedQuery) -> Path | None:
+        """The savepoint that has the query's state as tables; None where Spark's files have it, or there is none."""
+        is_canonical = self.savepoint.record.format is SavepointFormat.CANONICAL
+        return self.savepoint.folder if is_canonical and saved.operators and lives_by_rows(saved.operators) else None
+
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.folder
         for uid, saved in found.matched.items():
-            uncounted = "not counted" if saved.operators else "none"
+            uncounted = "not counted" if saved.operators and uid not in found.emptied else "none"
             state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
             _LOG.info(
                 "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
@@ -423,6 +516,12 @@ def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping
         return conf
     store = STORES[change.before.backend]
     return {**conf, PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
+
+
+def _read_again(saved: SavedQuery | None) -> str:
+    """From where on the input of such rows is read again: nothing where it is read from its beginning."""
+    ends = [f"{uid} from {end}" for uid, end in ({} if saved is None else saved.ends).items() if end is not None]
+    return f"; read again: {', '.join(ends)}" if ends else ""
 
 
 def _reach(step: str) -> None:

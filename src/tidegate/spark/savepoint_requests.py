@@ -73,7 +73,7 @@ class SavepointRequests:
     def may_go_there(self, handle: JobHandle, request: Request) -> bool:
         """Whether the folder for a savepoint of the job's end has been looked at; raises what stands against it."""
         if request.id not in self._looked:
-            self._looked[request.id] = handle.savepoints().look_at(request.id, request.into)
+            self._looked[request.id] = handle.savepoints().look_at(request.id, request.into, request.format)
         looked = self._looked[request.id]
         if looked.done():
             del self._looked[request.id]
@@ -99,9 +99,9 @@ class SavepointRequests:
 
     def _begin(self, handle: JobHandle, request: Request) -> None:
         savepoints = handle.savepoints()
-        savepoints.check(request.id, request.into)
+        savepoints.check(request.id, request.into, request.format)
         if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
-            self._taking[request.id] = savepoints.begin(request.id, request.into)
+            self._taking[request.id] = savepoints.begin(request.id, request.into, request.format)
 
     def tell(self, request_id: str, copying: Copying) -> None:
         """Say how far the savepoint of a request is, once a second at most."""

@@ -18,9 +18,18 @@ from queue import SimpleQueue
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.savepoint_take import RunningJob, check_folder, check_sources, has_ingest_log, take, take_last
+from tidegate.checkpoints.savepoint_take import (
+    RunningJob,
+    check_folder,
+    check_form,
+    check_sources,
+    has_ingest_log,
+    take,
+    take_last,
+)
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.records import SavepointFormat
 
 _LOG = logging.getLogger("tidegate")
 _CALLED_OFF_WITHIN_SECONDS = 10.0
@@ -29,13 +38,16 @@ _CALLED_OFF_WITHIN_SECONDS = 10.0
 _REMEMBERED = 20
 """So many savepoints that are over; behind them the savepoint's own folder tells what an id stands for."""
 
+_NATIVE = SavepointFormat.NATIVE
+
 
 class Taking:
     """A savepoint that was begun: how far it is, and what becomes of it."""
 
-    def __init__(self, savepoint_id: str, into: Path, what: str) -> None:
+    def __init__(self, savepoint_id: str, into: Path, form: SavepointFormat, what: str) -> None:
         self.id = savepoint_id
         self.into = into
+        self.form = form
         self.copying = Copying(what)
         self._outcome: Future[Savepoint] = Future()
         self._settling = threading.Lock()
@@ -92,7 +104,7 @@ class Savepoints:
         """Whether a stop takes one without being told to: there is a folder for it, and the job can have one."""
         return self._default is not None and not has_ingest_log(self._job)
 
-    def check(self, savepoint_id: str, into: str | None) -> Path:
+    def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
         """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
         would be taken."""
         where = f"job {self._job.record.name}"
@@ -105,43 +117,44 @@ class Savepoints:
             raise _refused("a folder for the savepoint", "none", where, "name a folder, or set savepoints.dir for it")
         folder = Path(named).absolute()
         standing = self._begun.get(savepoint_id)
-        if standing is not None and not standing.has_failed() and standing.into != folder:
-            found = f"{savepoint_id}, which stands for a savepoint in {standing.into}"
-            raise _refused(f"an id that was not used, or for one in {folder}", found, where, "choose another id")
+        if standing is not None and not standing.has_failed() and (standing.into, standing.form) != (folder, form):
+            found = f"{savepoint_id}, which stands for a {standing.form.value} savepoint in {standing.into}"
+            wanted = f"an id that was not used, or for a {form.value} one in {folder}"
+            raise _refused(wanted, found, where, "choose another id")
         return folder
 
-    def look_at(self, savepoint_id: str, into: str | None) -> Future[None]:
+    def look_at(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Future[None]:
         """What stands against a savepoint in this folder, which is made, before it is begun. A disk may hang: whoever
         asks need not wait with it. Raises REQUEST_REFUSED as `check`."""
-        folder, looked = self.check(savepoint_id, into), Future[None]()
-        look = partial(_look_at, self._job, folder, looked)
+        folder, looked = self.check(savepoint_id, into, form), Future[None]()
+        look = partial(_look_at, self._job, folder, form, looked)
         threading.Thread(target=look, name="tidegate-savepoint-folder", daemon=True).start()
         return looked
 
-    def begin(self, savepoint_id: str, into: str | None) -> Taking:
+    def begin(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
         """Take a savepoint. Asked again under its id it is the same one; one that has failed is tried again.
 
-        Raises REQUEST_REFUSED, also where the id stands for one in another folder, or the job has ended.
+        Raises REQUEST_REFUSED, also where the id stands for one in another folder or form, or the job has ended.
         """
         with self._lock:
-            folder = self.check(savepoint_id, into)
+            folder = self.check(savepoint_id, into, form)
             standing = self._begun.get(savepoint_id)
             if standing is not None and not standing.has_failed():
                 return standing
             if self._last is not None:
                 found = f"one that ends with savepoint {self._last.id}"
                 raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that one")
-            return self._begin(Taking(savepoint_id, folder, self._named(savepoint_id)))
+            return self._begin(Taking(savepoint_id, folder, form, self._named(savepoint_id)))
 
-    def begin_last(self, savepoint_id: str, into: str | None) -> Taking:
+    def begin_last(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
         """Every query has ended: take the savepoint of that. It has a thread of its own, and waits no longer than a
         moment for the others, which are called off: one of them may hang on another disk. Raises REQUEST_REFUSED."""
         with self._lock:
-            folder = self.check(savepoint_id, into)
+            folder = self.check(savepoint_id, into, form)
             others = list(self._begun.values())
             for other in others:
                 other.copying.call_off("the job ends with another savepoint")
-            self._last = taking = Taking(savepoint_id, folder, self._named(savepoint_id))
+            self._last = taking = Taking(savepoint_id, folder, form, self._named(savepoint_id))
             self._remember(taking)
         act = partial(self._take_the_last, taking, others)
         threading.Thread(target=act, name="tidegate-last-savepoint", daemon=True).start()
@@ -187,10 +200,12 @@ class Savepoints:
         _wait_for(others)
         self._carry_out(taking, take_last)
 
-    def _carry_out(self, taking: Taking, act: Callable[[RunningJob, str, Path, Copying], Savepoint]) -> None:
+    def _carry_out(
+        self, taking: Taking, act: Callable[[RunningJob, str, Path, Copying, SavepointFormat], Savepoint]
+    ) -> None:
         try:
             check_place(taking.into, self._job.folder)
-            taking.settle(act(self._job, taking.id, taking.into, taking.copying))
+            taking.settle(act(self._job, taking.id, taking.into, taking.copying, taking.form))
         except TidegateError as error:
             taking.settle(error)
         except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
@@ -205,9 +220,10 @@ def _wait_for(called_off: Sequence[Taking]) -> None:
         taking.end_by(at)
 
 
-def _look_at(job: RunningJob, folder: Path, looked: Future[None]) -> None:
+def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Future[None]) -> None:
     try:
         check_sources(job)
+        check_form(job, form)
         check_place(folder, job.folder)
         check_folder(job, folder)
     except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)

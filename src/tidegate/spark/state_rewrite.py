@@ -3,9 +3,10 @@
 From rocksdb to rocksdb Spark's own StateRewriter does it, in tasks: it knows every kind of state that rocksdb keeps.
 It reads and writes nothing else. From and to hashmap the stores are opened here, in the driver, one operator and store
 after the other: each row goes, byte by byte as it is, to the partition that Spark's shuffle sends its key to. So the
-memory of the driver has to hold as much state as hashmap holds of one store.
+memory of the driver has to hold as much state as hashmap holds of one store. The tables of a canonical savepoint go the
+same way: Spark's tasks read them, some megabytes at a time, and the bytes of a row are what its columns make.
 
-Both write a snapshot of the very version that the epoch ends with. The class is compiled by Janino, as in `look`.
+All write a snapshot of the very version that the epoch ends with. The class is compiled by Janino, as in `look`.
 """
 
 from __future__ import annotations
@@ -17,20 +18,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.operator_metadata import prefix_columns
-from tidegate.checkpoints.rewritten import as_snapshots, begin, end, replace_commits, replace_offsets, state_partitions
+from tidegate.checkpoints.rewritten import (
+    as_snapshots,
+    begin,
+    end,
+    offsets_of,
+    replace_commits,
+    replace_offsets,
+    state_partitions,
+)
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets, state_ids_of, with_settings, with_state_ids
 from tidegate.core.state_change import StateChange
+from tidegate.core.state_tables import StateTable
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
+from tidegate.spark.state_tables import read_canonical
 
 _SOURCE = """
 import java.util.ArrayList;
@@ -39,9 +50,11 @@ import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatePartitionKeyExtractorFactory;
@@ -92,7 +105,7 @@ public class TidegateStateRewrite {
     public String copy(
             String providerBefore, String formatBefore, String providerAfter, String formatAfter,
             long operator, String name, String store, int prefix, int joinVersion,
-            String sources, String ids, boolean loadEmpty) {
+            String sources, String ids, scala.collection.Iterator table, boolean loadEmpty) {
         StateStoreColFamilySchema schema = schemaOf(operator, store);
         KeyStateEncoderSpec keys = prefix > 0
             ? (KeyStateEncoderSpec) new PrefixKeyScanStateEncoderSpec(schema.keySchema(), prefix)
@@ -110,8 +123,8 @@ public class TidegateStateRewrite {
                 providers[i] = provider(target, operator, i, store, schema, keys, to);
                 stores[i] = providers[i].getStore(loadEmpty ? epoch : 0L, Option.empty(), loadEmpty, loadEmpty);
             }
-            long rows = 0;
-            String[] from = sources.split(" ");
+            long rows = table == null ? 0L : copyTable(table, schema, extractor, partition, stores);
+            String[] from = sources.isEmpty() ? new String[0] : sources.split(" ");
             String[] named = ids.isEmpty() ? new String[0] : ids.split(" ");
             StateStoreConf conf = conf(providerBefore, formatBefore);
             for (int i = 0; i < from.length; i++) {
@@ -156,6 +169,25 @@ public class TidegateStateRewrite {
         return rows;
     }
 
+    private long copyTable(
+            scala.collection.Iterator table, StateStoreColFamilySchema schema, StatePartitionKeyExtractor extractor,
+            UnsafeProjection partition, StateStore[] stores) {
+        UnsafeProjection keys = projection(columns(schema.keySchema()));
+        UnsafeProjection values = projection(columns(schema.valueSchema()));
+        int keyWidth = Math.max(1, schema.keySchema().length());
+        int valueWidth = Math.max(1, schema.valueSchema().length());
+        long rows = 0;
+        while (table.hasNext()) {
+            InternalRow row = (InternalRow) table.next();
+            UnsafeRow key = (UnsafeRow) keys.apply(row.getStruct(0, keyWidth));
+            UnsafeRow value = (UnsafeRow) values.apply(row.getStruct(1, valueWidth));
+            int to = partition.apply(extractor.partitionKey(key)).getInt(0);
+            stores[to].put(key, value, "default");
+            rows++;
+        }
+        return rows;
+    }
+
     private String committed(StateStore[] stores, long rows) {
         StringBuilder line = new StringBuilder().append(rows);
         for (int i = 0; i < stores.length; i++) {
@@ -173,14 +205,22 @@ public class TidegateStateRewrite {
     }
 
     private UnsafeProjection partitionOf(StructType key, int width) {
+        List one = new ArrayList();
+        one.add(new HashPartitioning(sequence(columns(key)), width).partitionIdExpression());
+        return projection(one);
+    }
+
+    private List columns(StructType row) {
         List columns = new ArrayList();
-        StructField[] fields = key.fields();
+        StructField[] fields = row.fields();
         for (int i = 0; i < fields.length; i++) {
             columns.add(new BoundReference(i, fields[i].dataType(), fields[i].nullable()));
         }
-        List one = new ArrayList();
-        one.add(new HashPartitioning(sequence(columns), width).partitionIdExpression());
-        return (UnsafeProjection) UnsafeProjection$.MODULE$.create(sequence(one));
+        return columns;
+    }
+
+    private UnsafeProjection projection(List columns) {
+        return (UnsafeProjection) UnsafeProjection$.MODULE$.create(sequence(columns));
     }
 
     private scala.collection.immutable.Seq sequence(List list) {
@@ -232,6 +272,10 @@ _NUMBERS = itertools.count()
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """It may read several partitions in one task, and each task writes the partition of its own number."""
 
+_READ_BYTES = "spark.sql.files.maxPartitionBytes"
+_READ_BYTES_AT_MOST = str(16 << 20)
+"""Of a table, as it is in its files: what the driver holds of it at a time."""
+
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
 
 StateIds = Mapping[int, Sequence[Sequence[str]]]
@@ -246,10 +290,11 @@ def rewrite_state(
     saved: SavedQuery,
     change: StateChange,
     moves: Callable[[str], None],
-) -> SavedQuery:
-    """Put a checkpoint with the state in its new form in the place of a restored one, durable; what the query goes on
-    from then. `conf` are the settings of the query, `final` is where the checkpoint will stand. `moves` is told of each
-    step.
+    tables: Path | None = None,
+) -> None:
+    """Put a checkpoint with the state in its new form in the place of a restored one, durable. `conf` are the settings
+    of the query, `final` is where the checkpoint will stand. `moves` is told of each step. `tables`: the canonical
+    savepoint that has the state; without it the checkpoint itself does.
 
     Raises RESTORE_STATE, and what the disk has to say.
     """
@@ -257,17 +302,18 @@ def rewrite_state(
     moves(f"{checkpoint}, without state")
     store = STORES[change.after.backend]
     in_force = {PROVIDER_KEY: store.provider, PARTITIONS_KEY: str(change.after.partitions)}
-    offsets = with_settings(saved.done.offsets, in_force)
+    # As restored, not as saved: the program may have other sources.
+    offsets = with_settings(offsets_of(checkpoint, saved.done.epoch), in_force)
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
-    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
-        ids = _Rewrite(session, before, checkpoint, saved, change, moves).run() if saved.operators else {}
-    commits = with_state_ids(saved.done.commits, ids if store.names_files else None)
-    replace_commits(checkpoint, saved.done.epoch, commits)
+    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", _READ_BYTES: _READ_BYTES_AT_MOST}):
+        ids = _Rewrite(session, before, checkpoint, saved, change, moves, tables).run() if saved.operators else {}
+    replace_commits(
+        checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)
+    )
     end(checkpoint, before, final)
     moves(f"{checkpoint}, state rewritten")
-    return replace(saved, done=replace(saved.done, offsets=offsets, commits=commits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +326,7 @@ class _Rewrite:
     saved: SavedQuery
     change: StateChange
     moves: Callable[[str], None]
+    tables: Path | None
 
     def run(self) -> StateIds:
         jvm: Any = self.session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -300,13 +347,14 @@ class _Rewrite:
             if self._is_divided:
                 return self._divided(maker)
             return {operator.number: self._copied(maker, operator) for operator in self.saved.operators}
-        except Py4JError as error:
+        except (PySparkException, Py4JError) as error:
             found = str(getattr(error, "java_exception", error))[:500]
             raise self._failed("state that Spark can write in its new form", found) from None
 
     @property
     def _is_divided(self) -> bool:
-        return {self.change.before.backend, self.change.after.backend} == {Backend.ROCKSDB}
+        backends = {self.change.before.backend, self.change.after.backend}
+        return self.tables is None and backends == {Backend.ROCKSDB}
 
     def _divided(self, rewrite: Any) -> StateIds:
         """By Spark's own rewriter."""
@@ -321,10 +369,11 @@ class _Rewrite:
         """Store by store; the ids by partition, one for each store."""
         metadata = self.before / STATE / str(operator.number) / "_metadata" / "metadata"
         prefixes = prefix_columns(metadata.read_bytes(), str(metadata))
-        sources = state_partitions(self.before, operator.number)
+        sources = () if self.tables is not None else state_partitions(self.before, operator.number)
         loads_empty = self.change.after.backend is Backend.ROCKSDB
         by_store: list[list[str]] = []
         for position, store in enumerate(operator.stores):
+            table = StateTable(self.saved.done.query, operator.number, operator.name, store)
             line: str = rewrite.copy(
                 *self._form(self.change.before.backend),
                 *self._form(self.change.after.backend),
@@ -335,6 +384,7 @@ class _Rewrite:
                 self._join_version(),
                 " ".join(map(str, sources)),
                 " ".join(self._ids(operator, position, sources)),
+                None if self.tables is None else self._rows(self.tables / table.folder),
                 loads_empty,
             )
             by_store.append(line.split(" ")[1:])
@@ -343,9 +393,14 @@ class _Rewrite:
             as_snapshots(self.after, operator.number, self.saved.done.epoch + 1)
         return [list(ids) for ids in zip(*by_store, strict=True)]
 
+    def _rows(self, folder: Path) -> Any:
+        """The pairs of key and value in the files of a table, as Spark reads them on."""
+        rows: Any = read_canonical(self.session, folder).select("key", "value")
+        return rows._jdf.queryExecution().executedPlan().executeToIterator()
+
     def _ids(self, operator: StatefulOperator, position: int, sources: Sequence[int]) -> Sequence[str]:
         """Of the files of one store, by partition; none where the form has no ids."""
-        if not STORES[self.change.before.backend].names_files:
+        if not sources or not STORES[self.change.before.backend].names_files:
             return ()
         ids = state_ids_of(self.saved.done.commits)[operator.number]
         return [ids[partition][position] for partition in sources]

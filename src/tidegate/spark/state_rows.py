@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.state_tables import StateTable
 from tidegate.spark.session import query_settings
 from tidegate.spark.supervised import start_moves
 
@@ -40,6 +41,19 @@ def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf
                 name = _named(operator, part)
                 counted[name] = _count(session, checkpoint, saved.done.epoch, operator, part)
                 start_moves(f"{checkpoint}, {name}, counted")
+    return counted
+
+
+def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
+    """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
+    counted: dict[str, int] = {}
+    with query_settings(session, conf):
+        for operator in saved.operators:
+            for store in operator.stores:
+                table = StateTable(saved.done.query, operator.number, operator.name, store)
+                part = {"storeName": store}
+                counted[str(table)] = _count(session, checkpoint, saved.done.epoch, operator, part)
+                start_moves(f"{checkpoint}, {table}, counted")
     return counted
 
 

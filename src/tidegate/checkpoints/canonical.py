@@ -1,0 +1,39 @@
+"""The state of a canonical savepoint: Parquet, for whoever reads it, with or without Spark.
+
+    queries/<uid>/state/<operator>/<store>/part-00000.parquet ...     columns key, value (structs) and partition_id
+
+One folder for each store of each stateful operator. A key is in one row of its table. The columns in the structs are
+Spark's own; where two have one name, the later ones are numbered (`sum`, `sum_2`). A struct without a column has one
+that is null, and so has a column without a type: Parquet knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from tidegate.core.records import SavedQuery
+from tidegate.core.state_tables import PARQUET, StateTable, tables_of
+
+_datasets, _parquet = cast("Any", ds), cast("Any", pq)
+
+
+def open_table(savepoint: Path, table: StateTable) -> ds.Dataset:
+    """A table as pyarrow reads it: in batches, or whole. No row was read yet."""
+    return _datasets.dataset([str(path) for path in _files(savepoint, table)], format="parquet")
+
+
+def count_rows(savepoint: Path, saved: SavedQuery) -> Mapping[str, int]:
+    """The rows of each table of a query, as the ends of its files say."""
+    return {
+        str(table): sum(_parquet.read_metadata(path).num_rows for path in _files(savepoint, table))
+        for table in tables_of(saved)
+    }
+
+
+def _files(savepoint: Path, table: StateTable) -> list[Path]:
+    return sorted((savepoint / table.folder).glob(f"*{PARQUET}"))

@@ -1,0 +1,144 @@
+"""A retained checkpoint of a job that does not run, as a savepoint: its files are brought together for one restore.
+
+A manifest below `checkpoints/` points at files that stand in the job's folder, among those of later epochs. They are
+linked where the disk can, else copied, into a folder that the caller removes. What was recorded of them is nothing, so
+whoever restores them knows only that they were not changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from tidegate.checkpoints.durable import Trust
+from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
+from tidegate.checkpoints.probe import driver_or_jvm_lives
+from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, Savepoint
+from tidegate.checkpoints.savepoint_hold import hold_files
+from tidegate.checkpoints.savepoint_query import saved_query
+from tidegate.checkpoints.savepoint_take import RunningJob, check_sources
+from tidegate.checkpoints.spark_layout import offsets_entry
+from tidegate.checkpoints.walking import files_below
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import (
+    KINDS,
+    CheckpointRecord,
+    DoneEpoch,
+    JobRecord,
+    SavedFile,
+    SavedQuery,
+    SavepointFormat,
+    SavepointRecord,
+    decode,
+)
+
+
+def retained_in(folder: Path) -> CheckpointRecord | None:
+    """The retained checkpoint whose folder this is, `<job>/checkpoints/<n>`; None where it is none."""
+    try:
+        data = (folder / MANIFEST).read_bytes()
+    except OSError:
+        return None  # whoever opens it as a savepoint says why
+    if not data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
+        return None
+    return decode(CheckpointRecord, data, str(folder / MANIFEST))
+
+
+def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Path) -> Savepoint:
+    """The savepoint that this checkpoint would be, put together in `into`, which is empty. `job_folder` is that of the
+    job to restore, whose locks the caller holds: another job that has the checkpoint must not run.
+
+    Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and what the disk has to say.
+    """
+    of_job = folder.parent.parent
+    if of_job.resolve() != job_folder.resolve() and driver_or_jvm_lives(of_job):
+        raise _runs(of_job, record.job)
+    generation = max((done.generation for done in record.queries), default=1)
+    job = JobRecord(name=record.job, job_id=record.job_id, generation=generation)
+    check_sources(RunningJob(of_job, job, []))
+    with Trust().over(folder, "restore a retained checkpoint"):
+        shutil.copyfile(folder / MANIFEST, into / MANIFEST)
+        queries = tuple(_query(of_job, done, into) for done in record.queries)
+        files = tuple(_files(into))
+    return Savepoint(
+        into,
+        SavepointRecord(
+            id=f"checkpoint-{record.number}",
+            format=SavepointFormat.NATIVE,
+            job=record.job,
+            job_id=record.job_id,
+            generation=generation,
+            at=record.at,
+            queries=queries,
+            files=files,
+        ),
+        origin=folder,
+    )
+
+
+def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
+    spark = generation_folder(of_job / QUERIES / done.query, done.generation) / "spark"
+    held = into / QUERIES / done.query / "spark"
+    held.mkdir(parents=True)
+    if not spark.is_dir():
+        raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
+    hold_files(spark, done, held, _bring)
+    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists() and _is_not_the_first(spark, done.epoch):
+        raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
+    return saved_query(done, held)
+
+
+def _is_not_the_first(spark: Path, epoch: int) -> bool:
+    """A generation may begin behind an epoch that stands in no log of its own."""
+    return any((spark / offsets_entry(number)).exists() for number in range(max(0, epoch - 2), epoch))
+
+
+def _bring(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _files(root: Path) -> list[SavedFile]:
+    found: list[SavedFile] = []
+    for folder, names in files_below(root):
+        for path in (folder / name for name in names):
+            if path != root / MANIFEST:
+                size, digest = _measured(path)
+                name = path.relative_to(root).as_posix()
+                found.append(SavedFile(name=name, size_bytes=size, sha256=digest))
+    return sorted(found, key=lambda file: file.name)
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    size, digest = 0, hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def _runs(of_job: Path, name: str) -> TidegateError:
+    return TidegateError(
+        Code.DRIVER_ALIVE,
+        expected="a job that does not run, so that the files of its checkpoint stay",
+        found="its driver, or the JVM of one, is alive",
+        where=str(of_job),
+        next_step=f"take a savepoint of it (`tidegate savepoint {name} DIR`), or stop it first",
+    )
+
+
+def _incomplete(expected: str, where: Path) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_INCOMPLETE,
+        expected=expected,
+        found="none: the job has gone on since, and let go of it",
+        where=str(where),
+        next_step="choose a newer one of the job's checkpoints, or a savepoint",
+    )

@@ -1,0 +1,53 @@
+"""Which tables of state a checkpoint has: of custom state one for each variable, which Spark's metadata names.
+
+Spark opens the schemas of custom state by absolute paths, which lead into the checkpoint that they were written in. So
+it is read from a copy that has these put right; the files of state in it are links.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tidegate.checkpoints.durable import storage_error
+from tidegate.checkpoints.operator_metadata import moved_to, names_schemas, state_variables
+from tidegate.checkpoints.spark_layout import STATE, entry_numbers
+from tidegate.checkpoints.walking import files_below
+from tidegate.core.records import SavedQuery
+from tidegate.core.state_change import is_custom
+from tidegate.core.state_tables import StateTable, tables_of
+
+
+def tables_in(checkpoint: Path, saved: SavedQuery) -> tuple[StateTable, ...]:
+    """Those of a query, in the order of its operators. Raises RECORD_CORRUPT, and what the disk has to say."""
+    return tuple(each for table in tables_of(saved) for each in _by_variable(checkpoint, table))
+
+
+def link_readable(checkpoint: Path, into: Path) -> None:
+    """Make a copy of a checkpoint in which Spark finds the schemas of custom state, whatever becomes of the first."""
+    for folder, names in files_below(checkpoint):
+        for name in ((folder / each).relative_to(checkpoint).as_posix() for each in names):
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            if not names_schemas(name):
+                _link(checkpoint / name, into / name)
+            elif not name.endswith(".crc"):
+                (into / name).write_bytes(moved_to((checkpoint / name).read_bytes(), into, str(checkpoint / name)))
+
+
+def _by_variable(checkpoint: Path, table: StateTable) -> list[StateTable]:
+    if not is_custom(table.kind):
+        return [table]
+    folder = checkpoint / STATE / str(table.operator) / "_metadata" / "v2"
+    try:
+        newest = folder / str(max(entry_numbers(os.listdir(folder)), default=0))
+        names = state_variables(newest.read_bytes(), str(newest))
+    except OSError as error:
+        raise storage_error(error, folder, "read which state there is") from error
+    return [StateTable(table.query, table.operator, table.kind, name) for name in names]
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # another disk, or one without such links
+        target.symlink_to(source)

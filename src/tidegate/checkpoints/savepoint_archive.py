@@ -1,0 +1,289 @@
+"""A savepoint as one stream, for a pipe or a store of objects: a tar archive whose first member is the manifest.
+
+So whoever reads it knows, before the first file comes, which files there are, how long each is and what it hashes to.
+What is written proves itself against the manifest on the way; what is read is taken only where the manifest names it,
+below a hidden name, and gets its own name when all of it is durable.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tarfile
+import zlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from io import BytesIO
+from lzma import LZMAError
+from pathlib import Path
+from typing import IO
+
+from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.savepoint_folder import (
+    BLOCK_BYTES,
+    MANIFEST,
+    Savepoint,
+    names_wrong,
+    open_savepoint,
+)
+from tidegate.checkpoints.savepoint_place import check_place
+from tidegate.checkpoints.walking import files_below
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedFile, SavepointRecord, decode
+
+MANIFEST_AT_MOST_BYTES = 1 << 30
+"""Some seven million files. What says of itself that it is longer is no manifest."""
+
+Passed = Callable[[int, int], None]
+"""Told of so many bytes more, and of how many there are in all."""
+
+
+def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda _more, _total: None) -> None:
+    """Write a savepoint as an archive. Where it fails, the archive lacks its end, and nobody takes it for whole.
+
+    Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken.
+    """
+    for error in names_wrong(savepoint):
+        raise error
+    total = savepoint.size_bytes
+    with (
+        Trust().over(savepoint.folder, "export a savepoint"),
+        tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        manifest = (savepoint.folder / MANIFEST).read_bytes()
+        archive.addfile(_member(savepoint, MANIFEST, len(manifest)), BytesIO(manifest))
+        for file in savepoint.record.files:
+            _export_file(archive, savepoint, file)
+            passed(file.size_bytes, total)
+
+
+def export_file(savepoint: Savepoint, target: Path, passed: Passed = lambda _more, _total: None) -> None:
+    """Write a savepoint as an archive of this name, which is whole or not there. Raises REQUEST_REFUSED where the name
+    is taken, or somebody else writes it."""
+    partial = target.with_name(f".{target.name}.export")
+    with Trust().over(target, "export a savepoint"), _alone(partial, os.O_RDWR | os.O_CREAT) as descriptor:
+        with open(os.dup(descriptor), "wb") as file:
+            try:
+                if os.path.lexists(target):
+                    raise _refused("a name that is free", "a file that is there already", target)
+                file.truncate()  # a killed export may have left something
+                export_stream(savepoint, file, passed)
+                file.flush()
+                sync_file(file.fileno())
+                os.rename(partial, target)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+        sync_folder(target.parent)
+
+
+def import_stream(source: IO[bytes], into: Path, passed: Passed = lambda _more, _total: None) -> Savepoint:
+    """The savepoint in an archive, in a folder of its own below `into`; also of one that was compressed since.
+
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_UNSAFE, what a manifest can lack, and REQUEST_REFUSED
+    where its name is taken.
+    """
+    check_place(into)
+    with Trust().over(into, "import a savepoint"):
+        try:
+            with tarfile.open(fileobj=source, mode="r|*") as archive:
+                return _import(archive, into, passed)
+        except (tarfile.TarError, EOFError, zlib.error, LZMAError) as error:
+            raise _incomplete("a whole archive of a savepoint", str(error) or type(error).__name__, into) from None
+
+
+# --- out ---------------------------------------------------------------------------------------------------
+
+
+def _export_file(archive: tarfile.TarFile, savepoint: Savepoint, file: SavedFile) -> None:
+    path = savepoint.folder / file.name
+    try:
+        with path.open("rb") as source:
+            hashing = _Hashing(source)
+            size = os.fstat(source.fileno()).st_size
+            if size < file.size_bytes:
+                raise _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+            archive.addfile(_member(savepoint, file.name, file.size_bytes), hashing)
+    except FileNotFoundError:
+        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", path) from None
+    if size != file.size_bytes or hashing.digest() != file.sha256:
+        found = f"{size} bytes of {hashing.digest()}"
+        raise _altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", found, path)
+
+
+def _member(savepoint: Savepoint, name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(f"{savepoint.folder.name}/{name}")
+    member.size = size
+    return member
+
+
+class _Hashing:
+    """Reads a file, and knows what it has read of it."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self._digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._source.read(size)
+        self._digest.update(block)
+        return block
+
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+# --- in ----------------------------------------------------------------------------------------------------
+
+
+def _import(archive: tarfile.TarFile, into: Path, passed: Passed) -> Savepoint:
+    name, manifest = _manifest(archive, into)
+    record = decode(SavepointRecord, manifest, f"{name}/{MANIFEST} in the archive")
+    target, hidden = into / name, into / f".{name}.import"
+    ensure_folder(into)
+    hidden.mkdir(exist_ok=True)
+    with _alone(hidden, os.O_RDONLY | os.O_DIRECTORY):
+        try:
+            if os.path.lexists(target):
+                raise _refused("a name that is free", "a savepoint, or something else, that is there already", target)
+            _empty(hidden)
+            (hidden / MANIFEST).write_bytes(manifest)
+            open_savepoint(hidden)  # before a path of it is used
+            _import_files(archive, name, record, hidden, passed)
+            _sync(hidden)
+            os.rename(hidden, target)
+        except BaseException:
+            _tidy(hidden)
+            raise
+    sync_folder(into)
+    return Savepoint(target, record)
+
+
+def _manifest(archive: tarfile.TarFile, into: Path) -> tuple[str, bytes]:
+    """The name of the savepoint's folder, and the first member."""
+    member = archive.next()
+    name, _, file = ("", "", "") if member is None else member.name.partition("/")
+    if member is None or file != MANIFEST or not member.isreg():
+        found = "an empty one" if member is None else f"one that begins with {member.name!r}"
+        raise _incomplete(f"an archive of a savepoint, which begins with its {MANIFEST}", found, into)
+    if name in ("", ".", "..") or name.startswith(".") or "\0" in name:
+        raise _unsafe("a savepoint with a plain name", repr(name), into)
+    if member.size > MANIFEST_AT_MOST_BYTES:
+        raise _unsafe(f"a manifest of at most {MANIFEST_AT_MOST_BYTES} bytes", f"{member.size} bytes", into)
+    return name, _content(archive, member).read()
+
+
+def _import_files(archive: tarfile.TarFile, name: str, record: SavepointRecord, hidden: Path, passed: Passed) -> None:
+    missing = {file.name: file for file in record.files}
+    total = sum(file.size_bytes for file in record.files)
+    while (member := archive.next()) is not None:
+        file = missing.pop(member.name.removeprefix(f"{name}/"), None)
+        where = hidden.parent / member.name
+        if file is None or not member.name.startswith(f"{name}/"):
+            raise _altered("only files that the savepoint names, once each", repr(member.name), where)
+        if not member.isreg():
+            raise _unsafe("plain files only", f"a member of type {member.type!r}", where)
+        if member.size != file.size_bytes:
+            raise _altered(f"{file.size_bytes} bytes", f"{member.size} bytes", where)
+        digest = _write(_content(archive, member), hidden / file.name)
+        if digest != file.sha256:
+            raise _altered(f"bytes of SHA-256 {file.sha256}", digest, where)
+        passed(file.size_bytes, total)
+    for file in missing.values():
+        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", hidden.parent / name / file.name)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    content = archive.extractfile(member)
+    if content is None:
+        raise tarfile.ReadError(f"{member.name!r} has no content")
+    return content
+
+
+def _write(source: IO[bytes], target: Path) -> str:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with target.open("xb") as written:
+        while block := source.read(BLOCK_BYTES):
+            digest.update(block)
+            written.write(block)
+        written.flush()
+        sync_file(written.fileno())
+    return digest.hexdigest()
+
+
+def _sync(folder: Path) -> None:
+    with (folder / MANIFEST).open("rb") as file:
+        sync_file(file.fileno())
+    for below, _ in files_below(folder):
+        sync_folder(below)
+
+
+def _tidy(folder: Path) -> None:
+    """What stays all the same, the next import removes: it must not cover what went wrong."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what a killed import has left."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+# --- alone -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _alone(path: Path, flags: int) -> Generator[int, None, None]:
+    """The open file or folder of this name, which nobody else writes as long as the body runs; a killed process lets go
+    of it. Raises REQUEST_REFUSED where somebody does."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _in_use(path) from None
+        if not path.exists() or not os.path.samestat(os.fstat(descriptor), path.stat()):
+            raise _in_use(path)  # it has its own name by now
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _in_use(path: Path) -> TidegateError:
+    return _refused("to be the only one that writes it", "another process that does, or did a moment ago", path)
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+def _incomplete(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_INCOMPLETE, expected, found, where)
+
+
+def _altered(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_ALTERED, expected, found, where)
+
+
+def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
+    return _error(Code.SAVEPOINT_UNSAFE, expected, found, where)
+
+
+def _error(code: Code, expected: str, found: str, where: Path) -> TidegateError:
+    next_step = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
+    return TidegateError(code, expected=expected, found=found, where=str(where), next_step=next_step)
+
+
+def _refused(expected: str, found: str, where: Path) -> TidegateError:
+    return TidegateError(
+        Code.REQUEST_REFUSED,
+        expected=expected,
+        found=found,
+        where=str(where),
+        next_step="choose another place, or see whether it is there already (`tidegate savepoint ls DIR`)",
+    )

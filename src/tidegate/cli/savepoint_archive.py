@@ -1,0 +1,98 @@
+"""`tidegate savepoint export` and `import`: a savepoint as one file, or as one stream between two machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from tidegate.cli.common import Json, print_json
+
+_STREAM = "-"
+
+
+def export(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write; `-` is the standard output.")],
+    json: Json = False,
+) -> None:
+    """Write a savepoint as one archive (tar); every file is compared with the manifest on the way.
+
+    A file is whole or not there. A stream that was cut off lacks its end, and `import` refuses it. It is not
+    compressed: pipe it through `zstd` or `gzip`.
+
+    Examples:
+
+    - `tidegate savepoint export /backup/savepoints/savepoint-0f1e2d3c-nightly nightly.tar`
+
+    - `tidegate savepoint export savepoint-0f1e2d3c-nightly - | gzip > nightly.tar.gz`
+    """
+    from tidegate.checkpoints.savepoint_archive import export_file, export_stream
+    from tidegate.checkpoints.savepoint_folder import open_savepoint
+
+    found = open_savepoint(path.absolute())
+    if file == _STREAM:
+        if json or sys.stdout.isatty():
+            raise typer.BadParameter("the archive goes to a pipe, without --json", param_hint="FILE")
+        with _progress("exported") as passed:
+            export_stream(found, sys.stdout.buffer, passed)
+            sys.stdout.buffer.flush()
+        return
+    target = Path(file).absolute()
+    with _progress("exported") as passed:
+        export_file(found, target, passed)
+    if json:
+        print_json({"path": str(found.folder), "file": str(target), "bytes": target.stat().st_size})
+    else:
+        typer.echo(f"{target}: {target.stat().st_size} bytes")
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The archive to read; `-` is the standard input.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for savepoints that it goes to.")],
+    json: Json = False,
+) -> None:
+    """Put a savepoint from an archive of `export` into a folder; every file is compared with the manifest on the way.
+
+    It is whole or not there. An archive that was compressed by gzip, bzip2 or xz is read, too.
+
+    Examples:
+
+    - `tidegate savepoint import nightly.tar /backup/savepoints`
+
+    - `gzip -dc nightly.tar.gz | tidegate savepoint import - /backup/savepoints --json`
+    """
+    from tidegate.checkpoints.savepoint_archive import import_stream
+
+    with _opened(file) as source, _progress("imported") as passed:
+        found = import_stream(source, folder.absolute(), passed)
+    if json:
+        print_json({"path": str(found.folder), "files": len(found.record.files), "bytes": found.size_bytes})
+    else:
+        typer.echo(f"{found.folder}: {len(found.record.files)} files, {found.size_bytes} bytes")
+
+
+def _opened(file: str) -> AbstractContextManager[IO[bytes]]:
+    if file == _STREAM:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{error.strerror}: {file}", param_hint="FILE") from None
+
+
+@contextmanager
+def _progress(what: str) -> Generator[Callable[[int, int], None], None, None]:
+    """Shown while it lasts, in a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda more, total: bar.update(task, advance=more, total=total)

@@ -1,0 +1,90 @@
+"""A checkpoint whose state is empty: for a query that goes on from the ends of its sources alone.
+
+Spark starts no query in which the stores of an operator are missing. So it is let write them itself: it runs the query
+for one epoch over sources that have no rows, in the folder of the new generation, which is hidden still. Behind that
+epoch stand then the positions and the watermark of the savepoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.spark_layout import METADATA, SOURCES, checksum_of, commits_entry, offsets_entry
+from tidegate.checkpoints.walking import files_below
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedQuery
+from tidegate.core.spark_log import parse_offsets, with_next_watermark, with_positions, with_watermark
+from tidegate.spark.graft import graft
+from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.session import query_settings
+
+
+def begin_empty(
+    session: SparkSession, plan: QueryPlan, saved: SavedQuery, places: tuple[int | None, ...], checkpoint: Path
+) -> None:
+    """Make `checkpoint` one of an epoch 0 that ended where the savepoint does, with empty state. It will stand below
+    `plan.folder`. The logs of the sources are not in it."""
+    try:
+        _run_without_rows(session, plan, checkpoint)
+    except PySparkException as error:
+        raise TidegateError(
+            Code.RESTORE_STATE,
+            expected="empty state for the query's operators",
+            found=str(error).split("\n")[0][:500],
+            where=str(plan.query),
+            next_step="see whether the program runs without a savepoint; nothing of the job was changed",
+        ) from None
+    shutil.rmtree(checkpoint / SOURCES)
+    for name in (METADATA, checksum_of(METADATA)):
+        (checkpoint / name).unlink(missing_ok=True)
+    _go_on_behind(saved, places, checkpoint)
+    _lead_into(plan.folder / "spark", checkpoint)
+
+
+def _run_without_rows(session: SparkSession, plan: QueryPlan, checkpoint: Path) -> None:
+    with TemporaryDirectory(prefix="tidegate-empty-") as folder:
+        (Path(folder) / "empty.json").write_text("\n")
+
+        def no_rows(leaf: Any) -> DataFrame | None:
+            if not str(leaf.getClass().getSimpleName()).startswith("StreamingRelation"):
+                return None
+            schema = StructType.fromJson(json.loads(str(leaf.schema().json())))
+            return session.readStream.format("json").schema(schema).load(folder)
+
+        rows = graft(session, plan.rows, no_rows)
+        writer = rows.writeStream.outputMode(plan.mode).format("noop").trigger(availableNow=True)
+        with query_settings(session, plan.conf), no_data_epochs(session, False):
+            query = writer.option("checkpointLocation", str(checkpoint)).start()
+        query.awaitTermination()
+
+
+def _go_on_behind(saved: SavedQuery, places: tuple[int | None, ...], checkpoint: Path) -> None:
+    offsets, commits = checkpoint / offsets_entry(0), checkpoint / commits_entry(0)
+    before = parse_offsets(saved.done.offsets)
+    watermark = 0 if before is None else before.watermark_ms
+    lines = [None if place is None or before is None else before.positions[place] for place in places]
+    offsets.write_bytes(with_watermark(with_positions(offsets.read_bytes(), lines), watermark))
+    commits.write_bytes(with_next_watermark(commits.read_bytes(), saved.watermark_ms))
+    for entry in (offsets, commits):
+        entry.with_name(checksum_of(entry.name)).unlink(missing_ok=True)
+
+
+def _lead_into(final: Path, checkpoint: Path) -> None:
+    """Schemas that Spark names by their absolute path are looked for where the checkpoint will stand."""
+    for folder, names in files_below(checkpoint):
+        for path in (folder / name for name in names):
+            if names_schemas(path.relative_to(checkpoint).as_posix()):
+                if path.name.endswith(".crc"):
+                    path.unlink()
+                else:
+                    path.write_bytes(moved_to(path.read_bytes(), final, str(path)))

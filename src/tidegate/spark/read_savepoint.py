@@ -1,0 +1,92 @@
+"""What state a savepoint holds, for whoever wants to look into it: no job is needed, and none is touched."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pyarrow.dataset import Dataset
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.checkpoints.canonical import open_table
+from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.checkpoints.saved_tables import link_readable, tables_in
+from tidegate.checkpoints.savepoint_folder import Savepoint, lacks, open_savepoint
+from tidegate.core.config import Settings
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavepointFormat
+from tidegate.core.state_change import is_custom
+from tidegate.core.state_tables import StateTable, chosen
+from tidegate.spark.session import open_session
+from tidegate.spark.state_tables import read_canonical, read_native
+
+
+def read_savepoint(path: str | os.PathLike[str]) -> SavedState:
+    """The state in a savepoint, by its folder. No state is read yet.
+
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_CORRUPT, RECORD_NEWER.
+    """
+    return SavedState(open_savepoint(Path(path).absolute()))
+
+
+class SavedState:
+    """The state of all queries in one savepoint. `tables` names what there is."""
+
+    def __init__(self, savepoint: Savepoint) -> None:
+        self._savepoint = savepoint
+        self.tables: tuple[StateTable, ...] = tuple(
+            table
+            for saved in savepoint.record.queries
+            for table in tables_in(savepoint.folder / QUERIES / saved.done.query / "spark", saved)
+        )
+
+    def state(
+        self, query: str, *, operator: int | None = None, store: str | None = None, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`. A
+        `store` of custom state is one of its variables; elements of a list or a map have columns of their own.
+
+        `operator` and `store` are needed where the query has several. They are read by the active session, `spark`, or
+        a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where nothing, or not one table,
+        is meant; SAVEPOINT_INCOMPLETE where files are missing: their bytes are proven by `tidegate savepoint verify`.
+        """
+        folder = self._savepoint.folder
+        saved, table = chosen(self._savepoint.record, self.tables, query, operator, store, str(folder))
+        for error in lacks(self._savepoint):
+            raise error
+        session = spark or SparkSession.getActiveSession() or open_session("tidegate", Settings())
+        if self._savepoint.record.format is SavepointFormat.CANONICAL:
+            return read_canonical(session, folder / table.folder)
+        checkpoint = folder / QUERIES / query / "spark"
+        return read_native(session, _readable(checkpoint) if is_custom(table.kind) else checkpoint, saved, table)
+
+    def state_arrow(self, query: str, *, operator: int | None = None, store: str | None = None) -> Dataset:
+        """The same rows without Spark, from a canonical savepoint: `.to_table()` has all of them, `.to_batches()` some
+        at a time. Raises as `state`, and STATE_TABLE for a native savepoint: its files are for Spark alone."""
+        folder, record = self._savepoint.folder, self._savepoint.record
+        _, table = chosen(record, self.tables, query, operator, store, str(folder))
+        if record.format is not SavepointFormat.CANONICAL:
+            raise TidegateError(
+                Code.STATE_TABLE,
+                expected="a canonical savepoint, whose state is Parquet",
+                found=f"a {record.format.value} one",
+                where=str(folder),
+                next_step="read it with Spark (.state), or take one with --type canonical",
+            )
+        for error in lacks(self._savepoint):
+            raise error
+        return open_table(folder, table)
+
+
+def _readable(checkpoint: Path) -> Path:
+    """A copy that has the schemas of custom state where Spark looks for them. It stays as long as the process: rows may
+    be asked for at any time."""
+    folder = tempfile.TemporaryDirectory(prefix="tidegate-state-")
+    _FOLDERS.append(folder)
+    readable = Path(folder.name) / "spark"
+    link_readable(checkpoint, readable)
+    return readable
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []

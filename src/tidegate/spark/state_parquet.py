@@ -1,0 +1,158 @@
+"""Writes the state of a query as the Parquet of a canonical savepoint, beside the job's epochs.
+
+Spark reads it partition by partition, and writes as it reads: memory does not depend on its size (that of hashmap holds
+one partition at a time, as ever). It has half of the cores at most, so that the epochs have the others.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
+
+from tidegate.checkpoints.copying import Copying
+from tidegate.checkpoints.walking import files_below
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedQuery
+from tidegate.core.state_tables import PARQUET, StateTable
+from tidegate.spark.state_tables import first_line, read_native
+
+_ROW_GROUP_BYTES = 16 << 20
+"""What a task holds in memory before it writes; and what a restore holds of it at a time."""
+
+_CONF = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+_LOOK_SECONDS = 0.2
+_FULL = ("No space left on device", "Disk quota exceeded")
+
+
+def write_table(
+    session: SparkSession, saved: SavedQuery, table: StateTable, checkpoint: Path, folder: Path, copying: Copying
+) -> None:
+    """Write a table into a folder that is not there yet, from Spark's own files. What it writes is not synced.
+
+    Raises SAVEPOINT_REFUSED where Spark cannot, SAVEPOINT_CUT_OFF when it was called off, OSError for a full disk.
+    """
+    over, group = threading.Event(), f"tidegate-savepoint-{secrets.token_hex(4)}"
+    watching = threading.Thread(target=_watch, args=(session, group, folder, copying, over), daemon=True)
+    watching.start()
+    try:
+        rows = read_native(session, checkpoint, saved, table)
+        for key, value in _CONF.items():
+            rows.sparkSession.conf.set(key, value)
+        session.sparkContext.setJobGroup(group, f"the state of query {table.query}: {table}", interruptOnCancel=True)
+        _write(rows, folder, max(1, session.sparkContext.defaultParallelism // 2))
+    except (PySparkException, Py4JError, TidegateError) as error:
+        copying.go_on()
+        raise _failed(error, table, checkpoint) from None
+    finally:
+        over.set()
+        watching.join()
+    copying.go_on()
+    _tidy(folder)
+
+
+def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
+    table = rows.select(*(_column(rows, name) for name in rows.columns)).coalesce(tasks)
+    writer = table.write.option("compression", "snappy").option("parquet.block.size", _ROW_GROUP_BYTES)
+    writer.parquet(f"file:{folder}")
+
+
+def _watch(session: SparkSession, group: str, folder: Path, copying: Copying, over: threading.Event) -> None:
+    """Tell how far it is, by what is written so far; and cancel it when it was called off."""
+    begun = copying.copied_bytes
+    while not over.wait(_LOOK_SECONDS):
+        if copying.called_off.is_set():
+            with suppress(Py4JError):  # whoever ends the job may have ended Spark, and with it what is written
+                session.sparkContext.cancelJobGroup(group)
+        else:
+            copying.copied_bytes = min(begun + _size(folder), copying.total_bytes)
+
+
+def _size(folder: Path) -> int:
+    found = 0
+    try:
+        for below, names in files_below(folder):
+            found += sum((below / name).stat().st_size for name in names)
+    except FileNotFoundError:
+        return found  # it is being made, or Spark has put a file in its place
+    return found
+
+
+def _tidy(folder: Path) -> None:
+    """Leave the rows alone, under names that are the same each time."""
+    written = sorted(path for path in folder.iterdir() if path.suffix == PARQUET and not path.name.startswith("."))
+    for path in set(folder.iterdir()) - set(written):
+        path.unlink()
+    for number, path in enumerate(written):
+        path.rename(folder / f"part-{number:05d}{PARQUET}")
+
+
+# --- columns that Parquet has ------------------------------------------------------------------------------
+
+
+def _column(rows: DataFrame, name: str) -> Column:
+    kind = rows.schema[name].dataType
+    if isinstance(kind, StructType) and not kind.fields:
+        return F.struct(F.lit(None).cast("boolean").alias("nothing")).alias(name)
+    return F.col(name).cast(_parquet_type(kind)).alias(name)
+
+
+def _parquet_type(kind: DataType) -> str:
+    """In Spark's words. Each column has its place: two of one name in a struct get different ones."""
+    match kind:
+        case NullType():
+            return "boolean"
+        case TimestampType():
+            return "timestamp_ltz"  # a session may mean the other one by `timestamp`
+        case ArrayType():
+            return f"array<{_parquet_type(kind.elementType)}>"
+        case MapType():
+            return f"map<{_parquet_type(kind.keyType)}, {_parquet_type(kind.valueType)}>"
+        case StructType():
+            named = zip(_each_once(kind.names), kind.fields, strict=True)
+            return f"struct<{', '.join(f'{_quoted(name)}: {_parquet_type(field.dataType)}' for name, field in named)}>"
+        case _:
+            return kind.simpleString()
+
+
+def _each_once(names: Iterable[str]) -> Iterator[str]:
+    taken: set[str] = set()
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        free = next(each for each in itertools.chain([name], numbered) if each.lower() not in taken)
+        taken.add(free.lower())
+        yield free
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _failed(error: Exception, table: StateTable, checkpoint: Path) -> Exception:
+    text = str(getattr(error, "java_exception", None) or error)
+    if any(each in text for each in _FULL):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    found = f"{error.expected}: {error.found}" if isinstance(error, TidegateError) else first_line(error)
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected=f"{table} as rows of a key and a value that Parquet can hold",
+        found=found,
+        where=f"query {table.query}, {checkpoint}",
+        next_step="take a native savepoint (--type native); nothing of the job was changed",
+    )

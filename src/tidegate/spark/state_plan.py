@@ -1,0 +1,135 @@
+"""Whether the stateful operators of a query can go on with the state of a savepoint, asked before anything is touched.
+
+Spark itself compares them where it plans the first epoch of a run: the kinds of the operators, by their number in the
+plan, and the schemas of their keys and values. It is let plan that epoch here, over a folder of its own that has the
+savepoint's descriptions of state and no state. What it writes while it plans goes there, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidegate.checkpoints.job_layout import QUERIES
+from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.savepoint_folder import Savepoint
+from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedQuery
+from tidegate.core.spark_log import parse_offsets
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.session import query_settings
+
+_LOG = logging.getLogger("tidegate")
+
+_DESCRIBES = re.compile(rf"{STATE}/(?:.+/)?(?:_metadata|_stateSchema)/.+")
+_RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_NO_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_GIVEN = 11
+"""So many values Spark's plan of an epoch has always had; for those that came later it has defaults."""
+
+
+def compare_operators(
+    session: SparkSession, plan: QueryPlan, saved: SavedQuery, savepoint: Savepoint
+) -> TidegateError | None:
+    """What stands against the operators, or None. Writes nothing of the job or of the savepoint."""
+    with TemporaryDirectory(prefix="tidegate-plan-") as folder:
+        checkpoint = Path(folder).resolve()
+        try:
+            _describe(savepoint, saved, checkpoint)
+            _plan_first_epoch(session, plan, saved, checkpoint / STATE)
+        except PySparkException as error:
+            return _different(plan, saved, str(error).strip().split("\n")[0][:500])
+        except (Py4JError, OSError, TidegateError) as error:
+            # Spark compares them once more, in the first epoch.
+            _LOG.warning("%s: its operators could not be compared with the savepoint: %s", plan.query, error)
+    return None
+
+
+def has_operators(session: SparkSession, plan: QueryPlan) -> bool:
+    """Whether a query keeps state; Spark describes the state of each operator where it plans its first epoch."""
+    with (
+        TemporaryDirectory(prefix="tidegate-plan-") as folder,
+        query_settings(session, {**plan.conf, _ADAPTIVE: "false"}),
+    ):
+        state = Path(folder).resolve() / STATE
+        _incremental(session, plan, 0, _NO_METADATA, state).executedPlan()
+        return state.is_dir() and any(state.iterdir())
+
+
+def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path) -> None:
+    (checkpoint / STATE).mkdir()
+    (checkpoint / OFFSETS).mkdir()
+    # As where Spark plans an epoch, for which newer descriptions are looked up: its entry is there.
+    for epoch in (saved.done.epoch, saved.done.epoch + 1):
+        (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
+    for name, source in _descriptions(savepoint, saved):
+        if name.rpartition("/")[2].startswith("."):
+            continue  # a checksum of Spark's own file system, which is not needed
+        data, target = source.read_bytes(), checkpoint / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(moved_to(data, checkpoint, str(source)) if names_schemas(name) else data)
+
+
+def _descriptions(savepoint: Savepoint, saved: SavedQuery) -> Iterator[tuple[str, Path]]:
+    prefix = f"{QUERIES}/{saved.done.query}/spark/"
+    for file in savepoint.record.files:
+        name = file.name.removeprefix(prefix)
+        if file.name.startswith(prefix) and _DESCRIBES.fullmatch(name):
+            yield name, savepoint.folder / file.name
+
+
+def _plan_first_epoch(session: SparkSession, plan: QueryPlan, saved: SavedQuery, state: Path) -> None:
+    offsets = parse_offsets(saved.done.offsets)
+    kept = {} if offsets is None else offsets.conf
+    with query_settings(session, {**plan.conf, **kept, _ADAPTIVE: "false"}):
+        metadata = saved.done.offsets.decode().split("\n")[1]
+        _incremental(session, plan, saved.done.epoch + 1, metadata, state).executedPlan()
+
+
+def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: str, state: Path) -> Any:
+    """Spark's `IncrementalExecution` of an epoch, as the first one after a start."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    streaming = jvm.org.apache.spark.sql.execution.streaming
+    some_id = jvm.java.util.UUID.fromString(str(uuid.uuid4()))
+    execution = streaming.runtime.IncrementalExecution
+    loader = classic.getClass().getClassLoader()
+    (constructor,) = loader.loadClass(f"{_RUNTIME}.IncrementalExecution").getDeclaredConstructors()
+    later = range(_GIVEN + 1, constructor.getParameterCount() + 1)
+    return execution(
+        classic,
+        cast("Any", plan.rows._jdf).queryExecution().analyzed(),  # pyright: ignore[reportPrivateUsage]
+        getattr(jvm.org.apache.spark.sql.streaming.OutputMode, plan.mode.capitalize())(),
+        state.as_uri(),
+        some_id,
+        some_id,
+        epoch,
+        jvm.scala.Option.empty(),
+        streaming.checkpointing.OffsetSeqMetadata.apply(metadata),
+        streaming.runtime.WatermarkPropagator.noop(),
+        True,  # the first epoch of this run
+        *(getattr(execution, f"$lessinit$greater$default${number}")() for number in later),
+    )
+
+
+def _different(plan: QueryPlan, saved: SavedQuery, found: str) -> TidegateError:
+    operators = ", ".join(f"{operator.number} ({operator.name})" for operator in saved.operators) or "none"
+    return TidegateError(
+        Code.RESTORE_OPERATORS,
+        expected=f"stateful operators that the state of the savepoint fits: {operators}",
+        found=found,
+        where=str(plan.query),
+        next_step="put the operators back as they were; or go on behind the rows that were read, with empty state "
+        "(--offsets-only)",
+    )

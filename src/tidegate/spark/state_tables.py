@@ -1,0 +1,107 @@
+"""State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in. The
+value of a state variable may be several columns: of a list or a map Spark gives a row for each element.
+
+They are read in a session of their own on the same context. Spark's reader takes the form of the files from the session
+that is active when it is made, and keeps that one; the settings of the user's session are the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery
+from tidegate.core.state_change import MOVABLE, is_custom
+from tidegate.core.state_tables import StateTable
+from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
+
+
+def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
+    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. For custom state
+    the checkpoint has to be where its schemas are looked for.
+
+    Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
+    """
+    if table.kind not in MOVABLE or saved.backend not in _FORMS:
+        raise _unreadable("state that Spark reads as a table", f"{table}, in {saved.backend}", checkpoint)
+    options = {"batchId": saved.done.epoch, "operatorId": table.operator, **_part(table)}
+    own = session_with(session, {FORMAT_KEY: _FORMS[saved.backend], FILE_MANAGER_KEY: _QUICK})
+    try:
+        with _active(own):
+            return own.read.format("statestore").options(**options).load(str(checkpoint))
+    except (PySparkException, Py4JError) as error:
+        raise _unreadable(f"{table} as Spark has written it", first_line(error), checkpoint) from None
+
+
+def read_canonical(session: SparkSession, folder: Path) -> DataFrame:
+    """The rows (key, value, partition_id) of a table of a canonical savepoint, from its folder."""
+    try:
+        return session.read.parquet(f"file:{folder}")
+    except (PySparkException, Py4JError) as error:
+        raise _unreadable("Parquet as a canonical savepoint has it", first_line(error), folder) from None
+
+
+def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """Another session on the same context, with these settings."""
+    own = session.newSession()
+    for key, value in conf.items():
+        own.conf.set(key, value)
+    return own
+
+
+def _part(table: StateTable) -> Mapping[str, str]:
+    """The options that name the table to Spark."""
+    if not is_custom(table.kind):
+        return {"storeName": table.store}
+    return {"readRegisteredTimers": "true"} if table.store.startswith(_TIMERS) else {"stateVarName": table.store}
+
+
+_TIMERS = ("$procTimers", "$eventTimers")
+"""What Spark calls the variable of the timers, by the clock that they go by."""
+
+
+@contextmanager
+def _active(session: SparkSession) -> Generator[None, None, None]:
+    """Have this thread's calls mean this session, as the reader asks for the active one."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    sessions: Any = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
+    before: Any = sessions.getActiveSession()
+    sessions.setActiveSession(classic)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says, without where it was when it said so."""
+    return str(getattr(error, "java_exception", None) or error).split("\n")[0][:500]
+
+
+_FORMS = {backend.value: STORES[backend].checkpoint_format for backend in Backend}
+"""By backend, the form of the files that the reader has to know beforehand."""
+
+_QUICK = STORES[Backend.ROCKSDB].file_manager
+"""Of hashmap's files too: nothing is written, so nothing depends on how a file gets its name."""
+
+
+def _unreadable(expected: str, found: str, where: Path) -> TidegateError:
+    return TidegateError(
+        Code.STATE_TABLE,
+        expected=expected,
+        found=found,
+        where=str(where),
+        next_step="see `tidegate savepoint verify PATH`; what cannot be read can still be restored",
+    )

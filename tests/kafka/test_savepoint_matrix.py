@@ -1,0 +1,123 @@
+"""Every kind of state goes on from a savepoint, in every sink, in more, as many or fewer partitions, after a stop and
+after a kill: every row once, and the state row by row what it was. It runs with `-m more` alone."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
+from tests.integration.place import Place, wait_until, wait_until_finished
+from tests.kafka.saved_kinds import KINDS, job_of
+from tests.kafka.seen import visible_now
+from tests.support.driver import Driver
+from tidegate import Job
+from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.testing.kafka import Broker
+from tidegate.testing.kafka.topics import make_topic
+
+PROGRAM = Path(__file__).with_name("saved_program.py")
+CHANGES = {"up": (2, 5), "same": (3, 3), "down": (4, 2)}
+SINKS = ("table", "files", "topic")
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path) -> Place:  # noqa: F811 (the fixture)
+    return Place(tmp_path, spark)
+
+
+@pytest.mark.more
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_goes_on_from_a_savepoint_exactly(
+    place: Place, broker: Broker, kind: str, change: str, sink: str, end: str
+):
+    before, after = CHANGES[change]
+    topic = make_topic(broker.servers)
+
+    def job(partitions: int) -> Job:
+        return job_of(place.spark, place.folder, kind, sink, partitions, broker.servers, topic)
+
+    place.write(*KINDS[kind].first)
+    if end == "stop":
+        path = stopped_with_a_savepoint(place, job(before))
+    else:
+        path = killed_behind_a_savepoint(place, kind, sink, str(before), broker.servers, topic)
+    saved = state(place, path / "queries/query/spark", kind)
+    for rows in KINDS[kind].later[len(list(place.input.iterdir())) - 1 :]:
+        place.write(*rows)
+    job(after).start(until="caught-up", savepoint=path).wait()
+
+    wanted = Counter(json.dumps(row, sort_keys=True) for row in KINDS[kind].wanted)
+    assert seen(place, sink, broker.servers, topic) == wanted
+    goes_on = place.query().with_name("g2") / "spark"
+    assert (len(saved), state(place, goes_on, kind)) == (KINDS[kind].state, saved)
+    assert verify(open_savepoint(path)) == []
+
+
+def stopped_with_a_savepoint(place: Place, job: Job) -> Path:
+    handle = job.start()
+    wait_until_finished(handle, 0)
+    path = handle.stop_with_savepoint(place.folder / "saved", id="one")
+    assert path is not None
+    return path
+
+
+def killed_behind_a_savepoint(place: Place, kind: str, *arguments: str) -> Path:
+    """The driver dies with the next epoch prepared and not decided."""
+    taken = place.folder / "taken"
+    given = (str(place.folder), kind, *arguments)
+    with Driver(PROGRAM, *given, log=place.folder / "log", failpoints="prepared.after@1=crash") as driver:
+        wait_until(lambda: taken.exists() or driver.process.poll() is not None, "a savepoint")
+        assert taken.exists(), driver.tail()
+        place.write(*KINDS[kind].later[0])
+        assert driver.wait() == -9, driver.tail()
+    return Path(taken.read_text())
+
+
+def state(place: Place, checkpoint: Path, kind: str) -> list[str]:
+    """Every row of state behind the first epoch, by Spark's own reader, but for the partition that it is in."""
+    operators = checkpoint / "state"
+    found: list[str] = []
+    for operator in sorted(operators.iterdir()) if operators.is_dir() else []:
+        for store in stores(operator):
+            options: dict[str, Any] = {"batchId": 0, "operatorId": operator.name}
+            if KINDS[kind].variable is None:
+                options["storeName"] = store
+            else:
+                options["stateVarName"] = KINDS[kind].variable
+            rows = place.spark.read.format("statestore").options(**options).load(str(checkpoint))
+            written = rows.select(F.to_json(F.struct("key", "value"))).collect()
+            found += [f"{operator.name} {store} {row[0]}" for row in written]
+    return sorted(found)
+
+
+def stores(operator: Path) -> list[str]:
+    """Of an operator, by the folders of its partitions."""
+    partition = next(path for path in operator.iterdir() if path.name.isdigit())
+    named = sorted(path.name for path in partition.iterdir() if path.is_dir() and not path.name.startswith("_"))
+    return named or ["default"]
+
+
+def seen(place: Place, sink: str, servers: str, topic: str) -> Counter[str]:
+    """Every row that readers see, and how often."""
+    match sink:
+        case "table":
+            with closing(sqlite3.connect(place.folder / "out.db")) as database:
+                rows = [row for (row,) in database.execute("SELECT row FROM rows")]
+        case "files":
+            rows = [row["row"] for each in place.files().values() for row in each]
+        case _:
+            rows = [json.loads(row.value or b"")["row"] for row in visible_now(servers, topic)]
+    return Counter(json.dumps(json.loads(row), sort_keys=True) for row in rows)

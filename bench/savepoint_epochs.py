@@ -45,10 +45,10 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
     return figures(samples)
 
 
-def figures(periods_ms: Mapping[str, list[list[float]]]) -> list[Figure]:
-    """From the times of epochs in milliseconds, by side and round."""
-    means = {side: [round(fmean(each), 1) for each in rounds] for side, rounds in periods_ms.items()}
-    longest = {side: [round(max(each), 1) for each in rounds] for side, rounds in periods_ms.items()}
+def figures(stretches: Mapping[str, list[list[float]]]) -> list[Figure]:
+    """From the times of epochs in milliseconds, by side and stretch."""
+    means = {side: [round(fmean(each), 1) for each in rounds] for side, rounds in stretches.items()}
+    longest = {side: [round(max(each), 1) for each in rounds] for side, rounds in stretches.items()}
     return [
         Figure(
             name="savepoint-epochs",

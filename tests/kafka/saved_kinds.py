@@ -51,7 +51,12 @@ class Seen(StatefulProcessor):
         self.seen.update((count,))
         yield pd.DataFrame({"word": [key[0]], "n": [count]})
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
         count = int(self.seen.get()[0])
         self.seen.clear()
         yield pd.DataFrame({"word": [key[0]], "n": [-count]})

@@ -22,7 +22,7 @@ from bench.figures import Figure, Results
 from bench.machine import this_machine
 from bench.report import RESULTS, text_table
 
-_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5, "job": 5}
+_ROUNDS: Mapping[str, int] = {"core": 3, "kafka": 5, "flink": 3, "long": 1, "start": 5, "job": 5, "savepoint": 5}
 _QUICK_ROUNDS = 1
 _LEAST_EPOCHS = 20
 

@@ -20,6 +20,8 @@ from bench import (
     kafka_long,
     kafka_throughput,
     memory,
+    savepoint_copy,
+    savepoint_epochs,
     simulation,
     start,
     throughput,
@@ -46,6 +48,10 @@ JOB: Mapping[str, Measure] = {
     "job-supervisor": job_supervisor.measure,
     "job-long": job_long.measure,
 }
+SAVEPOINT: Mapping[str, Measure] = {
+    "savepoint-copy": savepoint_copy.measure,
+    "savepoint-epochs": savepoint_epochs.measure,
+}
 SUITES: Mapping[str, Mapping[str, Measure]] = {
     "core": CORE,
     "kafka": KAFKA,
@@ -53,8 +59,9 @@ SUITES: Mapping[str, Mapping[str, Measure]] = {
     "long": LONG,
     "start": START,
     "job": JOB,
+    "savepoint": SAVEPOINT,
 }
-MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START, **JOB}
+MEASURES: Mapping[str, Measure] = {**CORE, **KAFKA, **FLINK, **LONG, **START, **JOB, **SAVEPOINT}
 OF_ANY_LENGTH = frozenset({"job-long"})
 """Those that can be told how many epochs to run for."""
 

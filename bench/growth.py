@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +25,8 @@ _GOAL_FILES = 5.0
 _MIB = 2**20
 _KIB_PER_MIB = 1024
 _WORKERS = b"pyspark.daemon"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,19 @@ def _look(jvm: Any) -> tuple[float, float, float]:
     return resident(Path("/proc/self")), heap_bytes / _MIB, max(map(resident, workers), default=0.0)
 
 
+def peak_growth(act: Callable[[], T]) -> tuple[T, float]:
+    """What `act` gives, and how much this process has grown at its peak meanwhile, in MiB.
+
+    Writing 5 to clear_refs sets the peak back to what is resident (proc(5)).
+    """
+    gc.collect()
+    this = Path("/proc/self")
+    (this / "clear_refs").write_text("5")
+    before = resident(this)
+    given = act()
+    return given, _of_status(this, "VmHWM") - before
+
+
 def workers_below(driver: int) -> list[Path]:
     """The folders in /proc of the Python workers of a driver's JVM: the daemon's children, not the daemon."""
     parents = dict(_parents())
@@ -140,7 +155,11 @@ def _is_pyspark(pid: int) -> bool:
 
 def resident(process: Path) -> float:
     """The resident size of a process, by its folder in /proc, in MiB; 0 when it has ended."""
+    return _of_status(process, "VmRSS")
+
+
+def _of_status(process: Path, line: str) -> float:
     with suppress(FileNotFoundError, ProcessLookupError):
-        found = re.search(r"VmRSS:\s*(\d+) kB", (process / "status").read_text())
+        found = re.search(rf"{line}:\s*(\d+) kB", (process / "status").read_text())
         return int(found[1]) / _KIB_PER_MIB if found else 0.0
     return 0.0

@@ -59,6 +59,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-long": partial(benchmarks, "long"),
     "benchmarks-start": partial(benchmarks, "start"),
     "benchmarks-job": partial(benchmarks, "job"),
+    "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "errors": errors,
     "settings": settings,
     "settings-rules": settings_rules,

@@ -14,9 +14,9 @@ from bench.figures import Figure, Results
 ROOT = Path(__file__).parents[2]
 
 
-def measured(*arguments: str) -> dict[str, Figure]:
+def measured(*arguments: str, suite: str = "job") -> dict[str, Figure]:
     """By name. The exit code is 1 when a goal was missed, as short runs do."""
-    command = [sys.executable, "-m", "bench", "job", "--quick", "--json", *arguments]
+    command = [sys.executable, "-m", "bench", suite, "--quick", "--json", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout, done.stderr

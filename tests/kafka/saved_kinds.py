@@ -36,16 +36,30 @@ class Kind:
 
 
 class Seen(StatefulProcessor):
-    """Counts the rows of a word."""
+    """Counts the rows of a word, until ten seconds behind its first one: then the count is told as a negative one."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self.handle = handle
         self.seen = handle.getValueState("seen", "n long")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        whole = pd.concat(list(rows))
         before = self.seen.get()
-        count = (0 if before is None else int(before[0])) + sum(len(each) for each in rows)
+        if before is None:
+            self.handle.registerTimer(int(whole["at"].min().timestamp() * 1000) + 10_000)
+        count = (0 if before is None else int(before[0])) + len(whole)
         self.seen.update((count,))
         yield pd.DataFrame({"word": [key[0]], "n": [count]})
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        count = int(self.seen.get()[0])
+        self.seen.clear()
+        yield pd.DataFrame({"word": [key[0]], "n": [-count]})
 
     def close(self) -> None:
         pass
@@ -91,19 +105,22 @@ KINDS: Mapping[str, Kind] = {
         state=2 * len(WORDS),
     ),
     "dedup": Kind(
-        lambda events: events.dropDuplicates(["word"]).select("word"),
+        # What was seen is forgotten five seconds later, at the end of an epoch.
+        lambda events: events.withWatermark("at", "5 seconds").dropDuplicatesWithinWatermark(["word"]).select("word"),
         at("01", *WORDS),
-        [at("02", *WORDS), at("03", "late", "late")],
-        [{"word": word} for word in (*WORDS, "late")],
+        [at("02", *WORDS), at("16", "late", "late"), at("17", "later"), at("18", *WORDS)],
+        [{"word": word} for word in (*WORDS, *WORDS, "late", "later")],
         state=len(WORDS),
     ),
     "custom": Kind(
-        lambda events: events.groupBy("word").transformWithStateInPandas(
-            Seen(), "word string, n long", "Update", "None"
+        lambda events: (
+            events.withWatermark("at", "5 seconds")
+            .groupBy("word")
+            .transformWithStateInPandas(Seen(), "word string, n long", "Update", "EventTime")
         ),
         at("01", *WORDS),
-        [at("02", *WORDS), at("03", "late")],
-        [*({"word": word, "n": n} for word in WORDS for n in (1, 2)), {"word": "late", "n": 1}],
+        [at("02", *WORDS), at("26", "late")],
+        [*({"word": word, "n": n} for word in WORDS for n in (1, 2, -2)), {"word": "late", "n": 1}],
         state=len(WORDS),
         mode="update",
         variable="seen",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.integration.place import NO_DATA_EPOCHS
 from tests.kafka.saved_kinds import job_of
 
 
@@ -15,6 +16,7 @@ def main(folder: Path, kind: str, sink: str, partitions: str, servers: str, topi
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config(NO_DATA_EPOCHS, "false")  # the epoch behind the savepoint, which it dies in, is one of rows
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .getOrCreate()

@@ -1,8 +1,9 @@
 """Every kind of state goes on from a savepoint, in every sink, in more, as many or fewer partitions, after a stop and
-after a kill: every row once, and the state row by row what it was. It runs with `-m more` alone."""
+after a kill: every row once, and the state row by row what it was. All but one of them run with `-m more`."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections import Counter
@@ -15,18 +16,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
-from tests.integration.place import Place, wait_until, wait_until_finished
+from tests.integration.place import Place, setting, wait_until, wait_until_finished
 from tests.kafka.saved_kinds import KINDS, job_of
 from tests.kafka.seen import visible_now
 from tests.support.driver import Driver
 from tidegate import Job
 from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery
+from tidegate.spark.query_conf import FORMAT_KEY, STORES
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
 PROGRAM = Path(__file__).with_name("saved_program.py")
 CHANGES = {"up": (2, 5), "same": (3, 3), "down": (4, 2)}
 SINKS = ("table", "files", "topic")
+SAMPLE = ("aggregation", "up", "table", "stop")
+CELLS = [
+    pytest.param(*cell, marks=() if cell == SAMPLE else pytest.mark.more)
+    for cell in itertools.product(KINDS, CHANGES, SINKS, ("stop", "kill"))
+]
 
 
 @pytest.fixture
@@ -34,12 +43,8 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:  # noqa: F811 (the fixt
     return Place(tmp_path, spark)
 
 
-@pytest.mark.more
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("end", ["stop", "kill"])
-@pytest.mark.parametrize("sink", SINKS)
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "change", "sink", "end"), CELLS)
 def test_a_job_goes_on_from_a_savepoint_exactly(
     place: Place, broker: Broker, kind: str, change: str, sink: str, end: str
 ):
@@ -54,7 +59,8 @@ def test_a_job_goes_on_from_a_savepoint_exactly(
         path = stopped_with_a_savepoint(place, job(before))
     else:
         path = killed_behind_a_savepoint(place, kind, sink, str(before), broker.servers, topic)
-    saved = state(place, path / "queries/query/spark", kind)
+    checkpoint, (query,) = path / "queries/query/spark", open_savepoint(path).record.queries
+    saved = state(place, checkpoint, kind, query)
     for rows in KINDS[kind].later[len(list(place.input.iterdir())) - 1 :]:
         place.write(*rows)
     job(after).start(until="caught-up", savepoint=path).wait()
@@ -62,7 +68,9 @@ def test_a_job_goes_on_from_a_savepoint_exactly(
     wanted = Counter(json.dumps(row, sort_keys=True) for row in KINDS[kind].wanted)
     assert seen(place, sink, broker.servers, topic) == wanted
     goes_on = place.query().with_name("g2") / "spark"
-    assert (len(saved), state(place, goes_on, kind)) == (KINDS[kind].state, saved)
+    assert (len(saved), state(place, goes_on, kind, query)) == (KINDS[kind].state, saved)
+    assert partitions(checkpoint) == ([] if kind == "stateless" else [before])
+    assert partitions(goes_on) == ([] if kind == "stateless" else [after])
     assert verify(open_savepoint(path)) == []
 
 
@@ -86,28 +94,24 @@ def killed_behind_a_savepoint(place: Place, kind: str, *arguments: str) -> Path:
     return Path(taken.read_text())
 
 
-def state(place: Place, checkpoint: Path, kind: str) -> list[str]:
-    """Every row of state behind the first epoch, by Spark's own reader, but for the partition that it is in."""
-    operators = checkpoint / "state"
+def state(place: Place, checkpoint: Path, kind: str, query: SavedQuery) -> list[str]:
+    """Every row of state behind the saved epoch, by Spark's own reader, but for the partition that it is in."""
+    variable = KINDS[kind].variable
     found: list[str] = []
-    for operator in sorted(operators.iterdir()) if operators.is_dir() else []:
-        for store in stores(operator):
-            options: dict[str, Any] = {"batchId": 0, "operatorId": operator.name}
-            if KINDS[kind].variable is None:
-                options["storeName"] = store
-            else:
-                options["stateVarName"] = KINDS[kind].variable
+    with setting(place.spark, FORMAT_KEY, STORES[Backend.ROCKSDB].checkpoint_format):
+        for operator, store in ((operator, store) for operator in query.operators for store in operator.stores):
+            options: dict[str, Any] = {"batchId": query.done.epoch, "operatorId": operator.number}
+            options |= {"storeName": store} if variable is None else {"stateVarName": variable}
             rows = place.spark.read.format("statestore").options(**options).load(str(checkpoint))
             written = rows.select(F.to_json(F.struct("key", "value"))).collect()
-            found += [f"{operator.name} {store} {row[0]}" for row in written]
+            found += [f"{operator.number} {store} {row[0]}" for row in written]
     return sorted(found)
 
 
-def stores(operator: Path) -> list[str]:
-    """Of an operator, by the folders of its partitions."""
-    partition = next(path for path in operator.iterdir() if path.name.isdigit())
-    named = sorted(path.name for path in partition.iterdir() if path.is_dir() and not path.name.startswith("_"))
-    return named or ["default"]
+def partitions(checkpoint: Path) -> list[int]:
+    """How many of them each operator has, by its folders."""
+    operators = sorted((checkpoint / "state").iterdir()) if (checkpoint / "state").is_dir() else []
+    return [sum(each.name.isdigit() for each in operator.iterdir()) for operator in operators]
 
 
 def seen(place: Place, sink: str, servers: str, topic: str) -> Counter[str]:

@@ -1,0 +1,187 @@
+"""How fast a native savepoint is taken and restored, against `cp -r` and `sync` of the very files that are in it.
+
+All three read files that were just read, so that they come from the page cache, and end with everything on the disk;
+before each the disk has nothing left to write. The job stands still. A restore's time is that of its files, from the
+first one until the new generation's ledger is begun, when all of them are compared and synced: by the files' own times.
+How long the whole start takes, with Spark and the two counts of the state, stands beside it.
+
+Memory is how much the driver's Python grew at its peak, once with a tenth of the keys and once with all of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import SparkSession
+
+from bench.figures import Better, Figure
+from bench.growth import peak_growth
+from bench.savepoint_job import FILLED, KEYS, QUERY, QUICK_KEYS, job_of, read_whole, remove, settle, wait_for_done
+from bench.session import shared_session
+from tidegate.checkpoints.savepoint_folder import open_savepoint
+from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.jobs.place import open_job
+
+_GOAL_SPEED = 0.8
+_GOAL_MIB = 16.0
+_STATE_MB = 1000.0
+_ALL = 1 << 62
+_JOB, _RESTORED = "bench", "restored"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Seconds of each, and how much memory Python took for the two that are tidegate's, in MiB."""
+
+    copied: float
+    taken: float
+    restored: float
+    started: float
+    taking: float
+    restoring: float
+
+
+def measure(rounds: int, *, quick: bool) -> list[Figure]:
+    """A round before the others warms the JVM; those with a tenth of the keys are for memory alone."""
+    keys = QUICK_KEYS if quick else KEYS
+    with shared_session() as session, tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+        small, large = Path(folder) / "small", Path(folder) / "large"
+        few = _rounds(session, small, keys // 10, 2)[-1]
+        every = _rounds(session, large, keys, rounds + 1)[1:]
+        saved = open_savepoint(_take(large))
+        size_bytes = saved.size_bytes
+        rows = session.read.format("statestore").load(str(saved.folder / "queries" / QUERY / "spark")).count()
+    return [
+        _speed("take", "taking a native savepoint", [each.taken for each in every], every),
+        _speed("restore", "restoring the files of one, each compared,", [each.restored for each in every], every),
+        Figure(
+            name="savepoint-start",
+            what="a start from a savepoint, from the call until its first epoch is done: the files, two counts of the "
+            "state by Spark, the epoch",
+            value=round(median(each.started for each in every), 2),
+            unit="s",
+            better=Better.LOWER,
+            goal=None,
+            samples={"tidegate s": [round(each.started, 2) for each in every]},
+        ),
+        Figure(
+            name="savepoint-size",
+            what="what was copied: Spark's files",
+            value=round(size_bytes / 1e6, 1),
+            unit="MB",
+            better=Better.HIGHER,
+            goal=None if quick else _STATE_MB,
+        ),
+        Figure(
+            name="savepoint-keys",
+            what="keys in it, by Spark's reader of state",
+            value=float(rows),
+            unit="keys",
+            better=Better.HIGHER,
+            goal=None if quick else float(KEYS),
+        ),
+        _memory("taking", "taking a savepoint", few.taking, median(each.taking for each in every)),
+        _memory("restoring", "a start from one", few.restoring, median(each.restoring for each in every)),
+    ]
+
+
+def seconds_of_files(generation: Path) -> float:
+    """How long the files of a restored generation took: from the first one to the first record of its ledger, which
+    is put when all of them are durable."""
+    files = [path.stat().st_mtime for path in (generation / "spark").rglob("*") if path.is_file()]
+    return min(path.stat().st_mtime for path in (generation / "ledger" / "runs").iterdir()) - min(files)
+
+
+def _rounds(session: SparkSession, place: Path, keys: int, number: int) -> list[Round]:
+    place.mkdir()
+    handle = job_of(session, place, keys).start()
+    wait_for_done(handle, FILLED)
+    handle.stop()
+    return [_round(session, place, keys) for _ in range(number)]
+
+
+def _round(session: SparkSession, place: Path, keys: int) -> Round:
+    read_whole(place / "checkpoints" / _JOB)
+    settle(place)
+    begun = time.perf_counter()
+    saved, taking = peak_growth(lambda: _take(place))
+    taken = time.perf_counter() - begun
+
+    copied = _seconds_of(place, saved, lambda: _copy(saved, place / "copy"))
+
+    restored = place / "checkpoints" / _RESTORED
+    read_whole(saved)
+    settle(place)
+    begun = time.perf_counter()
+    _, restoring = peak_growth(lambda: _start(session, place, keys, saved))
+    started = time.perf_counter() - begun
+    files = seconds_of_files(restored / "queries" / QUERY / "g1")
+
+    remove(saved, place / "copy", restored)
+    for path in place.glob(f"{_RESTORED}.db*"):
+        path.unlink()
+    return Round(copied, taken, files, started, taking, restoring)
+
+
+def _seconds_of(place: Path, source: Path, act: Callable[[], None]) -> float:
+    read_whole(source)
+    settle(place)
+    begun = time.perf_counter()
+    act()
+    return time.perf_counter() - begun
+
+
+def _take(place: Path) -> Path:
+    """As `tidegate stop -p` does of a job that has ended."""
+    job = open_job(place / "checkpoints" / _JOB)
+    none: frozenset[str] = frozenset()
+    queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
+    return take(RunningJob(job.folder, job.record, queries), "bench", place / "saved").folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-r", str(source), str(target)], check=True)
+    subprocess.run(["sync", "-f", str(target)], check=True)
+
+
+def _start(session: SparkSession, place: Path, keys: int, saved: Path) -> None:
+    """As another job, which reads the savepoint and leaves it as it is."""
+    done = open_savepoint(saved).record.queries[0].done.epoch
+    handle = job_of(session, place, keys, _RESTORED).start(savepoint=saved)
+    wait_for_done(handle, done + 1)
+    handle.stop()
+
+
+def _speed(name: str, what: str, seconds: list[float], rounds: list[Round]) -> Figure:
+    plain = [each.copied for each in rounds]
+    return Figure(
+        name=f"savepoint-{name}",
+        what=f"speed of {what} against `cp -r` and `sync` of the same files (baseline), all from the page cache",
+        value=round(median(plain) / median(seconds), 2),
+        unit="x",
+        better=Better.HIGHER,
+        goal=_GOAL_SPEED,
+        samples={
+            "baseline s": [round(each, 3) for each in plain],
+            "tidegate s": [round(each, 3) for each in seconds],
+        },
+    )
+
+
+def _memory(name: str, what: str, few: float, every: float) -> Figure:
+    return Figure(
+        name=f"savepoint-memory-{name}",
+        what=f"memory that Python takes for {what}, more with all keys than with a tenth of them",
+        value=round(every - few, 1),
+        unit="MiB",
+        better=Better.LOWER,
+        goal=_GOAL_MIB,
+        samples={"early MiB": [round(few, 1)], "late MiB": [round(every, 1)]},
+    )

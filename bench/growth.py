@@ -18,13 +18,15 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from bench.figures import Better, Figure
+from tidegate.spark.worker_daemon import MODULE
 
 _LOOKS = 5
 _GOAL_PERCENT = 5.0
 _GOAL_FILES = 5.0
 _MIB = 2**20
 _KIB_PER_MIB = 1024
-_WORKERS = b"pyspark.daemon"
+_DAEMONS = (MODULE.encode(), b"pyspark.daemon")
+"""Of a session that tidegate has opened, and of any other one."""
 
 T = TypeVar("T")
 
@@ -131,7 +133,7 @@ def peak_growth(act: Callable[[], T]) -> tuple[T, float]:
 def workers_below(driver: int) -> list[Path]:
     """The folders in /proc of the Python workers of a driver's JVM: the daemon's children, not the daemon."""
     parents = dict(_parents())
-    daemons = {pid for pid, parent in parents.items() if parent == driver and _is_pyspark(pid)}
+    daemons = {pid for pid, parent in parents.items() if parent == driver and _is_daemon(pid)}
     return [Path(f"/proc/{pid}") for pid, parent in parents.items() if parent in daemons]
 
 
@@ -147,9 +149,10 @@ def _parents() -> Iterator[tuple[int, int]]:
             yield int(status.parent.name), int(status.read_text(errors="replace").rpartition(") ")[2].split()[1])
 
 
-def _is_pyspark(pid: int) -> bool:
+def _is_daemon(pid: int) -> bool:
     with suppress(FileNotFoundError, ProcessLookupError):
-        return _WORKERS in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return any(daemon in command for daemon in _DAEMONS)
     return False
 
 

@@ -43,10 +43,10 @@ def test_a_worker_that_was_not_seen_is_no_worker_that_did_not_grow() -> None:
         worker_growth("", EARLY, Size(100.0, 50.0, 0.0, 3, 30), "")
 
 
-@pytest.fixture
-def daemon() -> Generator[subprocess.Popen[str]]:
-    """Stands for pyspark's: it has forked two workers."""
-    command = [sys.executable, "-c", DAEMON, "pyspark.daemon"]
+@pytest.fixture(params=["tidegate.spark.worker_daemon", "pyspark.daemon"])
+def daemon(request: pytest.FixtureRequest) -> Generator[subprocess.Popen[str]]:
+    """Stands for that of a session of tidegate's, or for pyspark's: it has forked two workers."""
+    command = [sys.executable, "-c", DAEMON, request.param]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             assert process.stdout is not None

@@ -99,7 +99,7 @@ def state(place: Place, checkpoint: Path, kind: str, query: SavedQuery) -> list[
     variable = KINDS[kind].variable
     found: list[str] = []
     with setting(place.spark, FORMAT_KEY, STORES[Backend.ROCKSDB].checkpoint_format):
-        for operator, store in ((operator, store) for operator in query.operators for store in operator.stores):
+        for operator, store in ((each, store) for each in query.operators for store in each.stores):
             options: dict[str, Any] = {"batchId": query.done.epoch, "operatorId": operator.number}
             options |= {"storeName": store} if variable is None else {"stateVarName": variable}
             rows = place.spark.read.format("statestore").options(**options).load(str(checkpoint))

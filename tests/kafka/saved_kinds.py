@@ -57,7 +57,8 @@ class Seen(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Any]:
-        count = int(self.seen.get()[0])
+        before = self.seen.get()
+        count = 0 if before is None else int(before[0])
         self.seen.clear()
         yield pd.DataFrame({"word": [key[0]], "n": [-count]})
 

@@ -183,6 +183,8 @@ def settle(job_folder: Path) -> None:
     data = storage.read(JOB_RECORD)
     record = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
     current = 0 if record is None else record.generation
+    for folder_of_records in ("", RESTORES):
+        storage.remove_leftovers(folder_of_records)
     with Trust().over(job_folder, "settle a restore"):
         for folder in (job_folder / QUERIES / uid for uid in query_names(job_folder)):
             if folder.is_dir():

@@ -82,11 +82,11 @@ def take(
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
     copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
+        _remove(job.folder / HELD)  # of one that was killed, also where its savepoint stands
         if (target / MANIFEST).exists():
             sync_folder(into)  # whoever renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)
         copying.go_on()
-        _remove(job.folder / HELD)
         ensure_folder(into)
         for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
             copying.go_on()  # where a disk has hung, what lies there by now may be another driver's

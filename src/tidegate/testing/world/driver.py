@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
@@ -16,12 +16,29 @@ from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
 from tidegate.testing.world.configurations import Configuration, Schedule
-from tidegate.testing.world.disk import COMMITS
+from tidegate.testing.world.disk import COMMITS, Disk
 from tidegate.testing.world.engine import Do, Engine, SparkSteps, SparkStopped
 from tidegate.testing.world.sinks import Fences, SimSink
 
-if TYPE_CHECKING:
-    from tidegate.testing.world.world import World
+
+class Surroundings(Protocol):
+    """What a driver finds when it starts, and leaves behind."""
+
+    configuration: Configuration
+    sinks: list[SimSink]
+
+    @property
+    def query(self) -> Query: ...
+    @property
+    def disk(self) -> Disk: ...
+    def sink(self, uid: str) -> SimSink: ...
+    def new_execution(self) -> int:
+        """A number for one computing of an epoch."""
+        ...
+
+    def after_recovery(self) -> Generator[Do, Any, None]:
+        """What a start does between recovery and Spark."""
+        ...
 
 
 class Life(Enum):
@@ -68,7 +85,7 @@ class Thread:
 class Driver:
     """One start of the query: a stream thread (recovery, then Spark), and a finisher beside it."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: Surroundings, number: int) -> None:
         self.number = number
         self.paused = False
         self.fences: Fences = {}
@@ -154,6 +171,7 @@ class Driver:
     def _stream(self) -> SparkSteps:
         run = yield from open_run(self._query)
         self.run = run
+        yield from self.world.after_recovery()
         self.finisher = Thread("finisher", finish_as_they_come(self._query, run))
         self._look_who_lives()
         self.engine = Engine(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
@@ -95,6 +96,10 @@ class World:
             self._premature.append(f"an epoch is computed while {len(unfinished)} decided ones are unfinished")
         self._executions += 1
         return self._executions
+
+    def after_recovery(self) -> Generator[Do, Any, None]:
+        """Nothing: there is one generation."""
+        yield from ()
 
     # --- drivers -------------------------------------------------------------------------------------------
 

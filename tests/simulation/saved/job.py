@@ -1,0 +1,217 @@
+"""A job of one query in one folder: it is started, restored, runs, is saved, and its process may die anywhere.
+
+`start` does what `Job.start` does, in its order, with the world in the place of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+
+from tests.simulation.saved.disk import FolderDisk
+from tests.simulation.saved.sinks import PlanSink, Targets
+from tests.simulation.saved.watched import Watched
+from tidegate.checkpoints import durable
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder
+from tidegate.checkpoints.savepoint_folder import Savepoint
+from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_restore import goes_back, settle
+from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take, take_last
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.config import Settings
+from tidegate.core.errors import TidegateError
+from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPARED, RUNS, Query
+from tidegate.core.levels import Level
+from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.core.restoring import Restore
+from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.restoring import JobRestore, open_restore
+from tidegate.testing.world.configurations import Configuration
+from tidegate.testing.world.disk import Disk
+from tidegate.testing.world.driver import Driver
+from tidegate.testing.world.engine import Do
+from tidegate.testing.world.rows import Row
+from tidegate.testing.world.sinks import Rows, SimSink
+
+QUERY = "query"
+_SETTINGS = Settings()
+_NO_SPARK = cast("SparkSession", None)
+"""The functions that would ask it are the world's: `stories.WORLDS_SPARK`."""
+
+
+class SavedJob:
+    """What stays when its process dies: the folder, what its sinks keep beside it, and the targets' targets.
+
+    `executions` has, for each computing of an epoch, the generation that it belonged to.
+    """
+
+    def __init__(self, name: str, root: Path, targets: Targets, watched: Watched, configuration: Configuration) -> None:
+        self.name = name
+        self.folder = root / name
+        self.configuration = configuration
+        self.executions: dict[int, int] = {}
+        self.driver: Driver | None = None
+        self.troubles: list[str] = []
+        self.starts = 0
+        self._root = root
+        self._targets = targets
+        self._watched = watched
+        self._staged = Disk()
+        self._query: Query | None = None
+        self._disk: FolderDisk | None = None
+        self.sinks: list[SimSink] = []
+
+    # --- what a driver of the world asks for ----------------------------------------------------------------
+
+    @property
+    def query(self) -> Query:
+        if self._query is None:
+            raise RuntimeError("the job has not been started")
+        return self._query
+
+    @property
+    def disk(self) -> FolderDisk:
+        if self._disk is None:
+            raise RuntimeError("the job has not been started")
+        return self._disk
+
+    def sink(self, uid: str) -> SimSink:
+        return self.sinks[self.query.sinks.index(uid)]
+
+    def new_execution(self) -> int:
+        """A number for one computing of an epoch: no other job's, and no other generation's."""
+        number = _EXECUTIONS.next()
+        self.executions[number] = self.query.generation
+        return number
+
+    def after_recovery(self) -> Generator[Do, Any, None]:
+        place = self.folder / QUERIES / QUERY
+        plan = self._plan(self.query)
+        yield Do("older generations", lambda: remove_older_generations(place, self.query, plan.sinks))
+
+    # --- a process ------------------------------------------------------------------------------------------
+
+    def start(self, wish: Restore | None = None) -> None:
+        """Raises what stands against it; nothing runs then."""
+        self.driver = None
+        self.starts += 1
+        durable._settled.clear()  # pyright: ignore[reportPrivateUsage] (a new process knows nothing)
+        self._watched.step()
+        remove_held(self.folder)
+        settle(self.folder)
+        storage = LocalStorage(self.folder)
+        data = storage.read(JOB_RECORD)
+        record = JobRecord(name=self.name, job_id=_IDS.next(), generation=1)
+        if data is not None:
+            record = decode(JobRecord, data, JOB_RECORD)
+        with ExitStack() as aside:
+            restore = open_restore(wish, self.folder, self.name, Level.EXACTLY_ONCE, aside)
+            if restore is not None:
+                record = self._restored(restore)
+        storage.put_if_absent(JOB_RECORD, encode(record))
+        self._query = self._query_of(record)
+        self._disk = FolderDisk(self._generation(record.generation))
+        for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
+            LocalStorage(self._disk.folder).remove_leftovers(folder)
+        self.sinks = [self._open(self._query.sink(uid)) for uid in self._query.sinks]
+        self.driver = Driver(self, self.starts)
+
+    def recover(self) -> None:
+        """To where Spark starts: nothing is asked of a job before."""
+        while self.driver is not None and self.driver.finisher is None:
+            self.step()
+
+    def die(self) -> None:
+        """With everything that the process knew."""
+        self.driver = None
+
+    def step(self) -> bool:
+        """One step of the driver; whether there was one. Raises what has ended a thread of it."""
+        driver = self.driver
+        thread = None if driver is None else driver.pick()
+        if driver is None or thread is None:
+            return False
+        self._watched.step()
+        driver.perform(thread)
+        for error in driver.errors:
+            raise error
+        return True
+
+    def go_on(self) -> None:
+        """To the end of the input there is."""
+        while self.step():
+            pass
+        if self.driver is not None and not self.driver.completed:
+            self.troubles.append(f"{self.name}: every thread waits")
+
+    def has_done(self, epoch: int) -> bool:
+        return any(int(name) >= epoch for name in self.disk.names(DONE))
+
+    # --- savepoints -----------------------------------------------------------------------------------------
+
+    def take(self, savepoint_id: str, *, last: bool = False) -> Savepoint:
+        """By the process that runs, or, with `last`, by one that finds the job ended."""
+        record = decode(JobRecord, LocalStorage(self.folder).read(JOB_RECORD) or b"", JOB_RECORD)
+        query = self._query_of(record)
+        kept = self.configuration.retain
+        running = RunningQuery(query, self._generation(record.generation), kept)
+        job = RunningJob(self.folder, record, [running])
+        return (take_last if last else take)(job, savepoint_id, self._root / "savepoints")
+
+    def _restored(self, restore: JobRestore) -> JobRecord:
+        plans = [self._plan(self._query_of(restore.target))]
+        above = restore.above_evidence(plans, Level.EXACTLY_ONCE)
+        if above.target != restore.target:
+            restore, plans = above, [self._plan(self._query_of(above.target))]
+        found = restore.judged(plans, _SETTINGS, lambda *_: None, _NO_SPARK)
+        restore.carry_out(found, plans, _NO_SPARK)
+        return restore.target
+
+    # --- its parts ------------------------------------------------------------------------------------------
+
+    def _query_of(self, record: JobRecord) -> Query:
+        query = replace(
+            self.configuration.query, job=self.name, job_id=record.job_id, generation=record.generation, uid=QUERY
+        )
+        return replace(query, may_repeat=goes_back(self.folder, record, QUERY))
+
+    def _plan(self, query: Query) -> QueryPlan:
+        sinks = {uid: PlanSink(self._open) for uid in query.sinks}
+        return cast("QueryPlan", SimpleNamespace(query=query, sinks=sinks, rows=None, conf={}))
+
+    def _generation(self, number: int) -> Path:
+        return generation_folder(self.folder / QUERIES / QUERY, number)
+
+    def _open(self, identity: SinkIdentity) -> SimSink:
+        def show(sink: str, epoch: int, rows: Rows) -> None:
+            ledger = self._generation(identity.generation) / DECIDED / str(epoch)
+            if not ledger.exists():
+                self.troubles.append(f"{sink}: {len(rows)} rows of epoch {epoch} shown before it was decided")
+
+        return self._targets.open(identity, self._staged, show)
+
+    def shown(self, sink: str) -> list[Row]:
+        return self._targets.shown(self.name, QUERY, sink)
+
+
+class _Counter:
+    def __init__(self, form: str = "{}") -> None:
+        self.count = 0
+        self._form = form
+
+    def next(self) -> Any:
+        self.count += 1
+        return self.count if self._form == "{}" else self._form.format(self.count)
+
+
+_EXECUTIONS = _Counter()
+_IDS = _Counter("{:08x}")
+
+__all__ = ["QUERY", "SavedJob", "TidegateError"]

@@ -64,6 +64,7 @@ def compare(native: Path, canonical: Path) -> Counter[str]:
     return found
 
 
+@pytest.mark.more
 def test_a_canonical_savepoint_has_every_row_of_a_native_one_for_whoever_reads_parquet(place: Place):
     place.write(*(event("01", word) for word in WORDS))
     native, canonical = both(place, two_counts(place))
@@ -121,7 +122,8 @@ def test_what_has_no_rows_is_refused_before_anything_is_stopped(place: Place):
 
 
 FORMS = [
-    (("rocksdb", 2), ("hashmap", 3)),
+    (("hashmap", 2), ("rocksdb", 1)),  # the cheapest with another backend and other partitions
+    pytest.param(("rocksdb", 2), ("hashmap", 3), marks=pytest.mark.more),
     pytest.param(("hashmap", 3), ("rocksdb", 2), marks=pytest.mark.more),
     pytest.param(("rocksdb", 2), ("rocksdb", 2), marks=pytest.mark.more),
     pytest.param(("rocksdb", 2), ("rocksdb", 5), marks=pytest.mark.more),

@@ -126,7 +126,7 @@ def _round(session: SparkSession, place: Path, keys: int) -> Round:
 
     remove(saved, place / "copy", restored)
     for path in place.glob(f"{_RESTORED}.db*"):
-        path.unlink()
+        remove(path) if path.is_dir() else path.unlink()
     return Round(copied, taken, files, started, taking, restoring)
 
 

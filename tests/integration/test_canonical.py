@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.place import Place, error_of, wait_until_finished
+from tests.integration.place import Place, error_of, wait_until, wait_until_finished
 from tests.integration.test_read_savepoint import WORDS, two_counts
 from tests.integration.test_restore import Counter as CountingProcessor
 from tests.integration.test_restore import event, everything, run_from
@@ -22,16 +22,27 @@ from tidegate.core.records import SavepointFormat
 
 
 def both(place: Place, job: Job, epoch: int = 0) -> tuple[Path, Path]:
-    """A native and a canonical savepoint of one epoch."""
+    """A native and a canonical savepoint of the same epochs: one without rows that is due may come between the two."""
     handle = job.start()
     for query in range(len(handle.runs)):
         wait_until_finished(handle, epoch, query)
-    native = handle.savepoint(place.folder / "saved", id="native")
-    canonical = handle.savepoint(place.folder / "saved", id="canonical", format="canonical")
+    taken: list[tuple[Path, Path]] = []
+
+    def of_the_same() -> bool:
+        native = handle.savepoint(place.folder / "saved")
+        canonical = handle.savepoint(place.folder / "saved", format="canonical")
+        assert native is not None
+        assert canonical is not None
+        taken.append((native, canonical))
+        return epochs(native) == epochs(canonical)
+
+    wait_until(of_the_same, "two savepoints of the same epochs")
     handle.stop()
-    assert native is not None
-    assert canonical is not None
-    return native, canonical
+    return taken[-1]
+
+
+def epochs(savepoint: Path) -> list[int]:
+    return [query.done.epoch for query in open_savepoint(savepoint).record.queries]
 
 
 def plain(value: Any) -> Any:
@@ -53,6 +64,7 @@ def compare(native: Path, canonical: Path) -> Counter[str]:
     return found
 
 
+@pytest.mark.more
 def test_a_canonical_savepoint_has_every_row_of_a_native_one_for_whoever_reads_parquet(place: Place):
     place.write(*(event("01", word) for word in WORDS))
     native, canonical = both(place, two_counts(place))
@@ -110,7 +122,8 @@ def test_what_has_no_rows_is_refused_before_anything_is_stopped(place: Place):
 
 
 FORMS = [
-    (("rocksdb", 2), ("hashmap", 3)),
+    (("hashmap", 2), ("rocksdb", 1)),  # the cheapest with another backend and other partitions
+    pytest.param(("rocksdb", 2), ("hashmap", 3), marks=pytest.mark.more),
     pytest.param(("hashmap", 3), ("rocksdb", 2), marks=pytest.mark.more),
     pytest.param(("rocksdb", 2), ("rocksdb", 2), marks=pytest.mark.more),
     pytest.param(("rocksdb", 2), ("rocksdb", 5), marks=pytest.mark.more),

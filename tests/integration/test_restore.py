@@ -267,6 +267,7 @@ def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
     assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
 
 
+@pytest.mark.more  # what is decided is in tests/unit/test_recover_plan.py, and in the small world
 def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_in_the_program(place: Place):
     def job(*uids: str) -> Job:
         wanted = place.job()

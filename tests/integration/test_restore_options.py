@@ -107,6 +107,7 @@ def put(place: Place, uid: str, number: int, *words: str) -> None:
     (place.folder / uid / f"{number}.json").write_text("".join(json.dumps({"word": word}) + "\n" for word in words))
 
 
+@pytest.mark.more  # which places they get is in tests/unit/test_restoring.py, and what is written in test_log_change.py
 def test_sources_are_added_given_up_and_put_in_another_order_and_no_row_is_lost_or_repeated(place: Place):
     def count(rows: DataFrame) -> DataFrame:
         return rows.groupBy("word").count()

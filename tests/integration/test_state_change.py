@@ -79,16 +79,17 @@ def compare_state(place: Place, savepoint: Path, form: tuple[str, int], generati
     return rows
 
 
+@pytest.mark.more  # another backend: `test_groups_go_on_from_a_canonical_savepoint`; other partitions: the next test
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (("rocksdb", 2), ("hashmap", 3)),
-        pytest.param(("hashmap", 3), ("rocksdb", 2), marks=pytest.mark.more),
-        pytest.param(("rocksdb", 2), ("rocksdb", 5), marks=pytest.mark.more),
-        pytest.param(("rocksdb", 5), ("rocksdb", 1), marks=pytest.mark.more),
-        pytest.param(("rocksdb", 2), ("hashmap", 2), marks=pytest.mark.more),
-        pytest.param(("hashmap", 2), ("hashmap", 4), marks=pytest.mark.more),
-        pytest.param(("hashmap", 4), ("hashmap", 1), marks=pytest.mark.more),
+        (("hashmap", 3), ("rocksdb", 2)),
+        (("rocksdb", 2), ("rocksdb", 5)),
+        (("rocksdb", 5), ("rocksdb", 1)),
+        (("rocksdb", 2), ("hashmap", 2)),
+        (("hashmap", 2), ("hashmap", 4)),
+        (("hashmap", 4), ("hashmap", 1)),
     ],
     ids=lambda form: f"{form[0]}{form[1]}",
 )
@@ -146,6 +147,7 @@ def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and
     assert compare_state(place, path, ("rocksdb", 3)) == len(WORDS)
 
 
+@pytest.mark.more  # the verdict is in tests/unit/test_restoring.py
 def test_what_a_limit_has_counted_stays_in_its_partitions(place: Place):
     def job(**settings: str) -> Job:
         wanted = place.job(**settings)

@@ -30,7 +30,7 @@ def test_a_job_goes_on_changed_from_a_savepoint_and_back_from_a_checkpoint(termi
     assert shows(terminal.type("python savepoint.py --write 3"))
     assert shows(terminal.type("tidegate run -d savepoint.py"), r"^job words: process \d+")
     wait_for(folder, {"tide": 3, "Tide": 3, "gate": 3, "sea": 6, "sand": 3, "and": 9})
-    assert shows(terminal.type("tidegate stop words -p savepoints --id upgrade"), "stop words: done")
+    assert shows(terminal.type("tidegate stop words -p savepoints --id upgrade"), "stop-with-savepoint words: done")
     assert shows(terminal.type("tidegate savepoint ls savepoints"), "upgrade", "words")
     (saved,) = (folder / "savepoints").iterdir()
     path = saved.relative_to(folder)

@@ -1,5 +1,5 @@
 """Every kind of state goes on from a savepoint, in every sink, in more, as many or fewer partitions, after a stop and
-after a kill: every row once, and the state row by row what it was. All but one of them run with `-m more`."""
+after a kill: every row once, and the state row by row what it was. They run with `-m more`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,7 @@ from tidegate.testing.kafka.topics import make_topic
 PROGRAM = Path(__file__).with_name("saved_program.py")
 CHANGES = {"up": (2, 5), "same": (3, 3), "down": (4, 2)}
 SINKS = ("table", "files", "topic")
-SAMPLE = ("aggregation", "up", "table", "stop")
-CELLS = [
-    pytest.param(*cell, marks=() if cell == SAMPLE else pytest.mark.more)
-    for cell in itertools.product(KINDS, CHANGES, SINKS, ("stop", "kill"))
-]
+CELLS = list(itertools.product(KINDS, CHANGES, SINKS, ("stop", "kill")))
 
 
 @pytest.fixture
@@ -43,6 +39,7 @@ def place(spark: SparkSession, tmp_path: Path) -> Place:  # noqa: F811 (the fixt
     return Place(tmp_path, spark)
 
 
+@pytest.mark.more  # one of each rule is in tests/integration
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("kind", "change", "sink", "end"), CELLS)
 def test_a_job_goes_on_from_a_savepoint_exactly(

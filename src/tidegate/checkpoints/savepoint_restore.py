@@ -42,6 +42,7 @@ from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
+from tidegate.core.log_change import with_sources
 from tidegate.core.records import (
     Decided,
     FinishedThrough,
@@ -55,7 +56,6 @@ from tidegate.core.records import (
     digest_of,
     encode,
 )
-from tidegate.core.spark_log import with_sources
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})

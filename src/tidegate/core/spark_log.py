@@ -8,7 +8,6 @@ Spark itself accepts a commits entry that was cut after its version line and sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -79,52 +78,6 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
     version, metadata, *positions = offsets.decode().split("\n")
     changed = {**msgspec.json.decode(metadata), "batchWatermarkMs": watermark_ms}
     return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
-
-
-def with_settings(offsets: bytes, settings: Mapping[str, str]) -> bytes:
-    """`offsets/N` with other settings in force: a restart takes them from the log, not from the session."""
-    version, metadata, *positions = offsets.decode().split("\n")
-    found = msgspec.json.decode(metadata)
-    changed = {**found, "conf": {**found.get("conf", {}), **settings}}
-    return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
-
-
-def state_ids_of(commits: bytes) -> dict[int, list[list[str]]]:
-    """The ids of the state files of a whole entry: by operator, by partition, one for each store."""
-    metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
-    ids: dict[str, list[list[str]]] = metadata.get("stateUniqueIds") or {}
-    return {int(operator): partitions for operator, partitions in ids.items()}
-
-
-def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | None) -> bytes:
-    """`commits/N` of state in other files: in version 2 with their ids, in version 1, which has none, with None."""
-    metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
-    metadata.pop("stateUniqueIds", None)
-    if ids is not None:
-        metadata["stateUniqueIds"] = {str(operator): partitions for operator, partitions in ids.items()}
-    return b"\n".join([b"v1" if ids is None else b"v2", msgspec.json.encode(metadata)])
-
-
-def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
-    """`commits/N` with another watermark of the next epoch."""
-    version, metadata = commits.decode().split("\n")
-    changed = {**msgspec.json.decode(metadata), "nextBatchWatermarkMs": watermark_ms}
-    return "\n".join([version, msgspec.json.encode(changed).decode()]).encode()
-
-
-def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
-    """`offsets/N` for other sources: by position in the new plan, the position in the old one of the same source; None
-    for a source that begins anew. Raises ValueError for bytes that are no such entry."""
-    found = parse_offsets(offsets)
-    if found is None:
-        raise ValueError("torn")
-    return with_positions(offsets, [None if place is None else found.positions[place] for place in places])
-
-
-def with_positions(offsets: bytes, positions: Sequence[str | None]) -> bytes:
-    """`offsets/N` with other positions; None for a source that begins anew."""
-    version, metadata, *_ = offsets.decode().split("\n")
-    return "\n".join([version, metadata, *(NO_OFFSET if each is None else each for each in positions)]).encode()
 
 
 def goes_back(before: str | None, after: str | None) -> bool:

@@ -35,8 +35,9 @@ from tidegate.checkpoints.rewritten import (
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
+from tidegate.core.log_change import state_ids_of, with_settings, with_state_ids
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.spark_log import parse_offsets, state_ids_of, with_settings, with_state_ids
+from tidegate.core.spark_log import parse_offsets
 from tidegate.core.state_change import StateChange
 from tidegate.core.state_tables import StateTable
 from tidegate.spark.full_disk import full_disk

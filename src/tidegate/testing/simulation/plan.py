@@ -37,9 +37,10 @@ class Plan:
     at_commit: tuple[Fault, ...]
 
     def query(self, index: int, generation: int) -> Query:
-        """What the protocol knows of one query of the job. Each uid is a prefix of the next one."""
+        """What the protocol knows of one query of the job. Each uid is a prefix of the next one. A new generation reads
+        all input once more."""
         query = self.queries[index].query
-        return dataclasses.replace(query, uid="q" * (index + 1), generation=generation)
+        return dataclasses.replace(query, uid="q" * (index + 1), generation=generation, may_repeat=generation > 0)
 
 
 def draw_plan(seed: int) -> Plan:

@@ -142,6 +142,13 @@ def _file_position(**changes: object) -> Callable[[World, Driver], None]:
     return tamper
 
 
+def _older_evidence(world: World, driver: Driver) -> None:
+    """A new generation, and a sink that shows rows of the one before."""
+    shown = Position(job_id=world.query.job_id, generation=world.query.generation, epoch=4, digest="x")
+    world.disk.put("sink/f1/position", shown)
+    _query(generation=world.query.generation + 1)(world, driver)
+
+
 def _lose_position(world: World, driver: Driver) -> None:
     world.disk.delete("sink/f1/position")
     driver.kill()
@@ -250,6 +257,7 @@ def _sinks() -> list[Hostile]:
     return [
         Hostile("a sink of others", files, _at(done), _file_position(job_id="j1"), Code.SINK_OF_ANOTHER_JOB),
         Hostile("a sink ahead", files, _at(done), _file_position(epoch=9), Code.SINK_AHEAD),
+        Hostile("a query that begins over", files, _at("run"), _older_evidence, Code.SINK_AHEAD),
         Hostile("a sink behind", files, _at(done, count=3), _file_position(epoch=0), Code.SINK_BEHIND),
         Hostile("an emptied sink", files, _at(done, count=3), _lose_position, Code.SINK_BEHIND),
         Hostile("another timeline", files, _at("gc.clean", count=3), _file_position(digest="x"), Code.SECOND_TIMELINE),

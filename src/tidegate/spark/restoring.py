@@ -181,7 +181,9 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, fou
                 where=str(savepoint.found_at),
                 next_step="restore without --claim, or under another job name or checkpointing.dir",
             )
-        return JobRecord(name=found.name, job_id=found.job_id, generation=max([found.generation, *opened]) + 1)
+        # The job may have lived in another folder meanwhile: what its sinks have of then is of older generations, too.
+        begun = [found.generation, *opened, *([saved.generation] if found.job_id == saved.job_id else [])]
+        return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
         return JobRecord(name=job, job_id=saved.job_id, generation=max([saved.generation, *opened]) + 1)
     return JobRecord(name=job, job_id=secrets.token_hex(4), generation=max([0, *opened]) + 1)

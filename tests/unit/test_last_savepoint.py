@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.folders import another_driver, say, tidegate
-from tests.support.saved_job import RECORD, begin, commits, finish, query_folder, running, write, write_job
+from tests.support.saved_job import QUERY, RECORD, begin, commits, finish, query_folder, running, write, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, take, take_last
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
@@ -47,6 +50,16 @@ def test_one_of_the_end_is_never_one_of_an_earlier_epoch(tmp_path: Path):
     assert (last.record.id, last.record.queries[0].done.epoch) == ("one-2", 4)
     assert take_last(job, "one", into) == last
     assert verify(early) == verify(last) == []
+
+
+def test_one_of_the_end_is_the_same_in_whatever_order_the_queries_are_named(tmp_path: Path):
+    """The driver has them in the order of the program; the command, which takes what is missing, by their names."""
+    job, into = write_job(tmp_path / "job"), tmp_path / "saved"
+    (first,) = job.queries
+    shutil.copytree(first.folder, tmp_path / "job/queries/another/g1")
+    another = RunningQuery(replace(QUERY, uid="another"), tmp_path / "job/queries/another/g1", first.epochs_kept)
+    taken = take_last(replace(job, queries=[first, another]), "one", into)
+    assert take_last(replace(job, queries=[another, first]), "one", into) == taken
 
 
 @pytest.mark.parametrize("step", STEPS)

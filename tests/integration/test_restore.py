@@ -20,7 +20,8 @@ from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
-from tidegate.core.records import JobRecord, decode
+from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint
+from tidegate.core.records import JobRecord, decode, encode
 from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.restores import SAYS, Said
 from tidegate.spark import restoring
@@ -265,6 +266,31 @@ def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
     run_from(job, Restore(str(path), renamed=names, allow_non_restored_state=True))
     assert place.table() == [("sea", 2)]
     assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
+
+
+def test_a_job_that_went_on_under_other_names_does_not_go_back_unasked(place: Place):
+    """The evidence of its newer epochs stands under those; what the first names say is that nothing was shown since."""
+
+    def words(sink: str) -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        job.query("words", events.select("word"), sinks=[SQLiteSink(sink, place.folder / "out.db", table="words")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words("table"))
+    other = place.folder / "another"  # as one that was taken a moment later
+    shutil.copytree(path, other)
+    record = msgspec.structs.replace(open_savepoint(other).record, id="another")
+    (other / MANIFEST).write_bytes(encode(record))
+    place.write(event("02", "sand"))
+    run_from(words("renamed"), Restore(str(path), renamed={"table": "renamed"}))
+    error = error_of(lambda: run_from(words("table"), other))
+    assert (error.code, error.found) == (
+        "TG-SINK-AHEAD",
+        "epoch 1 of generation 2 is visible: rows of epochs 0 to 1 would come again",
+    )
+    assert place.table() == [("sand",), ("sea",)]
 
 
 def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_in_the_program(place: Place):

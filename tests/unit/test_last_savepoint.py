@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.folders import another_driver, say, tidegate
+from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import QUERY, RECORD, begin, commits, finish, query_folder, running, write, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
@@ -90,6 +91,20 @@ def test_a_job_with_a_decided_epoch_that_is_not_done_is_refused_and_started_firs
     code, said = stop(tmp_path, "job", "-p", str(tmp_path / "saved"))
     assert (code, "TG-SAVEPOINT-REFUSED" in said, "epoch 4 decided" in said) == (4, True, True)
     assert not (tmp_path / "saved").exists()
+
+
+def test_a_query_that_a_restore_has_renamed_is_in_it_though_no_driver_has_told_of_it_yet(tmp_path: Path):
+    """The driver was killed behind the restore: the last beat is that of one before, with the names of then."""
+    job = ended_job(tmp_path)
+    restore(restoring(job, take(running(job), "one", tmp_path / "saved")))
+    shutil.copytree(job / "queries/query/g2", job / "queries/renamed/g2")
+    assert stop(tmp_path, "job", "-p", str(tmp_path / "saved"), "--id", "two")[0] == 0
+    found = open_savepoint(tmp_path / "saved/savepoint-0f1e2d3c-two")
+    assert [query.done.query for query in found.record.queries] == ["query", "renamed"]
+    (job / "queries/renamed/g2/ledger/runs/5").touch()  # a driver had it since, and its program has it no more
+    assert stop(tmp_path, "job", "-p", str(tmp_path / "saved"), "--id", "three")[0] == 0
+    found = open_savepoint(tmp_path / "saved/savepoint-0f1e2d3c-three")
+    assert [query.done.query for query in found.record.queries] == ["query"]
 
 
 @pytest.mark.parametrize("gone", ["drained", "closing"])

@@ -164,6 +164,26 @@ def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_
     assert job_record(place) == msgspec.structs.replace(first, generation=2)
 
 
+def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_one(place: Place):
+    def words(name: str) -> Job:
+        job = place.job(name)
+        events = place.source(job, "events", "at timestamp, word string")
+        table = SQLiteSink("table", place.folder / "out.db", table="words")
+        job.query("words", events.select("word"), sinks=[table, FileSink("files", place.folder / "out", format="json")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words("job"))
+    place.write(event("02", "sand"))
+    run_from(words("moved"), Restore(str(path), claim=True))
+    assert job_record(place, "moved") == msgspec.structs.replace(job_record(place), name="moved", generation=2)
+    error = error_of(lambda: words("job").start(until="caught-up").wait())
+    assert (error.code, error.found) == ("TG-SINK-AHEAD", "epoch 1 of generation 2")
+    assert place.table() == [("sand",), ("sea",)]
+    run_from(words("moved"), path)
+    assert len(place.words_out()[1]) == 1
+
+
 def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place):
     """It would have to come twice, or never: with its record, and with the input behind the savepoint."""
     shelf = ShelfSink("shelf", place.folder)

@@ -388,7 +388,11 @@ class JobRestore:
                 query=saved.done.query,
                 sink=before,
             )
-        same_names = old is not None and (old.job, old.query, old.sink) == (new.job, new.query, new.sink)
+        same_names = (
+            old is not None
+            and (old.query, old.sink) == (new.query, new.sink)
+            and (old.job == new.job or old.job_id == new.job_id)  # evidence of one id is found under both names
+        )
         return SinkSeen(
             query=plan.query.uid,
             sink=uid,

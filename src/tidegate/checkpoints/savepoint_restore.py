@@ -85,9 +85,9 @@ class RestoredQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `rewrite` may put another checkpoint in the place of the one
-    that was copied, durable. `reach` is told of the steps that are passed, each durable before the next; `passed` of
-    each file that was restored, for copying can take long."""
+    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `rewrite`
+    may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps that are
+    passed, each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint

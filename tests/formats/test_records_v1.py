@@ -125,6 +125,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "epochs": {"counts": 41},
         "left_behind": ("lines",),
         "rewind": "back-to-monday",
+        "renamed": {},
     },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}

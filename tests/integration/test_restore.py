@@ -20,7 +20,8 @@ from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
-from tidegate.core.records import JobRecord, decode
+from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint
+from tidegate.core.records import JobRecord, decode, encode
 from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.restores import SAYS, Said
 from tidegate.spark import restoring
@@ -163,6 +164,26 @@ def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_
     assert job_record(place) == msgspec.structs.replace(first, generation=2)
 
 
+def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_one(place: Place):
+    def words(name: str) -> Job:
+        job = place.job(name)
+        events = place.source(job, "events", "at timestamp, word string")
+        table = SQLiteSink("table", place.folder / "out.db", table="words")
+        job.query("words", events.select("word"), sinks=[table, FileSink("files", place.folder / "out", format="json")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words("job"))
+    place.write(event("02", "sand"))
+    run_from(words("moved"), Restore(str(path), claim=True))
+    assert job_record(place, "moved") == msgspec.structs.replace(job_record(place), name="moved", generation=2)
+    error = error_of(lambda: words("job").start(until="caught-up").wait())
+    assert (error.code, error.found) == ("TG-SINK-AHEAD", "epoch 1 of generation 2")
+    assert place.table() == [("sand",), ("sea",)]
+    run_from(words("moved"), path)
+    assert len(place.words_out()[1]) == 1
+
+
 def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place):
     """It would have to come twice, or never: with its record, and with the input behind the savepoint."""
     shelf = ShelfSink("shelf", place.folder)
@@ -265,6 +286,32 @@ def test_a_renamed_query_goes_on_and_a_left_one_is_gone(place: Place):
     run_from(job, Restore(str(path), renamed=names, allow_non_restored_state=True))
     assert place.table() == [("sea", 2)]
     assert [path.name for path in (place.checkpoints / "job/queries").iterdir()] == ["words"]
+
+
+@pytest.mark.more  # the names it is looked for under are in tests/unit/test_restoring.py
+def test_a_job_that_went_on_under_other_names_does_not_go_back_unasked(place: Place):
+    """The evidence of its newer epochs stands under those; what the first names say is that nothing was shown since."""
+
+    def words(sink: str) -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        job.query("words", events.select("word"), sinks=[SQLiteSink(sink, place.folder / "out.db", table="words")])
+        return job
+
+    place.write(event("01"))
+    path = saved(place, words("table"))
+    other = place.folder / "another"  # as one that was taken a moment later
+    shutil.copytree(path, other)
+    record = msgspec.structs.replace(open_savepoint(other).record, id="another")
+    (other / MANIFEST).write_bytes(encode(record))
+    place.write(event("02", "sand"))
+    run_from(words("renamed"), Restore(str(path), renamed={"table": "renamed"}))
+    error = error_of(lambda: run_from(words("table"), other))
+    assert (error.code, error.found) == (
+        "TG-SINK-AHEAD",
+        "epoch 1 of generation 2 is visible: rows of epochs 0 to 1 would come again",
+    )
+    assert place.table() == [("sand",), ("sea",)]
 
 
 @pytest.mark.more  # what is decided is in tests/unit/test_recover_plan.py, and in the small world

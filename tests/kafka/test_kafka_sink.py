@@ -87,6 +87,8 @@ def test_a_job_that_was_given_up_is_forgotten_and_another_one_is_not(sink: Kafka
     found = sink.position(anew)
     assert found is not None
     assert (found.job_id, found.epoch) == (IDENTITY.job_id, 3)
+    assert sink.position(msgspec.structs.replace(IDENTITY, job="moved")) == found, "the same job, under another name"
+    assert sink.position(msgspec.structs.replace(anew, job="moved")) is None
     sink.forget(anew)
     assert sink.position(anew) == found, "nothing of the old life belongs to the new one"
     sink.forget(IDENTITY)

@@ -72,6 +72,22 @@ def test_a_jobs_name_never_hides_a_file_from_readers() -> None:
     assert final_name(hidden, ".json").startswith("t-glich-5f0c-")
 
 
+def test_a_job_that_has_moved_to_another_name_is_found_under_both_and_forgotten_under_both(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    moved = msgspec.structs.replace(IDENTITY, job="moved", generation=2)
+    assert outcomes(sink, prepared(sink, attempt_of(epoch=5))) == [Outcome.COMMITTED]
+    further = msgspec.structs.replace(attempt_of(epoch=6), sink=moved)
+    assert outcomes(sink, prepared(sink, further)) == [Outcome.COMMITTED]
+    for identity in (IDENTITY, moved):
+        position = sink.position(identity)
+        assert position is not None
+        assert (position.generation, position.epoch) == (2, 6)
+    assert outcomes(sink, prepared(sink, attempt_of(epoch=7))) == [Outcome.UNKNOWN], "its old driver, still alive"
+    assert sink.position(msgspec.structs.replace(moved, job="third", job_id="another")) is None
+    sink.forget(moved)
+    assert sink.position(IDENTITY) is None
+
+
 def test_no_readers_pattern_matches_what_is_hidden(tmp_path: Path) -> None:
     for format in ("json", "parquet"):
         sink = opened(tmp_path, format=format)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.folders import another_driver, say, tidegate
-from tests.support.saved_job import RECORD, begin, commits, finish, query_folder, running, write, write_job
+from tests.support.restored_job import restore, restoring
+from tests.support.saved_job import QUERY, RECORD, begin, commits, finish, query_folder, running, write, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, take, take_last
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
@@ -49,6 +53,16 @@ def test_one_of_the_end_is_never_one_of_an_earlier_epoch(tmp_path: Path):
     assert verify(early) == verify(last) == []
 
 
+def test_one_of_the_end_is_the_same_in_whatever_order_the_queries_are_named(tmp_path: Path):
+    """The driver has them in the order of the program; the command, which takes what is missing, by their names."""
+    job, into = write_job(tmp_path / "job"), tmp_path / "saved"
+    (first,) = job.queries
+    shutil.copytree(first.folder, tmp_path / "job/queries/another/g1")
+    another = RunningQuery(replace(QUERY, uid="another"), tmp_path / "job/queries/another/g1", first.epochs_kept)
+    taken = take_last(replace(job, queries=[first, another]), "one", into)
+    assert take_last(replace(job, queries=[another, first]), "one", into) == taken
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_the_same_command_again_ends_with_one_whole_savepoint(tmp_path: Path, step: str):
     job, into = ended_job(tmp_path), tmp_path / "saved"
@@ -77,6 +91,20 @@ def test_a_job_with_a_decided_epoch_that_is_not_done_is_refused_and_started_firs
     code, said = stop(tmp_path, "job", "-p", str(tmp_path / "saved"))
     assert (code, "TG-SAVEPOINT-REFUSED" in said, "epoch 4 decided" in said) == (4, True, True)
     assert not (tmp_path / "saved").exists()
+
+
+def test_a_query_that_a_restore_has_renamed_is_in_it_though_no_driver_has_told_of_it_yet(tmp_path: Path):
+    """The driver was killed behind the restore: the last beat is that of one before, with the names of then."""
+    job = ended_job(tmp_path)
+    restore(restoring(job, take(running(job), "one", tmp_path / "saved")))
+    shutil.copytree(job / "queries/query/g2", job / "queries/renamed/g2")
+    assert stop(tmp_path, "job", "-p", str(tmp_path / "saved"), "--id", "two")[0] == 0
+    found = open_savepoint(tmp_path / "saved/savepoint-0f1e2d3c-two")
+    assert [query.done.query for query in found.record.queries] == ["query", "renamed"]
+    (job / "queries/renamed/g2/ledger/runs/5").touch()  # a driver had it since, and its program has it no more
+    assert stop(tmp_path, "job", "-p", str(tmp_path / "saved"), "--id", "three")[0] == 0
+    found = open_savepoint(tmp_path / "saved/savepoint-0f1e2d3c-three")
+    assert [query.done.query for query in found.record.queries] == ["query"]
 
 
 @pytest.mark.parametrize("gone", ["drained", "closing"])

@@ -22,7 +22,7 @@ from tidegate.core.records import (
     StatefulOperator,
 )
 from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
-from tidegate.core.restoring_sinks import SinkSeen, judge_sink
+from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 
 WROTE = SinkProgress(epoch=5, digest="right")
 OPERATOR = StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2)
@@ -430,6 +430,9 @@ SINKS: dict[str, tuple[JobRecord, SinkSeen, str | None]] = {
         sink(same_names=False, under_new=at(0, 1, job_id="old")),
         "TG-SINK-OF-ANOTHER-JOB",
     ),
+    "further under a name since": (SAME_JOB, sink(under_later=(at(0, 3),)), "TG-SINK-AHEAD"),
+    "before, under a name since": (SAME_JOB, sink(under_later=(at(9, 2),)), None),
+    "another job under a name since": (SAME_JOB, sink(under_later=(at(0, 3, job_id="other"),)), None),
     "a new query": (SAME_JOB, sink(saved=None, progress=None, under_saved=None, same_names=False), None),
     "a new query that has written before": (
         SAME_JOB,
@@ -444,6 +447,13 @@ def test_what_a_sink_says_to_it(case: str):
     target, seen, code = SINKS[case]
     error = judge_sink(changed(SAVED, queries=(QUERY,)), target, seen)
     assert (None if error is None else error.code) == code
+
+
+def test_a_sink_is_looked_for_under_every_name_that_it_can_have_had_since():
+    assert later_names("q", "s", []) == set()
+    once_more = later_names("q", "s", [{"s": "t"}, {"q": "r"}])
+    assert once_more == {("q", "t"), ("r", "s"), ("r", "t")}
+    assert later_names("a", "s", [{"a": "b", "b": "a"}]) == {("b", "s")}
 
 
 def test_a_sink_that_is_ahead_says_what_would_come_again():

@@ -6,13 +6,15 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.restored_job import RUN, restore, restoring
-from tests.support.saved_job import RECORD, commits, offsets, write_job
+from tests.support.saved_job import RECORD, commits, offsets, running, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
 from tidegate.checkpoints.savepoint_folder import Savepoint, names_wrong, verify
 from tidegate.checkpoints.savepoint_restore import goes_back, manifest_digest, prepare, read_restored, settle
@@ -20,7 +22,10 @@ from tidegate.checkpoints.savepoint_take import take
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
+from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, Start, decode, encode
+from tidegate.core.restoring import Restore
+from tidegate.spark.restoring import open_restore
 
 ROOT = Path(__file__).parents[2]
 SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.switched") :]
@@ -167,6 +172,18 @@ def test_what_is_not_the_savepoints_own_is_seen_before_a_file_is_read(tmp_path: 
     (savepoint.folder / "more").touch()
     (savepoint.folder / "queries/query/spark/link").symlink_to(tmp_path)
     assert {error.code for error in names_wrong(savepoint)} == {"TG-SAVEPOINT-ALTERED", "TG-SAVEPOINT-UNSAFE"}
+
+
+def test_a_job_that_comes_back_into_its_first_folder_opens_a_generation_above_all_that_it_has_had(tmp_path: Path):
+    """It went on elsewhere with a savepoint that it claimed. Its sinks have evidence of the generations there, and no
+    start of a lower one would go on."""
+    job, _ = saved_job(tmp_path)
+    moved = replace(running(job), record=msgspec.structs.replace(RECORD, generation=4))
+    back = Restore(str(take(moved, "back", tmp_path / "saved").folder))
+    with ExitStack() as stack:
+        restore = open_restore(back, job, "job", Level.EXACTLY_ONCE, stack)
+        assert restore is not None
+        assert restore.target == msgspec.structs.replace(RECORD, generation=5)
 
 
 def test_schemas_of_custom_state_lead_into_the_new_generation(tmp_path: Path):

@@ -221,6 +221,25 @@ def test_a_finisher_of_an_older_generation_commits_nothing(tmp_path: Path) -> No
     assert outcomes(sink, stale) == [Outcome.UNKNOWN]
 
 
+def test_a_job_that_has_moved_to_another_name_is_found_under_both_and_forgotten_under_both(tmp_path: Path):
+    sink = opened(tmp_path / "out.db")
+    moved = msgspec.structs.replace(IDENTITY, job="moved", generation=2)
+    assert outcomes(sink, prepared(sink, rows_from(0, 2), epoch=5)) == [Outcome.COMMITTED]
+    transaction = sink.begin(msgspec.structs.replace(attempt_of(epoch=6), sink=moved))
+    transaction.write(rows_from(2, 2))
+    further = transaction.pre_commit()
+    assert further is not None
+    assert outcomes(sink, further) == [Outcome.COMMITTED]
+    for identity in (IDENTITY, moved):
+        position = sink.position(identity)
+        assert position is not None
+        assert (position.generation, position.epoch) == (2, 6)
+    assert outcomes(sink, prepared(sink, rows_from(2, 2), epoch=7)) == [Outcome.UNKNOWN], "its old driver, still alive"
+    assert sink.position(msgspec.structs.replace(moved, job="third", job_id="another")) is None
+    sink.forget(moved)
+    assert sink.position(IDENTITY) is None
+
+
 def test_another_job_under_the_same_name_is_another_timeline(tmp_path: Path) -> None:
     sink = opened(tmp_path / "t.db")
     theirs = msgspec.structs.replace(attempt_of(), sink=msgspec.structs.replace(IDENTITY, job_id="other"))

@@ -20,7 +20,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -85,9 +85,9 @@ class RestoredQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `rewind`: the id that allows it to go back. `rewrite` may put another checkpoint in the place of the one
-    that was copied, durable. `reach` is told of the steps that are passed, each durable before the next; `passed` of
-    each file that was restored, for copying can take long."""
+    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `rewrite`
+    may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps that are
+    passed, each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -96,6 +96,7 @@ class Restoring:
     left_behind: tuple[str, ...] = ()
     link: bool = False
     rewind: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
@@ -167,6 +168,7 @@ def commit(restoring: Restoring) -> None:
         epochs={query.uid: query.epoch for query in restoring.queries},
         left_behind=restoring.left_behind,
         rewind=restoring.rewind,
+        renamed=dict(restoring.renamed),
     )
     storage.replace(entry(RESTORES, generation), encode(restored))
     restoring.reach("restore.noted")

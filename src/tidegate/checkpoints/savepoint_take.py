@@ -120,10 +120,10 @@ def take_last(
     gone on since. Nobody touches it; the new one is named `<id>-2`, or by the next number that is free. Raises as
     `take`.
     """
-    ended_with = [newest_done(each) for each in job.queries]
+    ended_with = {each.query.uid: newest_done(each) for each in job.queries}
     for number in range(1, _NAMES_AT_MOST):
         savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying, form)
-        if [query.done for query in savepoint.record.queries] == ended_with:
+        if {query.done.query: query.done for query in savepoint.record.queries} == ended_with:
             return savepoint
     raise _refused(job, f"a savepoint {savepoint_id} of the last epochs", f"{_NAMES_AT_MOST} of earlier ones")
 

@@ -6,6 +6,7 @@ looked at: the evidence under the savepoint's names, and the one under those tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
@@ -19,6 +20,7 @@ class SinkSeen:
     `saved`: what the savepoint has of its query, None for one that begins anew; `progress`: of the sink itself.
     `under_saved`, `under_new`: the evidence by the names in the savepoint, and by those of the restored job.
     `same_names`: they are the same, and `under_new` is what counts. `expires`: that there is none says nothing.
+    `under_later`: by the names that it had in generations of the job behind the savepoint, where they were others.
     """
 
     query: str
@@ -29,6 +31,16 @@ class SinkSeen:
     under_new: Position | None
     same_names: bool
     expires: bool
+    under_later: tuple[Position, ...] = ()
+
+
+def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> set[tuple[str, str]]:
+    """The other names that a sink of a query may have had since: `renamed` by each restore, the oldest first. Which
+    savepoints those were of nobody knows any more, so each name that it can have come to is among them."""
+    names = {(query, sink)}
+    for now in renamed:
+        names |= {(now.get(query, query), now.get(sink, sink)) for query, sink in names}
+    return names - {(query, sink)}
 
 
 def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
@@ -41,6 +53,9 @@ def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) ->
         return _of_another_job(savepoint, target, seen, new)
     if seen.saved is None:
         return None
+    for found in seen.under_later:
+        if found.job_id == target.job_id and found.generation > seen.saved.done.generation:
+            return _ahead(savepoint, target, seen, found)
     return _compared(savepoint, target, seen, seen.saved)
 
 

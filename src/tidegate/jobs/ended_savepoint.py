@@ -21,12 +21,12 @@ from tidegate.checkpoints.savepoint_restore import settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take_last
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import COMMITS, DECIDED
+from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
 from tidegate.jobs.beat import read_beat
 from tidegate.jobs.copy_progress import CopyProgress
-from tidegate.jobs.place import JobPlace, open_job
+from tidegate.jobs.place import JobPlace, QueryPlace, open_job
 
 _JVM_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
@@ -78,7 +78,8 @@ def _queries(job: JobPlace) -> list[RunningQuery]:
         raise _refused(job, "checkpoints that a start goes on from", "a job that was drained, or given up")
     beat = read_beat(job.folder)
     told = None if beat is None else {query.uid for query in beat.queries}
-    places = [each for each in job.queries() if told is None or each.uid in told]  # an older program may have had more
+    # An older program may have had more. Of what a restore has begun, no driver has told yet.
+    places = [each for each in job.queries() if told is None or each.uid in told or _is_only_restored(each)]
     found = [RunningQuery(job.query(each, _NONE, _NONE), each.folder, _ALL) for each in places]
     for running in found:
         done = newest_done(running)
@@ -89,6 +90,11 @@ def _queries(job: JobPlace) -> list[RunningQuery]:
     if not found:
         raise _refused(job, "a query that has begun", "none")
     return found
+
+
+def _is_only_restored(place: QueryPlace) -> bool:
+    """Whether no driver has opened the query since its generation was restored: each claims a run of its own."""
+    return place.start.first_epoch > 0 and len(_entries(place.folder / RUNS)) == 1
 
 
 _NONE: frozenset[str] = frozenset()

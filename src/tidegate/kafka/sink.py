@@ -130,7 +130,9 @@ class KafkaSink(TwoPhaseSink):
         found = {
             (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
             for mark in marks
-            if (text := _evidence_in(mark)) is not None and text.job == identity.job
+            if (text := _evidence_in(mark)) is not None
+            # A job that has moved to another name has its id still.
+            and (text.job == identity.job or ids[mark.group].job_id == identity.job_id)
             # Another job id in this topic is an older life of this job. Elsewhere it is a job of the same name.
             if ids[mark.group].job_id == identity.job_id or self.topic in (None, mark.topic)
         }

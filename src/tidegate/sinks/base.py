@@ -135,6 +135,9 @@ class TwoPhaseSink(ABC):
     def position(self, identity: SinkIdentity) -> Position | None:
         """The newest evidence in the target for this (job name, query, sink), of whatever job id.
 
+        Also what the same job id has left under another job name, where the target can tell: a claimed savepoint may
+        move a job to another name, and its old driver must not go on then.
+
         Newest: the highest generation, in it the highest epoch. `digest` is that epoch's `epoch_digest`. Compared
         at start with the ledger: ahead, behind or of another job is refused. None when there is none.
         """

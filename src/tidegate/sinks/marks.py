@@ -74,24 +74,38 @@ class Marks:
             return None
 
     def newest(self, identity: SinkIdentity) -> Entry | None:
-        """The entry with the highest generation and epoch, of whatever job id."""
-        folder = self._folder(identity)
-        marked = self._marked(folder)
-        return _read(folder / self._name(*marked[-1])) if marked else None
+        """The entry with the highest generation and epoch: under the job's name of whatever job id, and under another
+        name that of the same job id, which had that name before it moved, or has it since."""
+        newest = [
+            (at[-1], _read(folder / self._name(*at[-1])), folder == self._folder(identity))
+            for folder in self._folders(identity)
+            if (at := self._marked(folder))
+        ]
+        mine = [(at, entry) for at, entry, is_named in newest if is_named or entry.job_id == identity.job_id]
+        return max(mine, key=lambda each: each[0])[1] if mine else None
 
     def forget(self, identity: SinkIdentity) -> None:
         """Remove the marks that the identity's job id has put, of all generations."""
-        folder = self._folder(identity)
-        marked = self._marked(folder)
-        for file in (folder / self._name(*each) for each in marked):
-            if _read(file).job_id == identity.job_id:
-                file.unlink(missing_ok=True)
-        if marked:
-            sync_folder(folder)
+        for folder in self._folders(identity):
+            marked = self._marked(folder)
+            for file in (folder / self._name(*each) for each in marked):
+                if _read(file).job_id == identity.job_id:
+                    file.unlink(missing_ok=True)
+            if marked:
+                sync_folder(folder)
 
     def _folder(self, identity: SinkIdentity) -> Path:
         parts = (identity.job, identity.query, identity.sink)
         return self.root / f"{self.kind}s" / ".".join(file_name(part) for part in parts)
+
+    def _folders(self, identity: SinkIdentity) -> list[Path]:
+        """Those of the sink, under whatever name of a job."""
+        whose = self._folder(identity).name.partition(".")[2]
+        try:
+            names = os.listdir(self.root / f"{self.kind}s")
+        except FileNotFoundError:
+            return []
+        return [self.root / f"{self.kind}s" / name for name in names if name.partition(".")[2] == whose]
 
     def _trim(self, folder: Path) -> None:
         for old in self._marked(folder)[:-KEPT]:

@@ -25,6 +25,8 @@ CREATE TABLE IF NOT EXISTS {LEDGER} (
 )"""
 
 _OF_SINK = "job = ? AND query = ? AND sink = ?"
+_OF_JOB_ID = "query = ? AND sink = ? AND job_id = ?"
+"""Under whatever name the job had: it may have moved to another one."""
 _NEWEST_FIRST = "ORDER BY generation DESC, epoch DESC LIMIT 1"
 
 
@@ -58,12 +60,12 @@ def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> 
 
 
 def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | None:
-    """The newest row of any generation and job id. None also where there is no ledger yet."""
+    """The newest row of any generation, of this job's name or of its id. None also where there is no ledger yet."""
     if not _is_there(target):
         return None
     row = target.execute(
-        f"SELECT job_id, generation, epoch, digest FROM main.{LEDGER} WHERE {_OF_SINK} {_NEWEST_FIRST}",
-        _sink(identity),
+        f"SELECT job_id, generation, epoch, digest FROM main.{LEDGER} WHERE {_OF_SINK} OR {_OF_JOB_ID} {_NEWEST_FIRST}",
+        (*_sink(identity), *_mine(identity)),
     ).fetchone()
     if row is None:
         return None
@@ -74,8 +76,7 @@ def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | 
 def remove(target: sqlite3.Connection, identity: SinkIdentity) -> None:
     """Remove the rows of a sink that the identity's job id has written, of all generations."""
     if _is_there(target):
-        mine = (*_sink(identity), identity.job_id)
-        target.execute(f"DELETE FROM main.{LEDGER} WHERE {_OF_SINK} AND job_id = ?", mine)
+        target.execute(f"DELETE FROM main.{LEDGER} WHERE {_OF_JOB_ID}", _mine(identity))
 
 
 def _is_there(target: sqlite3.Connection) -> bool:
@@ -85,3 +86,7 @@ def _is_there(target: sqlite3.Connection) -> bool:
 
 def _sink(identity: SinkIdentity) -> tuple[str, str, str]:
     return identity.job, identity.query, identity.sink
+
+
+def _mine(identity: SinkIdentity) -> tuple[str, str, str]:
+    return identity.query, identity.sink, identity.job_id

@@ -39,9 +39,9 @@ from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
-from tidegate.core.records import JobRecord, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
+from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
 from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge, places_of
-from tidegate.core.restoring_sinks import SinkSeen, judge_sink
+from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
@@ -181,7 +181,9 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, fou
                 where=str(savepoint.found_at),
                 next_step="restore without --claim, or under another job name or checkpointing.dir",
             )
-        return JobRecord(name=found.name, job_id=found.job_id, generation=max([found.generation, *opened]) + 1)
+        # The job may have lived in another folder meanwhile: what its sinks have of then is of older generations, too.
+        begun = [found.generation, *opened, *([saved.generation] if found.job_id == saved.job_id else [])]
+        return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
         return JobRecord(name=job, job_id=saved.job_id, generation=max([saved.generation, *opened]) + 1)
     return JobRecord(name=job, job_id=secrets.token_hex(4), generation=max([0, *opened]) + 1)
@@ -386,7 +388,11 @@ class JobRestore:
                 query=saved.done.query,
                 sink=before,
             )
-        same_names = old is not None and (old.job, old.query, old.sink) == (new.job, new.query, new.sink)
+        same_names = (
+            old is not None
+            and (old.query, old.sink) == (new.query, new.sink)
+            and (old.job == new.job or old.job_id == new.job_id)  # evidence of one id is found under both names
+        )
         return SinkSeen(
             query=plan.query.uid,
             sink=uid,
@@ -394,9 +400,19 @@ class JobRestore:
             progress=None if saved is None else saved.done.progress.get(before),
             under_saved=None if old is None else sink.position(old),
             under_new=None if same_names else sink.position(new),
+            under_later=() if old is None else self._under_later(old, new, sink),
             same_names=same_names,
             expires=sink.evidence_expires,
         )
+
+    def _under_later(self, old: SinkIdentity, new: SinkIdentity, sink: TwoPhaseSink) -> tuple[Position, ...]:
+        """The evidence of the job's own generations since, in which it had other names than then and than now."""
+        if self.found is None or self.found.job_id != old.job_id:
+            return ()
+        since = [each.renamed for each in all_restored(self.job_folder, self.found) if each.generation > old.generation]
+        names = later_names(old.query, old.sink, since) - {(new.query, new.sink)}
+        under = [msgspec.structs.replace(new, query=query, sink=uid) for query, uid in sorted(names)]
+        return tuple(found for each in under if (found := sink.position(each)) is not None)
 
     def _name_before(self, uid: str, saved: SavedQuery) -> str:
         renamed = {now: before for before, now in self.wish.renamed.items() if before in saved.done.sinks}
@@ -414,6 +430,7 @@ class JobRestore:
             left_behind=found.left_behind,
             link=self.wish.claim,
             rewind=self.wish.rewind,
+            renamed=self.wish.renamed,
             reach=_reach,
             passed=_passed,
         )

@@ -37,6 +37,7 @@ def test_it_sets_every_setting_there_is_and_each_is_taken(at_most_once: bool) ->
     assert set(taken.origins) == every
 
 
+@pytest.mark.more
 @pytest.mark.timeout(300)
 def test_it_counts_every_word_that_arrived_and_ctrl_c_ends_it_well(tmp_path: Path) -> None:
     with LineServer(lines_per_second=100) as server, job(tmp_path, server) as driver:

@@ -18,7 +18,7 @@ _STRIDES = {Family.SINGLE: 7, Family.MOMENTS: 1, Family.PAIRS: 7, Family.SEEDS: 
 
 
 def test_no_story_is_bad_whatever_dies_when() -> None:
-    runs = saved_world("--stride", "599", "--seeds", "12000")
+    runs = saved_world("--stride", "1199", "--seeds", "24000")
     assert runs.count(" 0 bad ") == len(Family)
 
 

@@ -28,6 +28,8 @@ DECIDED = "ledger/decided"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 SOURCES = "spark/sources"
+RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS)
+"""Where the protocol writes, each file under a temporary name first."""
 
 LOGGED_BY_SPARK = "logged by Spark"
 NEWEST = "the newest at the start"

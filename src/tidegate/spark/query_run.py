@@ -37,11 +37,8 @@ from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import (
     COMMITS,
-    DECIDED,
-    DONE,
-    LEDGER,
     OFFSETS,
-    PREPARED,
+    RECORD_FOLDERS,
     RUNS,
     Query,
     entry,
@@ -189,7 +186,7 @@ class QueryRun:
         """Recover: everything decided is finished, Spark's log is in order. Only with the job's locks held."""
         refuse_if_spent(self.plan.folder, str(self.plan.query))
         ensure_folder(self.plan.folder / "spark")
-        for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
+        for folder in RECORD_FOLDERS:
             self._storage.remove_leftovers(folder)
         self._run = self.runner.run(open_run(self.plan.query))
         self.runner.is_of_run(self._run.run)

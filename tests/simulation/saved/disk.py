@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from tidegate.checkpoints.durable import ensure_folder
+from tidegate.checkpoints.spark_layout import commits_entry
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core.log_change import state_ids_of
 from tidegate.testing.world.configurations import TASKS
-from tidegate.testing.world.disk import ABSENT, COMMITS, OFFSETS, STATE, Content, Disk
+from tidegate.testing.world.disk import ABSENT, OFFSETS, STATE, Content, Disk
 from tidegate.testing.world.rows import State
 
 OPERATOR: Final = "stateStoreSave"
@@ -94,11 +96,8 @@ def state_in(path: Path) -> State | None:
 def count_states(checkpoint: Path, epoch: int) -> dict[str, int]:
     """The rows of state behind an epoch of a checkpoint, as Spark's reader would count them: a row for each task, by
     the files that the epoch's commits entry names."""
-    _, _, metadata = (
-        (checkpoint.parent / COMMITS.replace("spark", checkpoint.name) / str(epoch)).read_text().partition("\n")
-    )
-    ids = [each[0] for each in json.loads(metadata).get("stateUniqueIds", {}).get("0", [])]
-    files = [checkpoint / f"state/0/{task}/{epoch + 1}_{each}.zip" for task, each in enumerate(ids)]
+    ids = state_ids_of((checkpoint / commits_entry(epoch)).read_bytes())[0]
+    files = [checkpoint / f"state/0/{task}/{epoch + 1}_{each[0]}.zip" for task, each in enumerate(ids)]
     return {f"operator 0 ({OPERATOR})": sum(path.exists() and state_in(path) is not None for path in files)}
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -25,8 +26,7 @@ from tidegate.checkpoints.savepoint_restore import goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take, take_last
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.config import Settings
-from tidegate.core.errors import TidegateError
-from tidegate.core.ledger import COMMITS, DECIDED, DONE, LEDGER, OFFSETS, PREPARED, RUNS, Query
+from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.core.restoring import Restore
@@ -43,11 +43,11 @@ from tidegate.testing.world.sinks import Rows, SimSink
 QUERY = "query"
 _SETTINGS = Settings()
 _NO_SPARK = cast("SparkSession", None)
-"""The functions that would ask it are the world's: `stories.WORLDS_SPARK`."""
+"""The functions that would ask it are the world's: `stories.worlds_spark`."""
 
 
 class SavedJob:
-    """What stays when its process dies: the folder, what its sinks keep beside it, and the targets' targets.
+    """What stays when its process dies: the folder, what its sinks keep beside it, and the rows in its targets.
 
     `executions` has, for each computing of an epoch, the generation that it belonged to.
     """
@@ -87,7 +87,7 @@ class SavedJob:
 
     def new_execution(self) -> int:
         """A number for one computing of an epoch: no other job's, and no other generation's."""
-        number = _EXECUTIONS.next()
+        number = next(_EXECUTIONS)
         self.executions[number] = self.query.generation
         return number
 
@@ -108,7 +108,7 @@ class SavedJob:
         settle(self.folder)
         storage = LocalStorage(self.folder)
         data = storage.read(JOB_RECORD)
-        record = JobRecord(name=self.name, job_id=_IDS.next(), generation=1)
+        record = JobRecord(name=self.name, job_id=next(_IDS), generation=1)
         if data is not None:
             record = decode(JobRecord, data, JOB_RECORD)
         with ExitStack() as aside:
@@ -118,7 +118,7 @@ class SavedJob:
         storage.put_if_absent(JOB_RECORD, encode(record))
         self._query = self._query_of(record)
         self._disk = FolderDisk(self._generation(record.generation))
-        for folder in (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS):
+        for folder in RECORD_FOLDERS:
             LocalStorage(self._disk.folder).remove_leftovers(folder)
         self.sinks = [self._open(self._query.sink(uid)) for uid in self._query.sinks]
         self.driver = Driver(self, self.starts)
@@ -201,17 +201,5 @@ class SavedJob:
         return self._targets.shown(self.name, QUERY, sink)
 
 
-class _Counter:
-    def __init__(self, form: str = "{}") -> None:
-        self.count = 0
-        self._form = form
-
-    def next(self) -> Any:
-        self.count += 1
-        return self.count if self._form == "{}" else self._form.format(self.count)
-
-
-_EXECUTIONS = _Counter()
-_IDS = _Counter("{:08x}")
-
-__all__ = ["QUERY", "SavedJob", "TidegateError"]
+_EXECUTIONS = itertools.count(1)
+_IDS = map("{:08x}".format, itertools.count(1))

@@ -30,9 +30,9 @@ from tidegate.core.records import Position
 from tidegate.core.restoring import Restore
 from tidegate.spark import restoring
 from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import TASKS, Configuration, Schedule, Work
-from tidegate.testing.world.disk import COMMITS, OFFSETS
-from tidegate.testing.world.engine import SparkStopped, load_state, read_commits, read_offsets
+from tidegate.testing.world.configurations import Configuration, Schedule, Work
+from tidegate.testing.world.disk import OFFSETS
+from tidegate.testing.world.engine import SparkStopped, read_offsets, surviving
 from tidegate.testing.world.rows import Row
 
 ResultT = TypeVar("ResultT")
@@ -109,8 +109,9 @@ _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _CONFIGURATION = Configuration(name="saved", work=Work.STATEFUL, sinks="sk", records=8, chunks=(2,), retain=10)
 _MOST_DEATHS = 8
-logging.getLogger(__name__).setLevel(logging.CRITICAL)
 _MOST_TRIES = 20
+_SILENT = logging.getLogger(__name__)
+_SILENT.setLevel(logging.CRITICAL)
 
 
 class Segment(NamedTuple):
@@ -216,7 +217,7 @@ class Teller:
         """From here on the rows of `job` go on from those of `before` up to the savepoint."""
         done = savepoint.record.queries[0].done
         if job.query.generation <= max(self.given_up, done.generation if job.name == before.name else 0):
-            self.complain(f"{job.name}: generation {job.query.generation} is no new one")
+            self.troubles.append(f"{job.name}: generation {job.query.generation} is no new one")
         older = [each for each in self._past[before.folder] if each.generation < done.generation]
         self._past[job.folder] = [*older, Segment(before, done.generation, done.epoch)]
 
@@ -230,9 +231,6 @@ class Teller:
             job.die()
             return True
         return False
-
-    def complain(self, text: str) -> None:
-        self.troubles.append(text)
 
     def _surely(self, act: Callable[[], ResultT]) -> ResultT:
         """Do it, and after a death do it again."""
@@ -287,7 +285,7 @@ class Teller:
         return History(
             wanted=frozenset(range(job.configuration.records)),
             visible={sink.identity.sink: self._that_count(job, sink.identity.sink) for sink in job.sinks},
-            surviving=_surviving(job),
+            surviving=surviving(job.disk),
             logged=logged,
             finished=max((int(name) for name in job.disk.names(DONE)), default=max(logged, default=-1)),
             kept=job.configuration.retain + 1,
@@ -323,15 +321,6 @@ def _rows(segment: Segment, sink: str) -> list[Row]:
     return [row for row in job.shown(sink) if job.executions.get(row.execution) == generation and row.epoch <= epoch]
 
 
-def _surviving(job: SavedJob) -> tuple[int, ...]:
-    """The state that Spark would go on from."""
-    newest = max((int(name) for name in job.disk.names(COMMITS) if name.isdigit()), default=None)
-    if newest is None:
-        return ()
-    _, ids = read_commits(job.disk.read_bytes(f"{COMMITS}/{newest}") or b"")
-    return tuple(load_state(job.disk, newest + 1, task, ids).accumulator for task in range(TASKS))
-
-
 @contextmanager
 def worlds_spark() -> Generator[None, None, None]:
     """What a restore asks of Spark, answered by the world; and syncs one after another, so that each has its number."""
@@ -344,7 +333,7 @@ def worlds_spark() -> Generator[None, None, None]:
         }.items():
             stack.enter_context(mock.patch.object(restoring, name, answer))
         stack.enter_context(mock.patch.object(sync, "_THREADS", 1 << 30))
-        stack.enter_context(mock.patch.object(restoring, "_LOG", logging.getLogger(__name__)))
+        stack.enter_context(mock.patch.object(restoring, "_LOG", _SILENT))
         yield
 
 
@@ -388,7 +377,7 @@ def _go_back(teller: Teller, job: SavedJob, before: SavedJob, savepoint: Savepoi
     before.die()
     teller.given_up = before.query.generation
     if not is_newest and not teller.is_refused(job, Restore(folder, claim=claim), Code.SINK_AHEAD):
-        teller.complain("a restore that repeats rows was not refused")
+        teller.troubles.append("a restore that repeats rows was not refused")
     teller.run(job, 8, Restore(folder, claim=claim, rewind="once"))
     teller.restored(job, before, savepoint)
 

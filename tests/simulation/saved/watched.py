@@ -72,11 +72,6 @@ class Watched:
             os.fsync = fsync
             _WATCHED.pop()
 
-    @property
-    def is_struck_out(self) -> bool:
-        """Whether every strike has struck."""
-        return not self._strikes
-
     def step(self, made: str | None = None) -> None:
         """A change is about to be made; `made` is the file that it would create."""
         if self._death is not None:

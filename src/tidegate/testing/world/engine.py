@@ -279,6 +279,15 @@ def load_state(disk: Disk, version: int, task: int, ids: list[str] | None) -> St
     return state
 
 
+def surviving(disk: Disk) -> tuple[int, ...]:
+    """The accumulator of each task in the state that Spark would go on from, by the ids in the newest commits entry."""
+    newest = max((int(name) for name in disk.names(COMMITS) if name.isdigit()), default=None)
+    if newest is None:
+        return ()
+    _, ids = read_commits(disk.read_bytes(f"{COMMITS}/{newest}") or b"")
+    return tuple(load_state(disk, newest + 1, task, ids).accumulator for task in range(TASKS))
+
+
 # --- formats -----------------------------------------------------------------------------------------------
 
 

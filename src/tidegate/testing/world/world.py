@@ -13,10 +13,10 @@ from tidegate.core.ledger import DECIDED, DONE, START
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.testing.world.cases import POWER, POWER_OF, Case, Hit, Strike
 from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import CONFIGURATIONS, TASKS, Configuration, Work
-from tidegate.testing.world.disk import COMMITS, OFFSETS, Disk
+from tidegate.testing.world.configurations import CONFIGURATIONS, Configuration, Work
+from tidegate.testing.world.disk import OFFSETS, Disk
 from tidegate.testing.world.driver import READS, Driver, Thread
-from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, load_state, read_commits, read_offsets
+from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, read_offsets, surviving
 from tidegate.testing.world.sinks import KafkaSink, Rows, SimSink, open_sinks
 
 MOST_STEPS: Final = 6000
@@ -325,13 +325,10 @@ class World:
         )
 
     def _surviving(self) -> tuple[int, ...]:
-        """The state that Spark would go on from: by the ids in the newest commits entry."""
-        numbers = [int(name) for name in self.disk.names(COMMITS) if name.isdigit()]
-        if self.configuration.work is Work.STATELESS or not numbers:
+        if self.configuration.work is Work.STATELESS:
             return ()
-        _, ids = read_commits(self.disk.read_bytes(f"{COMMITS}/{max(numbers)}") or b"")
         try:
-            return tuple(load_state(self.disk, max(numbers) + 1, task, ids).accumulator for task in range(TASKS))
+            return surviving(self.disk)
         except SparkStopped as error:
             self._troubles.append(str(error))
             return ()

@@ -22,6 +22,7 @@ from tidegate.core.records import (
     Run,
     SavedFile,
     SavedQuery,
+    SavepointClaim,
     SavepointFormat,
     SavepointRecord,
     SinkIdentity,
@@ -90,6 +91,13 @@ RECORDS = (
         ),
     ),
     Closing(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00"),
+    SavepointClaim(
+        job="wordcount",
+        job_id="0f1e2d3c",
+        folder="/checkpoints/wordcount",
+        host="worker-1",
+        at="2026-01-02T03:04:05+00:00",
+    ),
     Drain(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00", ended="2026-01-02T03:04:06+00:00"),
     SavepointRecord(
         id="before-the-upgrade",

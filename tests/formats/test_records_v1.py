@@ -25,6 +25,13 @@ FIELDS: dict[str, dict[str, Any]] = {
         "sinks": ("counts-topic", "counts-table"),
         "positions": {"lines": '{"lines":{"0":17,"1":4}}'},
     },
+    "savepoint-claim": {
+        "job": "wordcount",
+        "job_id": "0f1e2d3c",
+        "folder": "/checkpoints/wordcount",
+        "host": "worker-1",
+        "at": "2026-01-02T03:04:05+00:00",
+    },
     "run": {
         "run": 5,
         "token": "a1b2c3d4",

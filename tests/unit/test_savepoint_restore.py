@@ -16,8 +16,8 @@ import pytest
 from tests.support.restored_job import RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, running, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
-from tidegate.checkpoints.savepoint_folder import Savepoint, names_wrong, verify
-from tidegate.checkpoints.savepoint_restore import goes_back, manifest_digest, prepare, read_restored, settle
+from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest, names_wrong, verify
+from tidegate.checkpoints.savepoint_restore import goes_back, prepare, read_restored, settle
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError

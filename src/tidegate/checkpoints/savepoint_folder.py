@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from tidegate.checkpoints.durable import storage_error, sync_folder
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode
+from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode, digest_of
 
 MANIFEST = "_metadata.json"
 BLOCK_BYTES = 1 << 20
@@ -132,11 +132,12 @@ def dispose(savepoint: Savepoint) -> None:
         raise _unsafe("the savepoint's own folder", "a symbolic link", folder)
     for error in names_wrong(savepoint):
         raise error
-    trash = _trash(folder)
+    trash, claim = _trash(folder), claim_of(folder)
     try:
         if trash.exists():
             shutil.rmtree(trash)
         os.rename(folder, trash)
+        claim.unlink(missing_ok=True)
         sync_folder(folder.parent)
         shutil.rmtree(trash)
     except OSError as error:
@@ -154,6 +155,19 @@ def finish_disposal(folder: Path) -> bool:
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
     return True
+
+
+def manifest_digest(folder: Path) -> str:
+    """What tells one savepoint from every other, wherever it was copied to."""
+    try:
+        return digest_of((folder / MANIFEST).read_bytes())
+    except OSError as error:
+        raise storage_error(error, folder / MANIFEST, "read a savepoint") from error
+
+
+def claim_of(folder: Path) -> Path:
+    """Where it stands who has claimed the savepoint in this folder, and no other one that had its name."""
+    return folder.with_name(f"{folder.name}.{manifest_digest(folder).removeprefix('sha256:')[:16]}.claim")
 
 
 def _trash(folder: Path) -> Path:

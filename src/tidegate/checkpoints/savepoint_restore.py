@@ -28,7 +28,7 @@ from pathlib import Path
 from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
-from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint
+from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, Savepoint, manifest_digest
 from tidegate.checkpoints.spark_layout import (
     METADATA,
     OFFSETS,
@@ -53,7 +53,6 @@ from tidegate.core.records import (
     SavedQuery,
     Start,
     decode,
-    digest_of,
     encode,
 )
 
@@ -100,12 +99,6 @@ class Restoring:
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
-
-
-def manifest_digest(savepoint_folder: Path) -> str:
-    """What tells one savepoint from every other, wherever it was copied to."""
-    with Trust().over(savepoint_folder, "read a savepoint"):
-        return digest_of((savepoint_folder / MANIFEST).read_bytes())
 
 
 def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:

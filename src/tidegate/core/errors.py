@@ -188,6 +188,11 @@ class Code(Enum):
         Remedy.DECIDE,
         "a savepoint lacks files: it was copied in part, or there is none in the folder",
     )
+    SAVEPOINT_CLAIMED = (
+        "TG-SAVEPOINT-CLAIMED",
+        Remedy.DECIDE,
+        "another job goes on from this savepoint under the same job id",
+    )
     SAVEPOINT_ALTERED = (
         "TG-SAVEPOINT-ALTERED",
         Remedy.DECIDE,

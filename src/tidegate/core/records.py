@@ -302,6 +302,17 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     files: tuple[SavedFile, ...]
 
 
+class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job goes on under the savepoint's own job id,
+    in which folder of which host, since when. The digest is that of the savepoint's manifest."""
+
+    job: str
+    job_id: str
+    folder: str
+    host: str
+    at: str
+
+
 class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*restores/G*: what generation G of the job was opened from. It counts once *job.json* names G.
 
@@ -333,6 +344,7 @@ KINDS: dict[type[Value], str] = {
     Closing: "closing",
     Drain: "drain",
     SavepointRecord: "savepoint",
+    SavepointClaim: "savepoint-claim",
     Restored: "restored",
 }
 
@@ -349,6 +361,7 @@ RecordT = TypeVar(
     Closing,
     Drain,
     SavepointRecord,
+    SavepointClaim,
     Restored,
 )
 
@@ -365,6 +378,7 @@ def encode(
     | Closing
     | Drain
     | SavepointRecord
+    | SavepointClaim
     | Restored,
 ) -> bytes:
     """A record as bytes: header line, then the body."""

@@ -20,6 +20,7 @@ from bench import (
     kafka_long,
     kafka_throughput,
     memory,
+    savepoint_canonical,
     savepoint_copy,
     savepoint_epochs,
     simulation,
@@ -50,6 +51,7 @@ JOB: Mapping[str, Measure] = {
 }
 SAVEPOINT: Mapping[str, Measure] = {
     "savepoint-copy": savepoint_copy.measure,
+    "savepoint-canonical": savepoint_canonical.measure,
     "savepoint-epochs": savepoint_epochs.measure,
 }
 SUITES: Mapping[str, Mapping[str, Measure]] = {

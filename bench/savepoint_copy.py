@@ -22,18 +22,26 @@ from pyspark.sql import SparkSession
 
 from bench.figures import Better, Figure
 from bench.growth import peak_growth
-from bench.savepoint_job import FILLED, KEYS, QUERY, QUICK_KEYS, job_of, read_whole, remove, settle, wait_for_done
+from bench.savepoint_job import (
+    JOB,
+    KEYS,
+    QUERY,
+    QUICK_KEYS,
+    fill,
+    read_whole,
+    remove,
+    remove_job,
+    settle,
+    start_from,
+    take_ended,
+)
 from bench.session import shared_session
 from tidegate.checkpoints.savepoint_folder import open_savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_take import RunningJob, take
-from tidegate.jobs.place import open_job
 
 _GOAL_SPEED = 0.8
 _GOAL_MIB = 16.0
 _STATE_MB = 1000.0
-_ALL = 1 << 62
-_JOB, _RESTORED = "bench", "restored"
+_RESTORED = "restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
         small, large = Path(folder) / "small", Path(folder) / "large"
         few = _rounds(session, small, keys // 10, 2)[-1]
         every = _rounds(session, large, keys, rounds + 1)[1:]
-        saved = open_savepoint(_take(large))
+        saved = open_savepoint(take_ended(session, large))
         size_bytes = saved.size_bytes
         rows = session.read.format("statestore").load(str(saved.folder / "queries" / QUERY / "spark")).count()
     return [
@@ -87,8 +95,8 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
             better=Better.HIGHER,
             goal=None if quick else float(KEYS),
         ),
-        _memory("taking", "taking a savepoint", few.taking, median(each.taking for each in every)),
-        _memory("restoring", "a start from one", few.restoring, median(each.restoring for each in every)),
+        memory_figure("taking", "taking a savepoint", few.taking, median(each.taking for each in every)),
+        memory_figure("restoring", "a start from one", few.restoring, median(each.restoring for each in every)),
     ]
 
 
@@ -100,18 +108,15 @@ def seconds_of_files(generation: Path) -> float:
 
 
 def _rounds(session: SparkSession, place: Path, keys: int, number: int) -> list[Round]:
-    place.mkdir()
-    handle = job_of(session, place, keys).start()
-    wait_for_done(handle, FILLED)
-    handle.stop()
+    fill(session, place, keys)
     return [_round(session, place, keys) for _ in range(number)]
 
 
 def _round(session: SparkSession, place: Path, keys: int) -> Round:
-    read_whole(place / "checkpoints" / _JOB)
+    read_whole(place / "checkpoints" / JOB)
     settle(place)
     begun = time.perf_counter()
-    saved, taking = peak_growth(lambda: _take(place))
+    saved, taking = peak_growth(lambda: take_ended(session, place))
     taken = time.perf_counter() - begun
 
     copied = _seconds_of(place, saved, lambda: _copy(saved, place / "copy"))
@@ -120,13 +125,12 @@ def _round(session: SparkSession, place: Path, keys: int) -> Round:
     read_whole(saved)
     settle(place)
     begun = time.perf_counter()
-    _, restoring = peak_growth(lambda: _start(session, place, keys, saved))
+    _, restoring = peak_growth(lambda: start_from(session, place, keys, saved, _RESTORED))
     started = time.perf_counter() - begun
     files = seconds_of_files(restored / "queries" / QUERY / "g1")
 
-    remove(saved, place / "copy", restored)
-    for path in place.glob(f"{_RESTORED}.db*"):
-        remove(path) if path.is_dir() else path.unlink()
+    remove(saved, place / "copy")
+    remove_job(place, _RESTORED)
     return Round(copied, taken, files, started, taking, restoring)
 
 
@@ -138,25 +142,9 @@ def _seconds_of(place: Path, source: Path, act: Callable[[], None]) -> float:
     return time.perf_counter() - begun
 
 
-def _take(place: Path) -> Path:
-    """As `tidegate stop -p` does of a job that has ended."""
-    job = open_job(place / "checkpoints" / _JOB)
-    none: frozenset[str] = frozenset()
-    queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
-    return take(RunningJob(job.folder, job.record, queries), "bench", place / "saved").folder
-
-
 def _copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-r", str(source), str(target)], check=True)
     subprocess.run(["sync", "-f", str(target)], check=True)
-
-
-def _start(session: SparkSession, place: Path, keys: int, saved: Path) -> None:
-    """As another job, which reads the savepoint and leaves it as it is."""
-    done = open_savepoint(saved).record.queries[0].done.epoch
-    handle = job_of(session, place, keys, _RESTORED).start(savepoint=saved)
-    wait_for_done(handle, done + 1)
-    handle.stop()
 
 
 def _speed(name: str, what: str, seconds: list[float], rounds: list[Round]) -> Figure:
@@ -175,7 +163,7 @@ def _speed(name: str, what: str, seconds: list[float], rounds: list[Round]) -> F
     )
 
 
-def _memory(name: str, what: str, few: float, every: float) -> Figure:
+def memory_figure(name: str, what: str, few: float, every: float) -> Figure:
     return Figure(
         name=f"savepoint-memory-{name}",
         what=f"memory that Python takes for {what}, more with all keys than with a tenth of them",

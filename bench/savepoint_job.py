@@ -10,14 +10,21 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate import Job, JobHandle, SparkSource, SQLiteSink
+from tidegate.checkpoints.savepoint_folder import open_savepoint
+from tidegate.checkpoints.savepoint_hold import RunningQuery
+from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.core.records import SavepointFormat
+from tidegate.jobs.place import open_job
+from tidegate.spark.state_parquet import write_table
 
-QUERY = "query"
+JOB, QUERY = "bench", "query"
 KEYS, QUICK_KEYS = 5_000_000, 20_000
 FILLED = 20
 """So many epochs bring all keys."""
@@ -25,9 +32,10 @@ FILLED = 20
 _ROWS = 10
 _SOURCE = {"rowsPerBatch": _ROWS, "numPartitions": 2, "advanceMillisPerBatch": 1000}
 _LOOK_SECONDS = 0.05
+_ALL = 1 << 62
 
 
-def job_of(session: SparkSession, place: Path, keys: int, name: str = "bench") -> Job:
+def job_of(session: SparkSession, place: Path, keys: int, name: str = JOB) -> Job:
     """The job, with everything it leaves behind in `place`."""
     job = Job(name, spark=session, checkpointing_interval=0, checkpointing_dir=str(place / "checkpoints"))
     rows = job.source("source", SparkSource("rate-micro-batch", schema=None, replayable=None, **_SOURCE))
@@ -35,6 +43,31 @@ def job_of(session: SparkSession, place: Path, keys: int, name: str = "bench") -
     table = SQLiteSink("sink", place / f"{name}.db", table="t", key="k")
     job.query(QUERY, counts.where("v > 1"), mode="update", sinks=[table])
     return job
+
+
+def fill(session: SparkSession, place: Path, keys: int) -> None:
+    """Run the job in a new folder until it has all keys."""
+    place.mkdir()
+    handle = job_of(session, place, keys).start()
+    wait_for_done(handle, FILLED)
+    handle.stop()
+
+
+def take_ended(session: SparkSession, place: Path, form: SavepointFormat = SavepointFormat.NATIVE) -> Path:
+    """As `tidegate stop -p` does of a job whose queries have ended."""
+    job = open_job(place / "checkpoints" / JOB)
+    none: frozenset[str] = frozenset()
+    queries = [RunningQuery(job.query(each, none, none), each.folder, _ALL) for each in job.queries()]
+    running = RunningJob(job.folder, job.record, queries, write_table=partial(write_table, session))
+    return take(running, "bench", place / "saved", form=form).folder
+
+
+def start_from(session: SparkSession, place: Path, keys: int, saved: Path, name: str) -> None:
+    """As another job, which reads the savepoint and leaves it as it is, until its first epoch is done."""
+    done = open_savepoint(saved).record.queries[0].done.epoch
+    handle = job_of(session, place, keys, name).start(savepoint=saved)
+    wait_for_done(handle, done + 1)
+    handle.stop()
 
 
 def wait_for_done(handle: JobHandle, epoch: int) -> None:
@@ -61,6 +94,13 @@ def settle(place: Path) -> None:
 def remove(*folders: Path) -> None:
     for folder in folders:
         shutil.rmtree(folder)
+
+
+def remove_job(place: Path, name: str) -> None:
+    """A job's checkpoints, and its table."""
+    remove(place / "checkpoints" / name)
+    for path in place.glob(f"{name}.db*"):
+        remove(path) if path.is_dir() else path.unlink()
 
 
 def _number(keys: int) -> Column:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import pytest
@@ -10,12 +12,15 @@ from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run, wait_until_finished
-from tests.support.command import tidegate
-from tidegate import FileSink, Job, JobHandle
+from tests.support.command import tidegate as run_command
+from tidegate import FileSink, Job, JobHandle, read_savepoint
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
+from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.core.drain import END_OF_TIME_MS
+from tidegate.core.errors import TidegateError
 from tidegate.jobs.beat import JobState, read_beat
+from tidegate.spark.endings import Ending
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
 
@@ -42,8 +47,8 @@ def counts(windows: GroupedData) -> DataFrame:
     return windows.count().select(F.date_format("window.start", "HH:mm:ss").alias("start"), "count")
 
 
-def windows_job(place: Place) -> Job:
-    job = place.job()
+def windows_job(place: Place, name: str = "job") -> Job:
+    job = place.job(name)
     into_files(place, job, counts(events(place, job).groupBy(F.window("at", "10 seconds"))))
     return job
 
@@ -56,7 +61,7 @@ def drain(handle: JobHandle, epoch: int = 0) -> None:
 
 def command(place: Place, *arguments: str) -> dict[str, Any]:
     """What the command prints."""
-    said = tidegate(*arguments, "--dir", str(place.checkpoints), "--json")
+    said = run_command(*arguments, "--dir", str(place.checkpoints), "--json")
     assert said.code == 0, said
     return json.loads(said.stdout)
 
@@ -87,6 +92,40 @@ def test_windows_that_are_open_come_out_once_and_the_checkpoint_is_marked(place:
     beat = read_beat(folder)
     assert beat is not None
     assert beat.state is JobState.STOPPED
+
+
+def test_a_drain_ends_with_a_savepoint_that_is_read_and_not_gone_on_from(place: Place):
+    write_events(place, "00:00:01", "00:00:02", "00:00:11", "00:00:16")
+    handle = windows_job(place).start()
+    wait_until_finished(handle, 0)
+    answer = command(place, "stop", "job", "--drain", "-p", str(place.folder / "saved"), "--id", "the-end")
+    handle.wait()
+    assert (answer["outcome"], answer["kind"], handle.is_drained) == ("done", "drain-with-savepoint", True)
+    assert out(place) == [("00:00:00", 2), ("00:00:10", 2)], "every window came out before"
+
+    saved = open_savepoint(Path(answer["savepoint"]))
+    assert {query.done.epoch for query in saved.record.queries} == {last_watermark(place)[0]}
+    assert verify(saved) == []
+    state = read_savepoint(saved.folder).state("query", spark=place.spark)
+    assert state.count() == 0, "nothing waits any more"
+    error = error_of(partial(windows_job(place, "other").start, savepoint=saved.folder))
+    assert error.code == "TG-JOB-DRAINED"
+    assert out(place) == [("00:00:00", 2), ("00:00:10", 2)]
+
+
+def test_who_wants_a_job_to_go_on_from_its_savepoint_has_none_of_a_drained_end(place: Place):
+    """A drain that somebody else asks for, after a stop with a savepoint: the last of the two counts for the end."""
+    write_events(place, "00:00:01")
+    handle = windows_job(place).start()
+    wait_until_finished(handle, 0)
+    handle.ask_to_end_with_savepoint(Ending.STOP, "one", place.folder / "saved")
+    handle.ask_to_drain()
+    handle.wait()
+    assert handle.is_drained
+    error = handle.last_savepoint.error
+    assert isinstance(error, TidegateError)
+    assert (error.code, "nothing goes on from its end" in error.found) == ("TG-SAVEPOINT-REFUSED", True)
+    assert not list((place.folder / "saved").glob("savepoint-*"))
 
 
 def test_a_drained_job_is_refused_and_a_bounded_one_has_nothing_to_do(place: Place, caplog: pytest.LogCaptureFixture):

@@ -184,17 +184,16 @@ def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_on
     assert len(place.words_out()[1]) == 1
 
 
-def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place):
-    """It would have to come twice, or never: with its record, and with the input behind the savepoint."""
-    shelf = ShelfSink("shelf", place.folder)
+def onto(place: Place, shelf: ShelfSink, **settings: str) -> Job:
+    job = place.job(**settings)
+    job.query("query", place.words(job), sinks=[shelf])
+    return job
 
-    def job() -> Job:
-        wanted = place.job()
-        wanted.query("query", place.words(wanted), sinks=[shelf])
-        return wanted
 
+def decided_behind_a_savepoint(place: Place, shelf: ShelfSink) -> Path:
+    """A job that has ended with a decided epoch, which the shelf did not take; and the savepoint before it."""
     place.write("sea")
-    handle = job().start()
+    handle = onto(place, shelf).start()
     wait_until_finished(handle, 0)
     path = handle.savepoint(place.folder / "saved")
     assert path is not None
@@ -203,12 +202,33 @@ def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place
     wait_until(lambda: 1 in place.log("ledger/decided"), "the epoch that the shelf does not take")
     assert error_of(lambda: handle.stop(0)).code == "TG-SINK-UNAVAILABLE"
     shelf.moods.busy = 0
+    return path
+
+
+def test_a_decided_epoch_that_waits_for_its_sink_is_not_left_behind(place: Place):
+    """It would have to come twice, or never: with its record, and with the input behind the savepoint."""
+    shelf = ShelfSink("shelf", place.folder)
+    path = decided_behind_a_savepoint(place, shelf)
     before = everything(place)
-    error = error_of(lambda: run_from(job(), path))
+    error = error_of(lambda: run_from(onto(place, shelf), path))
     assert (error.code, "decided" in error.found) == ("TG-RESTORE-PENDING", True)
     assert everything(place) == before
-    job().start(until="caught-up").wait()
+    onto(place, shelf).start(until="caught-up").wait()
     assert shelf.rows() == ["sand", "sea"]
+
+
+def test_who_goes_back_has_what_was_decided_committed_first_and_once_more_behind_the_savepoint(place: Place):
+    shelf = ShelfSink("shelf", place.folder)
+    path = decided_behind_a_savepoint(place, shelf)
+    back = Restore(str(path), rewind="monday")
+    shelf.moods.busy = -1
+    error = error_of(lambda: run_from(onto(place, shelf, stop_timeout="1s"), back))
+    assert (error.code, job_record(place).generation) == ("TG-SINK-UNAVAILABLE", 1)
+    shelf.moods.busy = 0
+    run_from(onto(place, shelf), back)
+    assert shelf.rows() == ["sand", "sand", "sea"], "of epoch 1 before it went back, and of epoch 1 since"
+    run_from(onto(place, shelf), back)
+    assert shelf.rows() == ["sand", "sand", "sea"]
 
 
 def test_a_check_tells_the_verdict_and_touches_nothing(

@@ -23,6 +23,20 @@ def test_a_savepoint_is_taken_restored_and_copied_and_has_every_key():
 
 @pytest.mark.more
 @pytest.mark.timeout(600)
+def test_a_canonical_one_is_measured_by_its_rows_and_by_what_is_in_them():
+    figures = measured("--only", "savepoint-canonical", suite="savepoint")
+    rows, size = figures["savepoint-canonical-take-rows"], figures["savepoint-canonical-take"]
+    a_row = size.value * 1e6 / rows.value
+    assert 200 <= a_row < 220, "192 characters of a key, a count, where a string ends, which are null"
+    assert figures["savepoint-canonical-restore"].value > 0
+    assert {name for name in figures if "memory" in name} == {
+        "savepoint-memory-taking-canonical",
+        "savepoint-memory-restoring-canonical",
+    }
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
 def test_epochs_are_timed_with_savepoints_and_without():
     figures = measured("--only", "savepoint-epochs", suite="savepoint")
     sides = figures["savepoint-epochs"].medians()

@@ -47,7 +47,7 @@ CASES = [
     Case(Kind.SAVEPOINT, JobState.STOPPED, Outcome.UNKNOWN),
     *(
         Case(kind, state, outcome, error=error, savepoint=savepoint)
-        for kind in (Kind.STOP_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT)
+        for kind in (Kind.STOP_WITH_SAVEPOINT, Kind.DRAIN_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT)
         for state, outcome, error, savepoint in (
             (JobState.STOPPED, Outcome.DONE, "", "/saved/one"),
             (JobState.CANCELED, Outcome.DONE, "", "/saved/one"),

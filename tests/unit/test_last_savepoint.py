@@ -135,9 +135,15 @@ def test_a_path_may_be_left_out_and_is_the_jobs_own_then(tmp_path: Path, argumen
     assert (code, "a folder for the savepoint" in said) == (4, True)
 
 
-def test_a_drain_has_no_savepoint(tmp_path: Path):
-    ended_job(tmp_path)
-    assert stop(tmp_path, "job", "--drain", "-p", str(tmp_path / "saved"))[0] == 2
+def test_of_a_drained_job_only_who_says_so_has_a_savepoint_and_of_another_one_nobody_has_that(tmp_path: Path):
+    job, saved = ended_job(tmp_path), tmp_path / "saved"
+    code, said = stop(tmp_path, "job", "--drain", "-p", str(saved))
+    assert (code, "found:    one that was not" in said, savepoints_in(saved)) == (4, True, ([], []))
+    LocalStorage(job).replace("drain", encode(Drain(job_id=RECORD.job_id, since="then", ended="now")))
+    code, said = stop(tmp_path, "job", "-p", str(saved))
+    assert (code, "`tidegate stop job --drain -p` takes one" in said) == (4, True)
+    assert stop(tmp_path, "job", "-p", str(saved), "--drain", "--id", "end")[0] == 0
+    assert (saved / "savepoint-0f1e2d3c-end").is_dir()
 
 
 def test_what_takes_no_savepoint_has_no_type(tmp_path: Path):

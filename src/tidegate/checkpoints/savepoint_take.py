@@ -57,13 +57,14 @@ that holds nothing else then. It tells `Copying` how far it is, and ends when it
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
-    runs that could."""
+    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that."""
 
     folder: Path
     record: JobRecord
     queries: Sequence[RunningQuery]
     reach: Callable[[str], None] = lambda _step: None
     write_table: WriteTable | None = None
+    is_drained: bool = False
 
 
 def take(
@@ -208,8 +209,9 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """The query; or raises, for nothing goes on from one that a drain has brought to the end of time."""
-    if query.watermark_ms >= END_OF_TIME_MS:
+    """The query; or raises, for nothing goes on from one that a drain has brought to the end of time, and nobody has
+    asked for that."""
+    if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
         found = "it was drained: every row behind its savepoint would be too late"
         raise _refused(job, f"query {query.done.query} before the end of time", found)
     return query

@@ -93,6 +93,9 @@ def stop(
     again, of a job that has ended already, it takes what savepoint is missing. Where the job's own `savepoints.dir` is
     set, one is taken there without `-p`, too; the answer says whether there is one.
 
+    With `--drain` every due window and timer is emitted first, and no start goes on from there. The savepoint of such
+    an end, `-p --drain`, can be read and kept; no job is restored from it.
+
     Examples:
 
     - `tidegate stop wordcount`
@@ -103,17 +106,26 @@ def stop(
 
     - `tidegate stop wordcount --drain`
 
+    - `tidegate stop wordcount -p /backup/savepoints --drain`
+
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
-    if drain and savepoint is not None:
-        raise typer.BadParameter("a drained job goes on from nothing: stop it with -p, or drain it", param_hint="-p")
     view = find_job(jobs_folder(dir), job)
-    kind = Kind.STOP_WITH_SAVEPOINT if savepoint is not None else Kind.DRAIN if drain else Kind.STOP
+    kind = _STOPS[savepoint is not None, drain]
     saved = savepoint is not None or (not drain and "savepoints.dir" in _said(view))
     _only_with_a_savepoint(form, "-p", saved=saved)
     seconds = _stop_timeout(view) + (_SAVEPOINT_SECONDS if saved else 60.0)
     seconds = seconds if timeout is None else DURATION.read(timeout)
     ask_job(view, kind, id, seconds, json, folder_of(savepoint), form)
+
+
+_STOPS: Mapping[tuple[bool, bool], Kind] = {
+    (False, False): Kind.STOP,
+    (False, True): Kind.DRAIN,
+    (True, False): Kind.STOP_WITH_SAVEPOINT,
+    (True, True): Kind.DRAIN_WITH_SAVEPOINT,
+}
+"""By whether a savepoint is wanted, and whether the end is for good."""
 
 
 def cancel(
@@ -264,6 +276,7 @@ def _show_none(
 _ASKED = {
     Kind.DRAIN: "stop {job} --drain",
     Kind.STOP_WITH_SAVEPOINT: "stop {job} -p{where}",
+    Kind.DRAIN_WITH_SAVEPOINT: "stop {job} -p{where} --drain",
     Kind.CANCEL_WITH_SAVEPOINT: "cancel {job} -s{where}",
 }
 """How a request is put whose kind is no command."""

@@ -156,7 +156,9 @@ class _Asking:
         from tidegate.jobs.ended_savepoint import save_ended  # loads what no other request needs
 
         known = self._desk.answer_to(request_id)
-        savepoint = save_ended(self._folder, request_id, into, self._tell, form)
+        savepoint = save_ended(
+            self._folder, request_id, into, self._tell, form, drained=kind is Kind.DRAIN_WITH_SAVEPOINT
+        )
         if known is not None:
             self._desk.withdraw(known)
         return self._desk.answer(

@@ -43,10 +43,11 @@ class Kind(Enum):
     DRAIN = "drain"
     CANCEL = "cancel"
     STOP_WITH_SAVEPOINT = "stop-with-savepoint"
+    DRAIN_WITH_SAVEPOINT = "drain-with-savepoint"
     CANCEL_WITH_SAVEPOINT = "cancel-with-savepoint"
 
 
-WITH_SAVEPOINT = frozenset({Kind.STOP_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT})
+WITH_SAVEPOINT = frozenset({Kind.STOP_WITH_SAVEPOINT, Kind.DRAIN_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT})
 """What ends a job with a savepoint of its end."""
 
 

@@ -38,15 +38,17 @@ def save_ended(
     into: str | None,
     tell: Callable[[str], None],
     form: SavepointFormat = SavepointFormat.NATIVE,
+    *,
+    drained: bool = False,
 ) -> Savepoint:
     """A savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said. `tell`
-    hears how far it is.
+    hears how far it is. `drained`: of a job that has ended for good, and of no other one.
 
     Raises DRIVER_ALIVE when the job has been started since, SAVEPOINT_REFUSED where a start has to come first.
     """
     copying = Copying(f"savepoint {savepoint_id} of job {job_folder.name}, which has ended")
     with ThreadPoolExecutor(1, "tidegate-savepoint") as beside:
-        saving = beside.submit(_save, job_folder, savepoint_id, into, copying, form)
+        saving = beside.submit(_save, job_folder, savepoint_id, into, copying, form, drained)
         try:
             while not saving.done():
                 tell(f"the savepoint: {CopyProgress.of(copying)} copied")
@@ -57,7 +59,9 @@ def save_ended(
     return saving.result()
 
 
-def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat) -> Savepoint:
+def _save(
+    job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, drained: bool
+) -> Savepoint:
     with ExitStack() as stack:
         stack.callback(acquire(job_folder, job_folder.name).release)
         wait_for_jvm_lock(job_folder, _JVM_SECONDS)
@@ -65,17 +69,23 @@ def _save(job_folder: Path, savepoint_id: str, into: str | None, copying: Copyin
         job = open_job(job_folder)
         folder = _folder(job, into)
         check_place(folder, job.folder)
-        queries = _queries(job)
+        queries = _queries(job, drained=drained)
         remove_held(job_folder)
-        return take_last(RunningJob(job.folder, job.record, queries), savepoint_id, folder, copying, form)
+        running = RunningJob(job.folder, job.record, queries, is_drained=drained)
+        return take_last(running, savepoint_id, folder, copying, form)
 
 
-def _queries(job: JobPlace) -> list[RunningQuery]:
+def _queries(job: JobPlace, *, drained: bool) -> list[RunningQuery]:
     """Spark runs no more, and keeps what it has: no epoch goes while it is held."""
     if _said(job, "checkpointing.mode") == Level.AT_MOST_ONCE.value:
         raise _refused(job, "a job at exactly-once or at-least-once", "one at most once, which goes on from nothing")
-    if is_drained(job.folder) or is_being_deleted(job.folder):
-        raise _refused(job, "checkpoints that a start goes on from", "a job that was drained, or given up")
+    if is_being_deleted(job.folder):
+        raise _refused(job, "checkpoints that a start goes on from", "a job that was given up")
+    if is_drained(job.folder) and not drained:
+        again = f"`tidegate stop {job.name} --drain -p` takes one that can be read, and not be gone on from"
+        raise _refused(job, "checkpoints that a start goes on from", "a job that was drained", again)
+    if drained and not is_drained(job.folder):
+        raise _refused(job, "a job that was drained", "one that was not")
     beat = read_beat(job.folder)
     told = None if beat is None else {query.uid for query in beat.queries}
     # An older program may have had more. Of what a restore has begun, no driver has told yet.
@@ -125,11 +135,11 @@ def _said(job: JobPlace, setting: str) -> str:
     return found.get(setting, "")
 
 
-def _refused(job: JobPlace, expected: str, found: str) -> TidegateError:
+def _refused(job: JobPlace, expected: str, found: str, next_step: str = "") -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
         expected=expected,
         found=found,
         where=f"job {job.name}, which has ended",
-        next_step="start the job, which finishes what is decided, and ask again under the same id",
+        next_step=next_step or "start the job, which finishes what is decided, and ask again under the same id",
     )

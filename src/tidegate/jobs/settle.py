@@ -11,7 +11,6 @@ next start writes the rows again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,21 +18,17 @@ from enum import Enum
 from typing import NoReturn
 
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
-from tidegate.checkpoints.sync import CheckpointSync
-from tidegate.core import effects as fx
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
-from tidegate.core.recover import finish_decided
+from tidegate.jobs.finishing import finish
 from tidegate.jobs.place import JobPlace, QueryPlace
-from tidegate.jobs.runner import Runner
 from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
 from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.sinks.base import TwoPhaseSink
 
 _JVM_SECONDS = 5.0
-_PAUSE_SECONDS_AT_MOST = 1.0
 
 
 class Ending(Enum):
@@ -119,18 +114,8 @@ def _finish(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
     record = _record_of(job, place, order.name)
     epoch = record.committable.attempt.epoch
     sinks, query = _sinks_for(job, place, order, through=epoch)
-    port = _Port(time.monotonic() + order.patience_seconds)
-    runner = Runner(
-        query=query,
-        storage=place.storage,
-        sinks=sinks,
-        journal_folder=place.folder / "ledger" / "journal",
-        checkpoint=CheckpointSync(place.folder / "spark"),
-        port=port,
-        reach=order.reach,
-    )
     try:
-        finished = runner.run(finish_decided(query, epoch))
+        finished = finish(place, query, sinks, epoch, order.patience_seconds, order.reach)
     except TidegateError as error:
         if error.catalogue_entry is Code.TRANSACTION_UNKNOWN:
             return Ended(Ending.UNKNOWN, detail=str(error))
@@ -276,34 +261,3 @@ def _raise_why(found: Look, waiting: Waiting) -> NoReturn:
             next_step="look into the sink, or start the job: it does what is right",
         )
     )
-
-
-class _Port:
-    """A run without Spark: it waits for a sink, for so long, and tells nobody."""
-
-    def __init__(self, give_up_at: float) -> None:
-        self._give_up_at = give_up_at
-
-    def hesitate(self, effect: fx.Hesitate) -> None:
-        left = self._give_up_at - time.monotonic()
-        if left <= 0:
-            raise TidegateError(
-                Code.SINK_UNAVAILABLE,
-                expected=f"sink {effect.sink} to take epoch {effect.epoch}",
-                found=effect.detail or "it is not ready",
-                where=f"sink {effect.sink}",
-                next_step="mend the sink, then ask again or start the job: the epoch is decided and waits",
-            )
-        time.sleep(min(left, 0.05 * 2 ** min(effect.attempt, 10), _PAUSE_SECONDS_AT_MOST))
-
-    def tell(self, happening: fx.Happening) -> None:
-        pass
-
-    def compute(self, effect: fx.Compute) -> fx.Computed:
-        raise RuntimeError(f"no Spark is here to compute epoch {effect.epoch}")
-
-    def await_finished(self, epoch: int) -> None:
-        raise RuntimeError(f"nobody else is here to finish epoch {epoch}")
-
-    def await_commits(self, epoch: int) -> bool:
-        raise RuntimeError(f"no Spark is here to go on after epoch {epoch}")

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 
 
-_CANCELS = frozenset({Kind.CANCEL, Kind.CANCEL_WITH_SAVEPOINT})
+_ENDINGS: Mapping[Kind, Ending] = {
+    Kind.STOP: Ending.STOP,
+    Kind.STOP_WITH_SAVEPOINT: Ending.STOP,
+    Kind.DRAIN: Ending.DRAIN,
+    Kind.DRAIN_WITH_SAVEPOINT: Ending.DRAIN,
+    Kind.CANCEL: Ending.CANCEL,
+    Kind.CANCEL_WITH_SAVEPOINT: Ending.CANCEL,
+}
+"""How each request that ends a job ends it."""
 
 
 class Clerk(Ticking):
@@ -100,7 +108,7 @@ class Clerk(Ticking):
             self._tell(request, word)
 
     def _end(self, handle: JobHandle, request: Request) -> None:
-        if request.kind not in _CANCELS and self._forgetful:
+        if _ENDINGS[request.kind] is not Ending.CANCEL and self._forgetful:
             again = f"cancel {handle.name}{' -s' if request.kind in WITH_SAVEPOINT else ''}"
             self._answer(
                 request,
@@ -115,9 +123,9 @@ class Clerk(Ticking):
 
     def _end_with_savepoint(self, handle: JobHandle, request: Request) -> None:
         """Nothing is stopped before the folder for the savepoint was looked at."""
-        ending = Ending.CANCEL if request.kind in _CANCELS else Ending.STOP
         try:
             if self._savepoints.may_go_there(handle, request):
+                ending = _ENDINGS[request.kind]
                 handle.ask_to_end_with_savepoint(ending, request.id, request.into, request.format)
                 self._endings.add(request.id)
                 self._saving.add(request.id)
@@ -133,10 +141,10 @@ class Clerk(Ticking):
 
     def _end_without(self, handle: JobHandle, request: Request) -> None:
         self._endings.add(request.id)
-        match request.kind:
-            case Kind.STOP:
+        match _ENDINGS[request.kind]:
+            case Ending.STOP:
                 handle.ask_to_stop()
-            case Kind.DRAIN:
+            case Ending.DRAIN:
                 handle.ask_to_drain()
             case _:
                 handle.ask_to_cancel()

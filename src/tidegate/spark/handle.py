@@ -217,15 +217,18 @@ class JobHandle:
         id: str | None = None,
         format: Literal["native", "canonical"] = "native",
         timeout_seconds: float | None = None,
+        drain: bool = False,
     ) -> Path:
         """As `stop`, with a savepoint of the last epoch, taken when every query has ended; its folder. It is waited
-        for without a limit, unless somebody asks for the end of the job once more. `format`: see `savepoint`.
+        for without a limit, unless somebody asks for the end of the job once more. `format`: see `savepoint`. With
+        `drain` it shows what the job has ended with for good: it can be read, and no job goes on from it.
 
         What is known to stand against it is raised before anything is stopped. Later it is what made the job fail,
         SINK_UNAVAILABLE for a decided epoch that waits for its sink, or what the disk had to say: the job has ended,
         and `tidegate stop -p` takes what savepoint is missing.
         """
-        return self._end_with(Ending.STOP, _named(id), folder, _form(format), timeout_seconds)
+        ending = Ending.DRAIN if drain else Ending.STOP
+        return self._end_with(ending, _named(id), folder, _form(format), timeout_seconds)
 
     def cancel_with_savepoint(
         self,
@@ -316,11 +319,14 @@ class JobHandle:
         timeout_seconds: float | None = None,
     ) -> None:
         """As `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a look at the folder.
-        Raises where nothing was asked of the job: it has no savepoints, is being drained, or is ending already."""
+        Raises where nothing was asked of the job: it has no savepoints, is being drained and shall not be, or is ending
+        already."""
+        drained = ending is Ending.DRAIN
         with self._asking:
-            if self._ending is Ending.DRAIN:
+            if self._ending is Ending.DRAIN and not drained:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing goes on from its end")
-            self.last_savepoint.ask(self.savepoints(), id, None if folder is None else str(folder), form)
+            into = None if folder is None else str(folder)
+            self.last_savepoint.ask(self.savepoints(), id, into, form, drained=drained)
             default = 0.0 if ending is Ending.CANCEL else self._stop_timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
 
@@ -514,6 +520,8 @@ class JobHandle:
             return self._error or self.left_behind
         if self.may_still_write():
             return no_last_savepoint(self.name, "a query that nothing ends")
+        if self.last_savepoint.is_of_a_drain:
+            return None if self._draining.is_done else self.not_drained()
         if self._ending is Ending.DRAIN:
             return no_last_savepoint(self.name, "the job was drained: nothing goes on from its end")
         return None

@@ -328,7 +328,7 @@ class Job:
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
             restore, plans = above, self._looked_at(above, folder, bounded=bounded)
-        restore.carry_out(restore.judged(plans, self.settings, self._compare_source, self.spark), plans, self.spark)
+        restore.carry_out(plans, self.settings, self._compare_source, self.spark)
         return restore.target
 
     def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:

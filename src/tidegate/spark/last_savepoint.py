@@ -24,6 +24,7 @@ class _Asked:
     id: str
     into: str | None
     form: SavepointFormat
+    drained: bool
 
 
 class LastSavepoint:
@@ -51,16 +52,24 @@ class LastSavepoint:
         savepoint_id: str,
         into: str | None,
         form: SavepointFormat = SavepointFormat.NATIVE,
+        *,
+        drained: bool = False,
     ) -> None:
-        """The job ends with this one. Raises REQUEST_REFUSED where that cannot be; nothing has been stopped then."""
+        """The job ends with this one, `drained` or not. Raises REQUEST_REFUSED where that cannot be; nothing has been
+        stopped then."""
         savepoints.check(savepoint_id, into, form)
         with self._lock:
             if self._passed:
                 raise self._refused("a job that runs", "it is ending already", "ask again when it has ended")
-            standing, asked = self._asked, _Asked(savepoint_id, into, form)
+            standing, asked = self._asked, _Asked(savepoint_id, into, form, drained)
             if standing is not None and standing != asked:
                 raise self._refused("one savepoint of its end", f"{standing.id}, asked for before", "wait for it")
             self._asked = asked
+
+    @property
+    def is_of_a_drain(self) -> bool:
+        """Whether the job was asked to end for good with it."""
+        return self._asked is not None and self._asked.drained
 
     def limit(self, why: str, seconds: float) -> None:
         """Somebody wants the end of the job sooner: it is called off when it is not there by then."""
@@ -84,7 +93,7 @@ class LastSavepoint:
         if asked is None:
             return
         try:
-            self.taking = taking = savepoints.begin_last(asked.id, asked.into, asked.form)
+            self.taking = taking = savepoints.begin_last(asked.id, asked.into, asked.form, drained=asked.drained)
             while not taking.is_over():
                 if time.monotonic() >= self._until:
                     taking.cut_off(self._why)

@@ -46,10 +46,9 @@ from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
-from tidegate.jobs.transactions import name_of, recorded
-from tidegate.jobs.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.empty_state import begin_empty
+from tidegate.spark.given_up import GivenUp
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
@@ -236,6 +235,7 @@ class JobRestore:
         )
         found = self._with_new_operators(judge(self.savepoint.record, program, self.wish), plans, session)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
+        given_up = self._given_up(plans) if alone else None
         allowed = [each for each in of_sinks if self.wish.rewind and each[1].catalogue_entry is Code.SINK_AHEAD]
         against = [
             *names_wrong(self.savepoint),
@@ -243,11 +243,12 @@ class JobRestore:
             *self._sources_compared(found, plans, compare),
             *self._backend_of_checkpoint(found),
             *self._operators_compared(found, plans, session),
-            *(self._pending(found, plans) if alone else ()),
+            *(() if given_up is None else given_up.against(found.matched)),
             *(each[1] for each in of_sinks if each not in allowed),
         ]
         again = [f"{error.where}: {error.found}{_read_again(found.matched.get(uid))}" for uid, error in allowed]
-        return replace(found, changes=(*found.changes, *again), errors=(*found.errors, *against))
+        first = () if given_up is None else given_up.told()
+        return replace(found, changes=(*found.changes, *first, *again), errors=(*found.errors, *against))
 
     def _with_new_operators(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Judgement:
         """What had no state, and has some now, begins with empty state."""
@@ -267,9 +268,25 @@ class JobRestore:
             rewritten={uid: change for uid, change in found.rewritten.items() if uid not in new},
         )
 
-    def carry_out(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
-        """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was."""
+    def carry_out(
+        self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, session: SparkSession
+    ) -> None:
+        """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was;
+        but where it goes back, what it had decided has been committed."""
+        found = self._unopposed(plans, settings, compare, session)
+        given_up = self._given_up(plans)
+        if given_up is not None and given_up.finish(settings.checkpointing_mode, settings.stop_timeout):
+            found = self._unopposed(plans, settings, compare, session)  # the sinks are further ahead now
+        self._open(found, plans, session)
+
+    def _unopposed(
+        self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, session: SparkSession
+    ) -> Judgement:
+        found = self.judged(plans, settings, compare, session)
         raise_all(found.errors, f"job {self.target.name}, savepoint {self.savepoint.found_at}")
+        return found
+
+    def _open(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         restoring = self._restoring(found, plans, session)
         try:
             rewrite = partial(self._rewritten, found, {plan.query.uid: plan.conf for plan in plans}, session)
@@ -336,31 +353,10 @@ class JobRestore:
                     yield error
                 start_moves(f"query {plan.query.uid}, operators compared with the savepoint")
 
-    def _pending(self, found: Judgement, plans: Sequence[QueryPlan]) -> Iterator[TidegateError]:
-        """Transactions of the generation that is given up. What is undecided goes when the new one begins, as long as
-        the program still has the sink; what is decided counts, and cannot be abandoned."""
+    def _given_up(self, plans: Sequence[QueryPlan]) -> GivenUp | None:
         if self.found is None:
-            return
-        kept = {(plan.query.uid, sink) for plan in plans for sink in plan.query.sinks}
-        job = JobPlace(self.job_folder, self.found)
-        for place in job.queries():
-            records = recorded(job, place, driver_alive=False)
-            yield from records.problems
-            for each in records.waiting:
-                sink = each.committable.attempt.sink.sink
-                renamed = place.uid not in found.matched or found.matched[place.uid].done.query != place.uid
-                if each.named is Named.DECIDED or renamed or (place.uid, sink) not in kept:
-                    yield self._waits(place.uid, sink, name_of(each.committable), each.named, each.committable.rows)
-
-    def _waits(self, query: str, sink: str, name: str, named: Named, rows: int) -> TidegateError:
-        return TidegateError(
-            Code.RESTORE_PENDING,
-            expected="no transaction that a restore would leave behind",
-            found=f"{name} of {rows} rows ({named.value})",
-            where=f"job {self.target.name}, query {query}, sink {sink}",
-            next_step="start the job once without a savepoint: it commits what is decided and gives up the rest. Then "
-            "take a savepoint, which has those rows; or see `tidegate txn ls`",
-        )
+            return None
+        return GivenUp(JobPlace(self.job_folder, self.found), plans, goes_back=bool(self.wish.rewind))
 
     def _sinks_judged(
         self, found: Judgement, plans: Sequence[QueryPlan], level: Level

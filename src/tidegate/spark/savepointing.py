@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -146,9 +147,12 @@ class Savepoints:
                 raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that one")
             return self._begin(Taking(savepoint_id, folder, form, self._named(savepoint_id)))
 
-    def begin_last(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
-        """Every query has ended: take the savepoint of that. It has a thread of its own, and waits no longer than a
-        moment for the others, which are called off: one of them may hang on another disk. Raises REQUEST_REFUSED."""
+    def begin_last(
+        self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE, *, drained: bool = False
+    ) -> Taking:
+        """Every query has ended, `drained` or not: take the savepoint of that. It has a thread of its own, and waits no
+        longer than a moment for the others, which are called off: one of them may hang on another disk. Raises
+        REQUEST_REFUSED."""
         with self._lock:
             folder = self.check(savepoint_id, into, form)
             others = list(self._begun.values())
@@ -156,7 +160,7 @@ class Savepoints:
                 other.copying.call_off("the job ends with another savepoint")
             self._last = taking = Taking(savepoint_id, folder, form, self._named(savepoint_id))
             self._remember(taking)
-        act = partial(self._take_the_last, taking, others)
+        act = partial(self._take_the_last, taking, others, replace(self._job, is_drained=drained))
         threading.Thread(target=act, name="tidegate-last-savepoint", daemon=True).start()
         return taking
 
@@ -194,18 +198,21 @@ class Savepoints:
 
     def _take_all(self) -> None:
         while (taking := self._queue.get()) is not None:
-            self._carry_out(taking, take)
+            self._carry_out(taking, take, self._job)
 
-    def _take_the_last(self, taking: Taking, others: Sequence[Taking]) -> None:
+    def _take_the_last(self, taking: Taking, others: Sequence[Taking], job: RunningJob) -> None:
         _wait_for(others)
-        self._carry_out(taking, take_last)
+        self._carry_out(taking, take_last, job)
 
     def _carry_out(
-        self, taking: Taking, act: Callable[[RunningJob, str, Path, Copying, SavepointFormat], Savepoint]
+        self,
+        taking: Taking,
+        act: Callable[[RunningJob, str, Path, Copying, SavepointFormat], Savepoint],
+        job: RunningJob,
     ) -> None:
         try:
-            check_place(taking.into, self._job.folder)
-            taking.settle(act(self._job, taking.id, taking.into, taking.copying, taking.form))
+            check_place(taking.into, job.folder)
+            taking.settle(act(job, taking.id, taking.into, taking.copying, taking.form))
         except TidegateError as error:
             taking.settle(error)
         except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)

@@ -170,8 +170,7 @@ class SavedJob:
         above = restore.above_evidence(plans, Level.EXACTLY_ONCE)
         if above.target != restore.target:
             restore, plans = above, [self._plan(self._query_of(above.target))]
-        found = restore.judged(plans, _SETTINGS, lambda *_: None, _NO_SPARK)
-        restore.carry_out(found, plans, _NO_SPARK)
+        restore.carry_out(plans, _SETTINGS, lambda *_: None, _NO_SPARK)
         return restore.target
 
     # --- its parts ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import DECIDED
 from tidegate.core.records import DoneEpoch, FinishedThrough, JobRecord
 from tidegate.spark import restoring
+from tidegate.spark.given_up import GivenUp
 from tidegate.spark.restoring import JobRestore
 
 
@@ -115,7 +116,11 @@ PLANTED = (
         Story.CLAIM_BACK,
     ),
     Planted("a sink that is ahead is an obstacle", _in(restoring, "judge_sink", _nothing), Story.BACK),
-    Planted("what is decided is not abandoned", _in(JobRestore, "_pending", _no_error), Story.CRASHED),
+    Planted(
+        "what is decided is not abandoned",
+        _both(_in(GivenUp, "against", _no_error), _in(GivenUp, "finish", lambda *_: False)),
+        Story.CRASHED,
+    ),
     Planted("a job goes back once", _in(restoring, "_was_opened_from", _without_rewind), Story.BACK, Hit.KILL),
     Planted(
         "a job that was opened from a savepoint goes on by itself",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from tidegate.core.records import Attempt, Committable, Position, SinkIdentity
+from tidegate.core.records import Answer, Attempt, Committable, Evidence, Position, SinkIdentity
 from tidegate.testing.world.disk import Disk
 from tidegate.testing.world.rows import Row
 from tidegate.testing.world.sinks import KafkaSink, Show, SimSink, StagedSink, Table, position_of
@@ -61,6 +61,21 @@ class PlanSink:
     def abort(self, transactions: Sequence[str]) -> None:
         if self._newest is not None:
             self._newest.abort(transactions)
+
+    def commit(self, committables: Sequence[Committable]) -> list[Answer]:
+        return self._opened(committables[0].attempt.sink).commit(committables)
+
+    def evidence(self, committable: Committable) -> Evidence:
+        return self._opened(committable.attempt.sink).evidence(committable)
+
+    def fence(self, committable: Committable) -> None:
+        self._opened(committable.attempt.sink).fence(committable, {})
+
+    def redo(self, committable: Committable, batches: Sequence[object]) -> Answer:
+        return self._opened(committable.attempt.sink).redo(committable, {})
+
+    def clean(self, identity: SinkIdentity, finished_through: int) -> None:
+        self._opened(identity).clean(finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
         self._opened(identity).discard(from_epoch)

@@ -365,8 +365,6 @@ def _crashed(teller: Teller) -> None:
     job.die()
     wish = Restore(str(savepoint.folder), rewind="once")
     teller.given_up = job.query.generation
-    if teller.is_refused(job, wish, Code.RESTORE_PENDING):
-        teller.run(job, 8)
     teller.run(job, 8, wish)
     teller.restored(job, job, savepoint)
 

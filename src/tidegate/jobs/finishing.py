@@ -1,0 +1,73 @@
+"""Finishes the decided epochs of a job that does not run, by the protocol's own steps and without Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from tidegate.checkpoints.sync import CheckpointSync
+from tidegate.core import effects as fx
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import Query
+from tidegate.core.recover import finish_decided
+from tidegate.jobs.place import QueryPlace
+from tidegate.jobs.runner import Runner
+from tidegate.sinks.base import TwoPhaseSink
+
+_PAUSE_SECONDS_AT_MOST = 1.0
+
+
+def finish(
+    place: QueryPlace,
+    query: Query,
+    sinks: Mapping[str, TwoPhaseSink],
+    through: int,
+    patience_seconds: float,
+    reach: Callable[[str, int | None], None],
+) -> list[int]:
+    """Finish a query's decided epochs up to `through`; which they were. `sinks` are those that they have written into.
+
+    Only with the job's locks held. Raises SINK_UNAVAILABLE for a sink that is not ready within `patience_seconds`, and
+    whatever stands against a commit.
+    """
+    runner = Runner(
+        query=query,
+        storage=place.storage,
+        sinks=sinks,
+        journal_folder=place.folder / "ledger" / "journal",
+        checkpoint=CheckpointSync(place.folder / "spark"),
+        port=_Port(time.monotonic() + patience_seconds),
+        reach=reach,
+    )
+    return runner.run(finish_decided(query, through))
+
+
+class _Port:
+    """A run without Spark: it waits for a sink, for so long, and tells nobody."""
+
+    def __init__(self, give_up_at: float) -> None:
+        self._give_up_at = give_up_at
+
+    def hesitate(self, effect: fx.Hesitate) -> None:
+        left = self._give_up_at - time.monotonic()
+        if left <= 0:
+            raise TidegateError(
+                Code.SINK_UNAVAILABLE,
+                expected=f"sink {effect.sink} to take epoch {effect.epoch}",
+                found=effect.detail or "it is not ready",
+                where=f"sink {effect.sink}",
+                next_step="mend the sink, then ask again or start the job: the epoch is decided and waits",
+            )
+        time.sleep(min(left, 0.05 * 2 ** min(effect.attempt, 10), _PAUSE_SECONDS_AT_MOST))
+
+    def tell(self, happening: fx.Happening) -> None:
+        pass
+
+    def compute(self, effect: fx.Compute) -> fx.Computed:
+        raise RuntimeError(f"no Spark is here to compute epoch {effect.epoch}")
+
+    def await_finished(self, epoch: int) -> None:
+        raise RuntimeError(f"nobody else is here to finish epoch {epoch}")
+
+    def await_commits(self, epoch: int) -> bool:
+        raise RuntimeError(f"no Spark is here to go on after epoch {epoch}")

@@ -1,0 +1,89 @@
+"""What waits in the generation that a restore gives up. What is decided counts: nobody may leave it behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.core.records import SavedQuery
+from tidegate.jobs.finishing import finish
+from tidegate.jobs.place import JobPlace, QueryPlace
+from tidegate.jobs.transactions import Recorded, name_of, recorded
+from tidegate.jobs.verdicts import Named
+from tidegate.spark.levels import leaves_evidence
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.supervised import start_moves
+from tidegate.testing.strikes import STRIKES
+
+
+class GivenUp:
+    """The transactions of a job that no run of it is alive for, beside the sinks of the program that is restored.
+
+    With `goes_back` what is decided is committed first, where the program has the sinks of it. Else that is left to a
+    start without a savepoint: going on from one that does not have those rows would mean to repeat them.
+    """
+
+    def __init__(self, job: JobPlace, plans: Sequence[QueryPlan], *, goes_back: bool) -> None:
+        self._job = job
+        self._goes_back = goes_back
+        self._sinks = {plan.query.uid: plan.sinks for plan in plans}
+        self._records = [(place, recorded(job, place, driver_alive=False)) for place in job.queries()]
+
+    def against(self, matched: Mapping[str, SavedQuery]) -> Iterator[TidegateError]:
+        """What stands against the restore. What is undecided goes when the new generation begins, as long as the
+        program has the query and the sink by their names; what is decided does not."""
+        for place, records in self._records:
+            yield from records.problems
+            same = place.uid in matched and matched[place.uid].done.query == place.uid
+            first = self._finished_first(place)
+            for each in records.waiting:
+                goes = same and _sink_of(each) in self._sinks.get(place.uid, {})
+                if each not in first if each.named is Named.DECIDED else not goes:
+                    yield self._waits(place.uid, each)
+
+    def told(self) -> tuple[str, ...]:
+        """What is committed first, in words."""
+        return tuple(
+            f"query {place.uid}, sink {_sink_of(each)}: {name_of(each.committable)} of {each.committable.rows} rows was"
+            " decided before, and is committed first"
+            for place, _ in self._records
+            for each in self._finished_first(place)
+        )
+
+    def finish(self, level: Level, patience_seconds: float) -> bool:
+        """Commit it; whether there was any. Only with the job's locks held. Raises SINK_UNAVAILABLE for a sink that is
+        not ready in time, and what a commit finds: the job is as any start would leave it."""
+        due = [(place, first) for place, _ in self._records if (first := self._finished_first(place))]
+        for place, first in due:
+            through = max(each.committable.attempt.epoch for each in first)
+            sinks = {uid: sink for uid, sink in self._sinks[place.uid].items() if uid in place.start.sinks}
+            compared = {uid for uid, sink in sinks.items() if leaves_evidence(sink, level)}
+            expiring = frozenset(uid for uid, sink in sinks.items() if sink.evidence_expires)
+            query = self._job.query(place, frozenset(place.start.sinks) - compared, expiring)
+            finish(place, query, sinks, through, patience_seconds, STRIKES.reach)
+            start_moves(f"query {place.uid}, finished through epoch {through}")
+        return bool(due)
+
+    def _finished_first(self, place: QueryPlace) -> list[Recorded]:
+        """The decided ones of a query: all of them, or none where the program lacks a sink of theirs."""
+        records = next(found for each, found in self._records if each is place)
+        decided = [each for each in records.waiting if each.named is Named.DECIDED]
+        has_sinks = {_sink_of(each) for each in decided} <= self._sinks.get(place.uid, {}).keys()
+        return decided if self._goes_back and has_sinks and not records.problems else []
+
+    def _waits(self, query: str, waiting: Recorded) -> TidegateError:
+        committable = waiting.committable
+        return TidegateError(
+            Code.RESTORE_PENDING,
+            expected="no transaction that a restore would leave behind",
+            found=f"{name_of(committable)} of {committable.rows} rows ({waiting.named.value})",
+            where=f"job {self._job.name}, query {query}, sink {_sink_of(waiting)}",
+            next_step="start the job once without a savepoint: it commits what is decided and gives up the rest. Then "
+            "take a savepoint, which has those rows; or go back with --rewind, which commits what is decided first; or "
+            "see `tidegate txn ls`",
+        )
+
+
+def _sink_of(waiting: Recorded) -> str:
+    return waiting.committable.attempt.sink.sink

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.place import Place, setting
-from tests.integration.test_restore import event, run_from, saved
+from tests.integration.place import Place, error_of, run, setting, wait_until_finished
+from tests.integration.test_restore import event, everything, run_from, saved
 from tests.integration.test_state_change import KINDS, every_kind
 from tidegate import FileSink, Job
-from tidegate.checkpoints.savepoint_folder import open_savepoint
+from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint, verify
 from tidegate.core.kinds import Backend
-from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.records import DoneEpoch, SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
 from tidegate.spark.query_conf import FORMAT_KEY, STORES
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -109,3 +114,80 @@ def test_every_kind_of_state_has_its_rows_counted_also_behind_a_restore(
     run_from(every_kind(place, *after), first)
     again = saved(place, every_kind(place, *after), epoch=1)
     assert rows_of(place, again)["by-hand"] == {"0": len(KINDS) + 1}
+
+
+@pytest.mark.more
+def test_rows_are_counted_anew_where_spark_is_told_to_count_again(place: Place):
+    place.write(event("01", "sea1"), event("02", "wind2"))
+    with setting(place.spark, ROWS_ARE_TRACKED, "false"):
+        run(three_operators(place))
+    place.write(event("01", "wind1"))
+    assert rows_of(place, saved(place, three_operators(place), epoch=1))["counts"] == {"0": 3}
+
+
+def counting(place: Place) -> Job:
+    job = place.job(state_backend="hashmap", parallelism="2")
+    counts = place.words(job).groupBy("word").count()
+    job.query("counts", counts, mode="update", sinks=[FileSink("out", place.folder / "out", format="json")])
+    return job
+
+
+def lose_native(savepoint: Path) -> None:
+    """What the newest epoch has added to one partition."""
+    folder = savepoint / "queries/counts/spark/state/0"
+    less, more = sorted(("0", "1"), key=lambda each: (folder / each / "2.delta").stat().st_size)
+    for path in (folder / less).glob("*2.delta*"):
+        shutil.copyfile(path, folder / more / path.name)
+
+
+def lose_canonical(savepoint: Path) -> None:
+    (path,) = (savepoint / "queries/counts/state/0/default").glob("*.parquet")
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+def describe_anew(savepoint: Path) -> None:
+    """The manifest proves the files as they are now."""
+    record: SavepointRecord = open_savepoint(savepoint).record
+
+    def now(file: SavedFile) -> SavedFile:
+        data = (savepoint / file.name).read_bytes()
+        return SavedFile(name=file.name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+    changed = msgspec.structs.replace(record, files=tuple(map(now, record.files)))
+    (savepoint / MANIFEST).write_bytes(encode(changed))
+
+
+@pytest.mark.parametrize("form", ["native", pytest.param("canonical", marks=pytest.mark.more)])
+def test_a_savepoint_that_has_lost_rows_of_state_is_refused_though_all_its_files_fit(
+    place: Place, form: Literal["native", "canonical"]
+):
+    place.write("sea", "sand", "wind")
+    place.write("rain")
+    handle = counting(place).start()
+    wait_until_finished(handle, 1)
+    path = handle.stop_with_savepoint(place.folder / "saved", format=form)
+    (lose_native if form == "native" else lose_canonical)(path)
+    describe_anew(path)
+    assert verify(open_savepoint(path)) == []
+    before = everything(place)
+    error = error_of(lambda: run_from(counting(place), path))
+    assert error.code == "TG-RESTORE-STATE"
+    assert [text[-4:] for text in (error.expected, error.found)] == [": 4}", ": 3}"]
+    assert everything(place) == before
+
+
+@pytest.mark.more
+def test_what_an_older_release_has_saved_is_compared_by_its_files(place: Place, caplog: pytest.LogCaptureFixture):
+    place.write(event("01", "sea1"), event("02", "wind2"), event("03", "sand"))
+    path = saved(place, three_operators(place))
+    record = open_savepoint(path).record
+    older = [msgspec.structs.replace(each, done=without_rows(each.done)) for each in record.queries]
+    (path / MANIFEST).write_bytes(encode(msgspec.structs.replace(record, queries=tuple(older))))
+    with caplog.at_level("INFO", "tidegate"):
+        run_from(three_operators(place), path)
+    sides = "operator 0 (symmetricHashJoin) left: 1, operator 0 (symmetricHashJoin) right: 1"
+    assert f"rows of state: {sides}" in caplog.text
+
+
+def without_rows(done: DoneEpoch) -> DoneEpoch:
+    return msgspec.structs.replace(done, state_rows={})

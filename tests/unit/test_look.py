@@ -15,7 +15,7 @@ class Said:
     def __init__(self, *lines: str) -> None:
         self._lines = lines
 
-    def state(self, _plan: object, _names_files: bool) -> str:  # noqa: FBT001 (called by position)
+    def state(self, _plan: object, _names_files: bool) -> str:
         return "".join(f"{line}\n" for line in self._lines)
 
 

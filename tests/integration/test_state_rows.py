@@ -18,7 +18,7 @@ from tests.integration.test_state_change import KINDS, every_kind
 from tidegate import FileSink, Job
 from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint, verify
 from tidegate.core.kinds import Backend
-from tidegate.core.records import DoneEpoch, SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
+from tidegate.core.records import SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
 from tidegate.spark.query_conf import FORMAT_KEY, STORES
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
@@ -177,17 +177,19 @@ def test_a_savepoint_that_has_lost_rows_of_state_is_refused_though_all_its_files
 
 
 @pytest.mark.more
-def test_what_an_older_release_has_saved_is_compared_by_its_files(place: Place, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("said", [{}, {"0": 0}], ids=["an older release", "told not to count"])
+def test_where_no_rows_are_recorded_the_files_are_compared(
+    place: Place, caplog: pytest.LogCaptureFixture, said: dict[str, int]
+):
     place.write(event("01", "sea1"), event("02", "wind2"), event("03", "sand"))
     path = saved(place, three_operators(place))
     record = open_savepoint(path).record
-    older = [msgspec.structs.replace(each, done=without_rows(each.done)) for each in record.queries]
+    older = [
+        msgspec.structs.replace(each, done=msgspec.structs.replace(each.done, state_rows=said))
+        for each in record.queries
+    ]
     (path / MANIFEST).write_bytes(encode(msgspec.structs.replace(record, queries=tuple(older))))
     with caplog.at_level("INFO", "tidegate"):
         run_from(three_operators(place), path)
     sides = "operator 0 (symmetricHashJoin) left: 1, operator 0 (symmetricHashJoin) right: 1"
     assert f"rows of state: {sides}" in caplog.text
-
-
-def without_rows(done: DoneEpoch) -> DoneEpoch:
-    return msgspec.structs.replace(done, state_rows={})

@@ -151,12 +151,15 @@ class SparkSource:
         try:
             return (reader if self.schema is None else reader.schema(self.schema)).load()
         except PySparkException as error:
+            gone = error.getCondition() == "PATH_NOT_FOUND"
             raise TidegateError(
                 Code.SOURCE_REFUSED,
                 expected=f"what Spark's format {self.format} needs",
                 found=str(error).split("\n")[0],
                 where=where,
-                next_step="mend the source's path, schema= or options",
+                next_step="put back what the path names, or mend the path, then start again"
+                if gone
+                else "mend the source's path, schema= or options",
             ) from None
 
 

@@ -46,13 +46,13 @@ def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path, *, anew: bo
     say."""
     wanted, path = _claim(target, job_folder), claim_of(savepoint.folder)
     storage = LocalStorage(path.parent)
-    if storage.put_if_absent(path.name, encode(wanted)):
-        return
-    error = claimed_by_another(savepoint, target, job_folder)
-    if error is not None and not anew:
-        raise error
-    if error is not None:
-        storage.replace(path.name, encode(wanted))
+    if not storage.put_if_absent(path.name, encode(wanted)):
+        error = claimed_by_another(savepoint, target, job_folder)
+        if error is not None and not anew:
+            raise error
+        if error is not None:
+            storage.replace(path.name, encode(wanted))
+    storage.remove_leftovers("", path.name)
 
 
 def _claim(target: JobRecord, job_folder: Path) -> SavepointClaim:

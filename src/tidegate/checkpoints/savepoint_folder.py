@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +23,9 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode, digest_of
 
 MANIFEST = "_metadata.json"
+CLAIM = ".claim"
+"""How a record beside a savepoint's folder ends that says who has claimed it."""
+
 BLOCK_BYTES = 1 << 20
 
 
@@ -123,7 +127,8 @@ def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
 
 
 def dispose(savepoint: Savepoint) -> None:
-    """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name.
+    """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name. Of two
+    that remove it at once both have.
 
     Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes nothing, where the folder holds what is not its own.
     """
@@ -134,12 +139,12 @@ def dispose(savepoint: Savepoint) -> None:
         raise error
     trash, claim = _trash(folder), claim_of(folder)
     try:
-        if trash.exists():
-            shutil.rmtree(trash)
-        os.rename(folder, trash)
+        _remove(trash)
+        with suppress(FileNotFoundError):  # somebody else was quicker
+            os.rename(folder, trash)
         claim.unlink(missing_ok=True)
         sync_folder(folder.parent)
-        shutil.rmtree(trash)
+        _remove(trash)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
 
@@ -150,7 +155,7 @@ def finish_disposal(folder: Path) -> bool:
     try:
         if folder.exists() or not trash.is_dir():
             return False
-        shutil.rmtree(trash)
+        _remove(trash)
         sync_folder(folder.parent)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
@@ -167,7 +172,13 @@ def manifest_digest(folder: Path) -> str:
 
 def claim_of(folder: Path) -> Path:
     """Where it stands who has claimed the savepoint in this folder, and no other one that had its name."""
-    return folder.with_name(f"{folder.name}.{manifest_digest(folder).removeprefix('sha256:')[:16]}.claim")
+    return folder.with_name(f"{folder.name}.{manifest_digest(folder).removeprefix('sha256:')[:16]}{CLAIM}")
+
+
+def _remove(trash: Path) -> None:
+    while trash.exists():
+        with suppress(FileNotFoundError):  # whoever else removes it was quicker with a file
+            shutil.rmtree(trash)
 
 
 def _trash(folder: Path) -> Path:

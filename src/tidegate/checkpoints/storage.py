@@ -134,15 +134,15 @@ class LocalStorage:
             sync_folder(target.parent)
         return str(Path(name).with_name(aside.name))
 
-    def remove_leftovers(self, folder: str) -> None:
-        """Remove the temporary files that killed processes left in `folder`.
+    def remove_leftovers(self, folder: str, of: str = "") -> None:
+        """Remove the temporary files that killed processes left in `folder`; with `of` those of the file of that name.
 
-        Only while the lease proves that nobody else writes there.
+        Only while the lease proves that nobody else writes there. Whoever does nevertheless fails, and harms nothing.
         """
         path = self.path(folder)
         with self._trust.over(path, "clean a folder"), suppress(FileNotFoundError):
             for name in os.listdir(path):
-                if _is_temporary(name):
+                if _is_temporary(name) and name.startswith(f".{of}"):
                     (path / name).unlink(missing_ok=True)
 
     def _settle(self, target: Path) -> None:

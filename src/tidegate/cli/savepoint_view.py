@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
 
 def summary(found: Savepoint) -> dict[str, Any]:
     """What it is of, as a whole."""
-    record = found.record
+    from tidegate.checkpoints.savepoint_claim import read_claim
+
+    record, claim = found.record, read_claim(found)
     return {
         "path": str(found.folder),
         "id": record.id,
@@ -27,6 +29,7 @@ def summary(found: Savepoint) -> dict[str, Any]:
         "job_id": record.job_id,
         "generation": record.generation,
         "at": record.at,
+        "claimed_by": None if claim is None else f"job {claim.job} in {claim.folder} on {claim.host}",
         "epochs": {query.done.query: query.done.epoch for query in record.queries},
         "files": len(record.files),
         "bytes": found.size_bytes,
@@ -74,7 +77,7 @@ def _state_bytes(found: Savepoint, query: str, operator: str = "") -> int:
 def show(found: Savepoint) -> None:
     """All of it on the standard output."""
     for name, value in summary(found).items():
-        if name != "epochs":
+        if name != "epochs" and value is not None:
             typer.echo(f"{name}: {value}")
     for query in queries(found):
         typer.echo(f"\nquery {query['query']}")

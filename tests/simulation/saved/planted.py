@@ -121,6 +121,11 @@ PLANTED = (
         _both(_in(GivenUp, "against", _no_error), _in(GivenUp, "finish", lambda *_: False)),
         Story.CRASHED,
     ),
+    Planted(
+        "a savepoint is claimed by one job",
+        _both(_in(restoring, "claimed_by_another", _nothing), _in(restoring, "claim", lambda *_, anew: None)),
+        Story.CLAIM_TWICE,
+    ),
     Planted("a job goes back once", _in(restoring, "_was_opened_from", _without_rewind), Story.BACK, Hit.KILL),
     Planted(
         "a job that was opened from a savepoint goes on by itself",

@@ -22,7 +22,7 @@ from tests.simulation.saved.job import SavedJob
 from tests.simulation.saved.sinks import Targets
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
 from tidegate.checkpoints import sync
-from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, verify
+from tidegate.checkpoints.savepoint_folder import CLAIM, Savepoint, open_savepoint, verify
 from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DONE
@@ -48,6 +48,7 @@ class Story(Enum):
     WINDOWED = "windowed"  # the same, of a job that has epochs without rows due
     QUICK = "quick"  # the same, of a job that commits behind its epochs, and whose Spark keeps little
     CLAIM = "claim"  # moves a job into another folder, under its own id
+    CLAIM_TWICE = "claim-twice"  # the same, and into a third folder at once: one of the two is refused
     CLAIM_BACK = "claim-back"  # moves it back in time as well, behind generations that the savepoint does not know
     MOVED = "moved"  # moves a job that has died in the middle of whatever it did, as QUICK is
     AGAIN = "again"  # goes back to the savepoint that the job's generation was opened from
@@ -229,6 +230,14 @@ class Teller:
         older = [each for each in self._past[before.folder] if each.generation < done.generation]
         self._past[job.folder] = [*older, Segment(before, done.generation, done.epoch)]
 
+    def start_once(self, job: SavedJob, wish: Restore) -> None:
+        """Start it; dead or alive, nobody starts it again for now."""
+        try:
+            job.start(wish)
+        except Killed:
+            self._revive()
+        job.die()
+
     def is_refused(self, job: SavedJob, wish: Restore, code: Code) -> bool:
         """Whether a start is; of another refusal it complains."""
         try:
@@ -279,8 +288,10 @@ class Teller:
             yield f"left over: {path.relative_to(self._root)}"
 
     def _savepoints_wrong(self) -> Iterator[str]:
-        """Whatever has a savepoint's name is one."""
+        """Whatever has a savepoint's name is one, or the claim of one."""
         for place in self._root.glob("*/savepoints/savepoint-*"):
+            if place.suffix == CLAIM:
+                continue
             try:
                 yield from (f"{place.name}: {error}" for error in verify(open_savepoint(place)))
             except TidegateError as error:
@@ -425,6 +436,22 @@ def _claim(teller: Teller) -> None:
     teller.restored(moved, job, savepoint)
 
 
+def _claim_twice(teller: Teller) -> None:
+    job = teller.job()
+    moved, other = (teller.job(place=place) for place in ("elsewhere", "third"))
+    teller.run(job, 4)
+    savepoint = teller.save(job, "moved", last=True)
+    job.die()
+    wish = Restore(str(savepoint.folder), claim=True)
+    teller.start_once(moved, wish)
+    winner, loser = (moved, other) if teller.is_refused(other, wish, Code.SAVEPOINT_CLAIMED) else (other, moved)
+    if loser is moved and not teller.is_refused(moved, wish, Code.SAVEPOINT_CLAIMED):
+        teller.troubles.append("two jobs go on under one id")
+    loser.die()
+    teller.run(winner, 8, wish)
+    teller.restored(winner, job, savepoint)
+
+
 def _claim_back(teller: Teller) -> None:
     job, moved = teller.job(), teller.job(place="elsewhere")
     teller.run(job, 4)
@@ -466,6 +493,7 @@ _STORIES: dict[Story, Callable[[Teller], None]] = {
     Story.WINDOWED: _windowed,
     Story.QUICK: _quick,
     Story.CLAIM: _claim,
+    Story.CLAIM_TWICE: _claim_twice,
     Story.CLAIM_BACK: _claim_back,
     Story.MOVED: _moved,
     Story.AGAIN: _again,

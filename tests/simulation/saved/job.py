@@ -154,6 +154,11 @@ class SavedJob:
     def has_done(self, epoch: int) -> bool:
         return any(int(name) >= epoch for name in self.disk.names(DONE))
 
+    def committing(self) -> set[tuple[int, int]]:
+        """The epochs, by generation, that are decided and not done: some sinks may have them, and others not."""
+        decided, done = (set(self.disk.names(each)) for each in (DECIDED, DONE))
+        return {(self.query.generation, int(name)) for name in decided - done}
+
     # --- savepoints -----------------------------------------------------------------------------------------
 
     def take(self, savepoint_id: str, *, last: bool = False) -> Savepoint:

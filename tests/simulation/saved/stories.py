@@ -131,6 +131,8 @@ class Teller:
         self.first = self.saved = self.steps = 0
         self.given_up = 0
         """The newest generation whose rows may have been given up."""
+        self.out_of_reach = set[tuple[int, int]]()
+        """Epochs, by generation, that a process was committing which died in a folder that nobody starts again."""
         self.troubles: list[str] = []
         self._root = root
         self._targets = Targets({})
@@ -201,17 +203,23 @@ class Teller:
             goes_on = True
             while True:
                 try:
-                    return job.take(savepoint_id)
+                    return self._beside_its_epochs(job, savepoint_id)
                 except TidegateError as error:
                     if error.catalogue_entry is not Code.SAVEPOINT_REFUSED or not goes_on:
                         raise
                     goes_on = job.step()
 
-        self.watched.burst = job.go_on
         savepoint = self._surely(act)
-        self.watched.burst = None
         self.saved = self.saved or self.watched.changes
         return savepoint
+
+    def _beside_its_epochs(self, job: SavedJob, savepoint_id: str) -> Savepoint:
+        """Taken while the job's queries may go on: in the midst of a step of theirs they do not."""
+        self.watched.burst = job.go_on
+        try:
+            return job.take(savepoint_id)
+        finally:
+            self.watched.burst = None
 
     def restored(self, job: SavedJob, before: SavedJob, savepoint: Savepoint) -> None:
         """From here on the rows of `job` go on from those of `before` up to the savepoint."""
@@ -309,6 +317,8 @@ class Teller:
         others = {uid: sorted(row for row in job.shown(uid) if row not in rows) for uid, rows in counted.items()}
         if any(self._generation(row) > self.given_up for rows in others.values() for row in rows):
             yield f"{job.name}: rows of a timeline that was given up: {others}"
+        for uid, rows in others.items():
+            others[uid] = [row for row in rows if (self._generation(row), row.epoch) not in self.out_of_reach]
         if len(set(map(tuple, others.values()))) > 1:
             yield f"{job.name}: a timeline that was given up is not the same in all sinks: {others}"
 
@@ -428,6 +438,7 @@ def _moved(teller: Teller) -> None:
     teller.begin(job, teller.case.moment)
     savepoint = teller.save(job, "moved")
     job.die()
+    teller.out_of_reach = job.committing()
     wish = Restore(str(savepoint.folder), claim=True)
     if teller.is_refused(moved, wish, Code.SINK_AHEAD):
         teller.given_up = job.query.generation

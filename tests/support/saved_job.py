@@ -49,7 +49,12 @@ def finish(folder: Path, epoch: int) -> None:
     write(folder, f"spark/commits/{epoch}", commits(epoch))
     ledger = LocalStorage(query_folder(folder))
     decided = Decided(
-        epoch=epoch, run=1, prepared_digest="7f" * 32, offsets=offsets(epoch).encode(), commits=commits(epoch).encode()
+        epoch=epoch,
+        run=1,
+        prepared_digest="7f" * 32,
+        offsets=offsets(epoch).encode(),
+        commits=commits(epoch).encode(),
+        state_rows={"0": 10 + epoch},
     )
     ledger.put_if_absent(entry(DECIDED, epoch), encode(decided))
     reached = FinishedThrough(epoch=epoch, sinks={"out": SinkProgress(epoch=epoch, digest="5d" * 32)})

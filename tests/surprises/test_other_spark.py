@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.integration.place import Place, run
 from tests.surprises import counts
+from tidegate.core.records import Decided, decode
 
 ROOT = Path(__file__).parents[2]
 SPARK_4_2 = Path(sys.prefix) / "spark-4.2"
@@ -30,6 +31,8 @@ def test_a_job_runs_on_spark_4_2_and_goes_on_under_the_environments_own(place: P
     assert ended.stdout.split()[-1].startswith("4.2.")
     assert place.table("counts") == [("sand", 2), ("sea", 3), ("wind", 1)]
     assert place.log("ledger/done") == [0, 1, 2]
+    decided = decode(Decided, (place.query() / "ledger/decided/2").read_bytes(), "decided")
+    assert decided.state_rows == {"0": 3}
 
     place.write("sand", "salt")
     run(counts.counts_job(place))

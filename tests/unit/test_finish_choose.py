@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tidegate.core.errors import Code, TidegateError
@@ -34,6 +35,13 @@ def test_the_record_with_the_ids_of_the_log_counts_whoever_is_newer() -> None:
 
 def test_without_ids_the_newest_run_counts() -> None:
     assert choose(QUERY, 3, OFFSETS, STATELESS, [prepared(2), prepared(1)]).run == 2
+
+
+def test_the_rows_of_state_are_those_of_the_record_that_counts() -> None:
+    records = [
+        msgspec.structs.replace(prepared(run, state)[1], state_rows={"0": run}) for run, state in ((1, "x"), (2, "y"))
+    ]
+    assert choose(QUERY, 3, OFFSETS, stateful("x"), [(encode(each), each) for each in records]).state_rows == {"0": 1}
 
 
 def test_a_torn_offsets_entry_is_taken_from_the_record() -> None:

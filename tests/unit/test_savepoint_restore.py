@@ -62,6 +62,7 @@ def test_a_generation_begins_behind_the_saved_epoch_with_everything_that_spark_g
     assert (start.generation, start.first_epoch) == (2, 4)
     assert (decided.offsets, decided.commits) == (offsets(3).encode(), commits(3).encode())
     assert decided.prepared_digest == manifest_digest(savepoint.folder)
+    assert decided.state_rows == {"0": 13}
     assert finished == FinishedThrough(epoch=3)
     assert decode(Run, ledger.read(f"ledger/runs/{RUN.run}") or b"", "run") == RUN
     assert (record_of(job).generation, newest_begun(job / "queries/query")) == (2, 2)

@@ -24,4 +24,5 @@ def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) ->
         offsets=decided.offsets,
         commits=decided.commits,
         progress=finished.sinks,
+        state_rows=decided.state_rows,
     )

@@ -331,6 +331,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
         prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
         offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
         commits=(spark / commits_entry(query.epoch)).read_bytes(),
+        state_rows={} if query.make_empty is not None else query.saved.done.state_rows,
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
     storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))

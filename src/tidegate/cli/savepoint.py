@@ -28,7 +28,7 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
-from tidegate.cli.savepoint_view import queries, summary
+from tidegate.cli.savepoint_view import queries, show, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -129,7 +129,7 @@ def ls(
 def inspect(path: Place, json: Json = False) -> None:
     """Show what a savepoint is of: by query its epoch, where its sources end, watermark, state, sinks.
 
-    It reads the manifest alone.
+    State by stateful operator: in how many stores and partitions, how many rows and bytes. It reads the manifest alone.
 
     Examples:
 
@@ -140,17 +140,10 @@ def inspect(path: Place, json: Json = False) -> None:
     from tidegate.checkpoints.savepoint_folder import open_savepoint
 
     found = open_savepoint(path.absolute())
-    shown = {**summary(found), "queries": queries(found)}
     if json:
-        print_json(shown)
-        return
-    for name, value in shown.items():
-        if name != "queries":
-            typer.echo(f"{name}: {value}")
-    for query in queries(found):
-        typer.echo(f"query {query.pop('query')}")
-        for name, value in query.items():
-            typer.echo(f"  {name}: {value}")
+        print_json({**summary(found), "queries": queries(found)})
+    else:
+        show(found)
 
 
 @savepoint.command()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+import typer
+
+from tidegate.cli.tables import Column, print_table
+from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
     from tidegate.checkpoints.savepoint_folder import Savepoint
@@ -38,7 +46,16 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
             },
             "backend": query.backend,
             "partitions": query.partitions,
-            "operators": [f"{each.number}: {each.name} ({', '.join(each.stores)})" for each in query.operators],
+            "operators": {
+                str(each.number): {
+                    "name": each.name,
+                    "stores": list(each.stores),
+                    "partitions": each.partitions,
+                    "state_rows": query.done.state_rows.get(str(each.number)),
+                    "state_bytes": _state_bytes(found, query.done.query, f"{each.number}/"),
+                }
+                for each in query.operators
+            },
             "state_bytes": _state_bytes(found, query.done.query),
             "fingerprint": query.fingerprint,
         }
@@ -46,6 +63,100 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
     ]
 
 
-def _state_bytes(found: Savepoint, query: str) -> int:
-    state = (f"queries/{query}/spark/state/", f"queries/{query}/state/")
+def _state_bytes(found: Savepoint, query: str, operator: str = "") -> int:
+    state = (f"queries/{query}/spark/state/{operator}", f"queries/{query}/state/{operator}")
     return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))
+
+
+# --- for people --------------------------------------------------------------------------------------------
+
+
+def show(found: Savepoint) -> None:
+    """All of it on the standard output."""
+    for name, value in summary(found).items():
+        if name != "epochs":
+            typer.echo(f"{name}: {value}")
+    for query in queries(found):
+        typer.echo(f"\nquery {query['query']}")
+        for line in _lines(query):
+            typer.echo(f"  {line}")
+        _show_operators(query["operators"])
+
+
+def _lines(query: dict[str, Any]) -> Iterator[str]:
+    yield f"epoch: {query['epoch']}"
+    for uid, end in query["sources"].items():
+        for line in end_lines(end):
+            yield f"source {uid}: {line}"
+    yield f"watermark: {watermark_text(query['watermark_ms'])}"
+    for uid, epoch in query["sinks"].items():
+        yield f"sink {uid}: {'no rows yet' if epoch is None else f'newest rows of epoch {epoch}'}"
+    for name in ("backend", "partitions", "state_bytes", "fingerprint"):
+        yield f"{name}: {'not known' if query[name] is None else query[name]}"
+
+
+def end_lines(end: str | None) -> list[str]:
+    """Where a source ends, as its log has it: by topic and partition, or as an entry of the log of its files."""
+    if end is None:
+        return ["nothing read yet"]
+    match _decoded(end):
+        case {"logOffset": int(number)}:
+            return [f"entry {number} of the log of its files"]
+        case {**topics} if _are_topics(topics):
+            return [f"topic {topic}: {_offsets(topics[topic])}" for topic in topics if topic not in _BESIDE]
+        case _:
+            return [end]
+
+
+def watermark_text(milliseconds: int) -> str:
+    """The time of a watermark. That of a drained query is behind all that a calendar has."""
+    if milliseconds == 0:
+        return "none yet"
+    try:
+        at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return "the end of time"
+    return at.isoformat(timespec="milliseconds")
+
+
+_BESIDE = (TOPIC_IDS, SKIPPED)
+
+
+def _decoded(end: str) -> Any:
+    try:
+        return msgspec.json.decode(end)
+    except msgspec.DecodeError:
+        return None
+
+
+def _are_topics(found: dict[str, Any]) -> bool:
+    topics = [offsets for topic, offsets in found.items() if topic not in _BESIDE]
+    return bool(topics) and all(isinstance(offsets, dict) for offsets in topics)
+
+
+def _offsets(partitions: dict[str, Any]) -> str:
+    return ", ".join(f"partition {number} at {partitions[number]}" for number in sorted(partitions, key=_in_order))
+
+
+def _in_order(partition: str) -> tuple[int, str]:
+    return len(partition), partition
+
+
+def _show_operators(operators: dict[str, dict[str, Any]]) -> None:
+    if not operators:
+        return
+    typer.echo()
+    columns = [Column("operator", number=True), Column("name"), Column("stores")]
+    columns += [Column(name, number=True) for name in ("partitions", "rows", "bytes")]
+    rows = [
+        (
+            number,
+            each["name"],
+            ", ".join(each["stores"]),
+            str(each["partitions"]),
+            "-" if each["state_rows"] is None else str(each["state_rows"]),
+            str(each["state_bytes"]),
+        )
+        for number, each in operators.items()
+    ]
+    print_table(columns, rows)

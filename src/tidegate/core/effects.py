@@ -9,7 +9,7 @@ functions below give every effect its result type: `data = yield from get(name)`
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from tidegate.core.records import Answer, Committable, Evidence, Position
@@ -74,11 +74,13 @@ class SyncCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files."""
+    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files, and how many
+    rows of state there are by operator."""
 
     committables: tuple[Committable, ...]
     start_positions: tuple[str | None, ...] | None
     state_ids: str | None
+    state_rows: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

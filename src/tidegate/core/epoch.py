@@ -99,6 +99,7 @@ def _record(query: Query, run: Run, epoch: int, computed: Computed) -> Steps[Pre
         start_positions=computed.start_positions,
         offsets=data,
         state_ids=computed.state_ids,
+        state_rows=computed.state_rows,
     )
 
 

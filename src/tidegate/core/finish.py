@@ -176,6 +176,7 @@ def choose(
         prepared_digest=digest_of(data),
         offsets=prepared.offsets,
         commits=commits,
+        state_rows=prepared.state_rows,
     )
 
 

@@ -143,7 +143,11 @@ class Run(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows."""
+    """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows.
+
+    `state_rows`: the rows of state behind the epoch, by the number of the stateful operator, where Spark has counted
+    them. A record of an older release has none.
+    """
 
     epoch: int
     run: int
@@ -151,16 +155,19 @@ class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     start_positions: tuple[str | None, ...] | None
     offsets: bytes
     state_ids: str | None
+    state_rows: dict[str, int] = {}
 
 
 class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*decided/N*: the one prepared record that counts, and the bytes of both of Spark's log entries."""
+    """*decided/N*: the one prepared record that counts, the bytes of both of Spark's log entries, and the rows of state
+    that the record says."""
 
     epoch: int
     run: int
     prepared_digest: str
     offsets: bytes
     commits: bytes
+    state_rows: dict[str, int] = {}
 
 
 class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,7 +205,7 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
     are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
-    something, and the digest it left as evidence.
+    something, and the digest it left as evidence. `state_rows` are those of *decided*.
     """
 
     query: str
@@ -210,6 +217,7 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offsets: bytes
     commits: bytes
     progress: dict[str, SinkProgress] = {}
+    state_rows: dict[str, int] = {}
 
 
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

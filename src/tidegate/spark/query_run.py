@@ -592,7 +592,8 @@ class QueryRun:
         starts = stream.start_positions()
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
         committables = read_committables([bytes(result[0]) for result in results])
-        computed = Computed(committables, starts, stream.state_ids() if self.plan.store.names_files else None)
+        state_ids, state_rows = stream.state(names_files=self.plan.store.names_files)
+        computed = Computed(committables, starts, state_ids, state_rows)
         with self._changed:
             self._watch.computed()
         return computed

@@ -55,7 +55,7 @@ from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
 from tidegate.spark.state_plan import compare_operators, has_operators
 from tidegate.spark.state_rewrite import rewrite_state
-from tidegate.spark.state_rows import count_state, count_tables
+from tidegate.spark.state_rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
 
@@ -476,7 +476,7 @@ class JobRestore:
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
     ) -> Mapping[str, Mapping[str, int]]:
-        """The rows of state by query and operator, which are as many as in the savepoint."""
+        """The rows of state by query and operator, which are as many as in the saved epoch."""
         counted: dict[str, Mapping[str, int]] = {}
         for plan in plans:
             saved = found.matched.get(plan.query.uid)
@@ -486,12 +486,12 @@ class JobRestore:
             if tables is not None:
                 from tidegate.checkpoints.canonical import count_rows  # loads what no other start needs
 
-                wanted = count_rows(tables, saved)
+                wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
                 rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf)
             else:
                 before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
                 change = found.rewritten.get(plan.query.uid)
-                wanted = count_state(session, before, saved, _conf_before(plan.conf, change))
+                wanted = expected_state(session, before, saved, _conf_before(plan.conf, change))
                 rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
             if rows != wanted:
                 raise TidegateError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_tables import StateTable
+from tidegate.core.state_tables import StateTable, tables_of
 from tidegate.spark.session import query_settings
 from tidegate.spark.supervised import start_moves
 
@@ -32,15 +32,55 @@ _JOIN = "symmetricHashJoin"
 
 
 def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
-    """The rows of state behind the saved epoch, by operator; by side of a join. Custom state, and operators that
-    Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot be read."""
+    """The rows of state behind the saved epoch, by operator; by side of a join whose rows nobody has recorded. Custom
+    state, and operators that Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot
+    be read."""
+    return _counted(session, checkpoint, saved, conf, saved.operators)
+
+
+def expected_state(
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]
+) -> dict[str, int]:
+    """What `count_state` has to find in what was restored from this checkpoint: the rows recorded of the saved epoch.
+    Only what nobody has recorded is counted. Raises RESTORE_STATE where that cannot be read."""
+    recorded = {
+        _named(operator, {}): saved.done.state_rows[str(operator.number)]
+        for operator in saved.operators
+        if _is_recorded(saved, operator) and list(_parts(operator, checkpoint))
+    }
+    unknown = [operator for operator in saved.operators if not _is_recorded(saved, operator)]
+    return {**recorded, **_counted(session, checkpoint, saved, conf, unknown)}
+
+
+def recorded_tables(saved: SavedQuery) -> dict[str, int]:
+    """What `count_tables` has to find where the rows recorded are those of one table: not of a join, which has four."""
+    return {
+        str(table): rows
+        for table in tables_of(saved)
+        if table.kind in _WHOLE and (rows := saved.done.state_rows.get(str(table.operator)))
+    }
+
+
+def _is_recorded(saved: SavedQuery, operator: StatefulOperator) -> bool:
+    """None is no record, and zero none to refuse anything by: Spark also says so where it does not count."""
+    return bool(saved.done.state_rows.get(str(operator.number)))
+
+
+def _counted(
+    session: SparkSession,
+    checkpoint: Path,
+    saved: SavedQuery,
+    conf: Mapping[str, str],
+    operators: Sequence[StatefulOperator],
+) -> dict[str, int]:
     counted: dict[str, int] = {}
     with query_settings(session, conf):
-        for operator in saved.operators:
+        for operator in operators:
             for part in _parts(operator, checkpoint):
-                name = _named(operator, part)
-                counted[name] = _count(session, checkpoint, saved.done.epoch, operator, part)
-                start_moves(f"{checkpoint}, {name}, counted")
+                name = _named(operator, {} if _is_recorded(saved, operator) else part)
+                rows = _count(session, checkpoint, saved.done.epoch, operator, part)
+                counted[name] = counted.get(name, 0) + rows
+                start_moves(f"{checkpoint}, {_named(operator, part)}, counted")
     return counted
 
 

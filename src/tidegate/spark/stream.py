@@ -42,18 +42,20 @@ class RunningStream:
         offsets = [committed.get(sources.apply(index)) for index in range(sources.size())]
         return tuple(offset.get().json() if offset.isDefined() else None for offset in offsets)
 
-    def state_ids(self) -> str | None:
-        """The ids of the state files that the running epoch wrote; equal to what `commits/N` will say.
+    def state(self, *, names_files: bool) -> tuple[str | None, dict[str, int]]:
+        """The ids of the state files that the running epoch wrote, equal to what `commits/N` will say; and the rows of
+        state behind it by operator, where Spark has counted them.
 
-        Read inside the epoch, after its one action. None for an epoch without state. Raises EPOCH_TORN when state
-        was computed twice: its rows and its ids then need not be those of one computation.
+        Read inside the epoch, after its one action. No ids for an epoch without state, and where files have no names of
+        their own. Raises EPOCH_TORN when state was computed twice: its rows and its ids then need not be those of one
+        computation.
         """
-        found = self._look.state_of(self._execution.lastExecution().executedPlan())
+        found = self._look.state_of(self._execution.lastExecution().executedPlan(), names_files=names_files)
         for operator, state in found.items():
             self._refuse_second_computation(operator, state.successes)
-        return canonical_state_ids(
-            {operator: [ids for _, ids in sorted(state.ids.items())] for operator, state in found.items()}
-        )
+        ids = {operator: [ids for _, ids in sorted(state.ids.items())] for operator, state in found.items()}
+        rows = {operator: state.rows for operator, state in found.items() if state.rows is not None}
+        return canonical_state_ids(ids) if names_files else None, rows
 
     def _refuse_second_computation(self, operator: str, successes: Counter[int]) -> None:
         """Raise when a task with state succeeded more than once.

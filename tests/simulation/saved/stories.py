@@ -340,6 +340,7 @@ def worlds_spark() -> Generator[None, None, None]:
             "has_operators": lambda session, plan: True,
             "compare_operators": lambda session, plan, saved, savepoint: None,
             "count_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
+            "expected_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
         }.items():
             stack.enter_context(mock.patch.object(restoring, name, answer))
         stack.enter_context(mock.patch.object(sync, "_THREADS", 1 << 30))

@@ -21,7 +21,7 @@ from tidegate import FileSink, TidegateError
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.spark_log import parse_commits
+from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
 from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Kind, Outcome
@@ -175,6 +175,7 @@ def test_a_job_ends_with_a_savepoint_of_its_last_epoch_and_the_next_start_goes_o
     job.query("query", counts, sinks=[FileSink("out", place.folder / "out", format="json")], mode="update")
     place.write("sea", "sand")
     handle = job.start()
+    wait_until(lambda: place.log("ledger/done"), "an epoch done")
     code, text = tidegate("stop", "job", "-p", str(file), *where)
     assert (code, json.loads(text)["outcome"], handle.status().running) == (4, "refused", True)
     for _ in range(4):
@@ -191,19 +192,45 @@ def test_a_job_ends_with_a_savepoint_of_its_last_epoch_and_the_next_start_goes_o
 
     again = job.start()
     place.write("sea", "wind")
-    wait_until(lambda: place.log("ledger/done")[-1:] == [5], "every epoch done")
+    wait_until(lambda: {"word": "sea", "n": 6} in newest_done(place)[1], "every row done")
+    newest, _ = newest_done(place)
     second = again.cancel_with_savepoint(id="two")
     beat = read_beat(place.checkpoints / "job")
     assert beat is not None
     assert (beat.state, beat.savepoint) == (JobState.CANCELED, str(second))
     rows = place.files()
-    assert [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"] == list(range(1, 7))
+    through = [read_by(place, second / "queries" / "query" / "spark", epoch) for epoch in range(newest + 1)]
+    befores = [Counter[str](), *through[:-1]]
+    assert {epoch: sorted((row["word"], row["n"]) for row in rows[epoch]) for epoch in rows} == {
+        epoch: sorted((word, after[word]) for word in after - before)
+        for epoch, (before, after) in enumerate(zip(befores, through, strict=True))
+    }
+    counted = [row["n"] for epoch in sorted(rows) for row in rows[epoch] if row["word"] == "sea"]
+    assert (counted, counted[-1]) == (sorted(set(counted)), 6)
     shutil.rmtree(place.checkpoints)
-    for path, epoch in ((Path(answer["savepoint"]), last), (second, 5)):
+    for path, epoch in ((Path(answer["savepoint"]), last), (second, newest)):
         savepoint = open_savepoint(path)
         assert (verify(savepoint), savepoint.record.queries[0].done.epoch) == ([], epoch)
         spark = path / "queries" / "query" / "spark"
-        assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
+        assert state_of(place, spark, epoch) == read_by(place, spark, epoch)
+
+
+def newest_done(place: Place) -> tuple[int, list[Row]]:
+    """The newest epoch that is done, and its rows."""
+    done = place.log("ledger/done")
+    return (done[-1], place.files()[done[-1]]) if done else (-1, [])
+
+
+def read_by(place: Place, spark: Path, epoch: int) -> Counter[str]:
+    """The words of the files that Spark has read up to an epoch, by its log of them: a stop between an entry of that
+    log and the epoch's offsets makes one epoch of two files."""
+    offsets = parse_offsets((spark / "offsets" / str(epoch)).read_bytes())
+    end = None if offsets is None else log_offset(offsets.positions[0])
+    assert end is not None
+    entries = [spark / "sources" / "0" / str(number) for number in range(end + 1)]
+    read = [json.loads(line)["path"] for entry in entries for line in entry.read_text().splitlines()[1:]]
+    files = [place.input / path.rpartition("/")[2] for path in read]
+    return Counter(json.loads(line)["word"] for file in files for line in file.read_text().splitlines())
 
 
 def test_a_stop_takes_a_savepoint_unasked_where_the_job_has_a_folder_for_them_and_says_so(place: Place):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -373,6 +374,58 @@ def test_what_goes_on_under_no_uid_or_another_one_is_left_behind_by_its_old_one(
     found = judge(SAVED, program(query("c")), Restore("p", renamed=RENAMED, allow_non_restored_state=True))
     assert found.left_behind == ("a", "b")
     assert {uid: each.done.query for uid, each in found.matched.items()} == {"c": "a"}
+
+
+@pytest.mark.parametrize(
+    ("record", "declared", "wish", "option"),
+    [
+        (SAVED, program(query("a"), query("sums")), Restore("p"), "--map b=sums"),
+        (SAVED, program(query("a"), query("c"), query("d")), Restore("p"), "--map OLD=NEW"),
+        (SAVED, program(query("c")), Restore("p"), "--map OLD=NEW"),
+        (SAVED, program(query("a")), Restore("p"), "--map OLD=NEW"),
+        (SAVED, program(query("a", sources=("rows",)), query("b")), Restore("p"), "--map a-in=rows"),
+        (
+            SAVED,
+            program(query("a", sources=("rows", "more"), reads_files=(True, True)), query("b")),
+            Restore("p"),
+            "--map OLD=NEW",
+        ),
+        (
+            savepoint(reading("x", "x")),
+            program(query("a", sources=("y", "y"), reads_files=(True, True))),
+            Restore("p"),
+            "--map x=y",
+        ),
+        (
+            savepoint(reading("x", "z")),
+            program(query("a", sources=("w", "y"), reads_files=(True, True))),
+            Restore("p", renamed={"x": "w"}),
+            "--map z=y",
+        ),
+    ],
+)
+def test_where_only_one_name_can_be_meant_the_refusal_has_the_whole_option(
+    record: SavepointRecord, declared: Program, wish: Restore, option: str
+):
+    (error,) = judge(record, declared, wish).errors
+    assert re.findall(r"--map [\w-]+=[\w-]+", error.next_step) == [option]
+
+
+@pytest.mark.parametrize(
+    ("query_saved", "wanted", "options"),
+    [
+        (saved("a", operators=(LIMIT,)), {"partitions": 4}, "-D state.backend=rocksdb -D parallelism=2"),
+        (saved("a", operators=(LIMIT,)), {"backend": Backend.HASHMAP}, "-D state.backend=rocksdb -D parallelism=2"),
+        (saved("a", operators=(CUSTOM,)), {"backend": Backend.HASHMAP}, "-D state.backend=rocksdb"),
+        (saved("a", backend=None), {"partitions": 4}, "-D parallelism=2"),
+        (saved("a", partitions=None), {"partitions": 4}, ""),
+    ],
+)
+def test_a_form_that_state_cannot_take_is_refused_with_the_options_that_leave_it_as_it_is(
+    query_saved: SavedQuery, wanted: dict[str, Any], options: str
+):
+    (error,) = judge(savepoint(query_saved), program(query("a"), **wanted), Restore("p")).errors
+    assert " ".join(re.findall(r"-D [\w.]+=\w+", error.next_step)) == options
 
 
 # --- the sinks ---------------------------------------------------------------------------------------------

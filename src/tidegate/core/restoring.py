@@ -125,7 +125,7 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
         ),
         errors=(
             *_names_wrong(saved, program, wish, now),
-            *_missing(saved, program, wish, missing, nothing_matches=not matched),
+            *_missing(saved, program, wish, now, missing),
             *(error for pair in pairs for error in _query_errors(*pair, program, wish)),
         ),
     )
@@ -168,8 +168,10 @@ def _as_one(kind: str, now: Mapping[str, str], program: Program) -> Iterator[Tid
 
 
 def _missing(
-    saved: SavepointRecord, program: Program, wish: Restore, missing: Sequence[str], *, nothing_matches: bool
+    saved: SavepointRecord, program: Program, wish: Restore, now: Mapping[str, str], missing: Sequence[str]
 ) -> Iterator[TidegateError]:
+    nothing_matches = len(missing) == len(now)
+    new = [query.uid for query in program.queries if query.uid not in now.values()]
     kept = [query.done.query for query in saved.queries if not wish.allows_to_leave(query.done.query)]
     if missing and (nothing_matches or set(missing) & set(kept)):
         yield TidegateError(
@@ -179,8 +181,14 @@ def _missing(
             where=f"job {program.name}",
             next_step="start it without a savepoint, with empty state"
             if nothing_matches and not set(missing) & set(kept)
-            else "name what it is called now (--map OLD=NEW), or leave its state behind (--allow-non-restored-state)",
+            else f"name what it is called now ({_map_option(missing, new)}), or leave its state behind "
+            "(--allow-non-restored-state)",
         )
+
+
+def _map_option(missing: Sequence[str], new: Sequence[str]) -> str:
+    """The whole option, where one uid is missing and one is new; else the reader has to know which is which."""
+    return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
 
 
 def _uids_changed(
@@ -259,7 +267,7 @@ def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish
     gone = [] if wish.scope is Scope.STATE_ONLY else _read_no_more(query, saved, wish)
     if gone and not wish.allows_to_leave(saved.done.query):
         expected = f"the savepoint's sources in the query: {', '.join(gone)}"
-        yield _sources_changed(expected, ", ".join(query.sources), where)
+        yield _sources_changed(expected, ", ".join(query.sources), where, _source_option(query, saved, wish))
     yield from _kinds_changed(query, saved, wish, where)
     yield from _logs_unclear(query, saved, wish, where)
     if wish.scope is not Scope.OFFSETS_ONLY:
@@ -273,6 +281,13 @@ def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish
             where=where,
             next_step="take a savepoint before the drain; or start the job under another name, where it begins anew",
         )
+
+
+def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str:
+    after = {uid: wish.renamed.get(uid, uid) for uid in saved.done.sources}
+    missing = [uid for uid, name in after.items() if name not in query.sources]
+    new = [uid for uid in dict.fromkeys(query.sources) if uid not in after.values()]
+    return _map_option(missing, new)
 
 
 def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
@@ -304,13 +319,13 @@ def _each_once(uids: Sequence[str]) -> int:
     return next((number for number, uid in enumerate(uids) if uid in uids[:number]), len(uids))
 
 
-def _sources_changed(expected: str, found: str, where: str) -> TidegateError:
+def _sources_changed(expected: str, found: str, where: str, option: str = "--map OLD=NEW") -> TidegateError:
     return TidegateError(
         Code.SOURCES_CHANGED,
         expected=expected,
         found=found,
         where=where,
-        next_step="put the sources back as they were; where only a uid is another one: --map OLD=NEW; to give one up: "
+        next_step=f"put the sources back as they were; where only a uid is another one: {option}; to give one up: "
         "--allow-non-restored-state",
     )
 

@@ -130,20 +130,21 @@ def refusals(
                 expected=f"operators whose state {change.after.backend.value} can keep",
                 found=f"operator {operator.number} ({operator.name}): state of its own, which moves {reach.value}",
                 where=where,
-                next_step=f"set state.backend = {change.before.backend.value}",
+                next_step=f"leave its state where it is: -D state.backend={change.before.backend.value}",
             )
 
 
 def _stays(operator: StatefulOperator, change: StateChange, where: str, *, moves: bool) -> TidegateError:
     limit = " (what a limit has counted)" if "limit" in operator.name.lower() else ""
-    before = f"state.backend = {change.before.backend.value} and parallelism = {change.before.partitions}"
+    before = f"-D state.backend={change.before.backend.value} -D parallelism={change.before.partitions}"
     return TidegateError(
         Code.STATE_FORMAT if moves else Code.RESTORE_PARTITIONS,
         expected="operators whose state Spark can read row by row, where it moves to another backend or to other "
         "partitions",
         found=f"operator {operator.number} ({operator.name}){limit}, whose files can only be taken as they are",
         where=where,
-        next_step=f"restore it with {before}, as it was; or without this operator in the query, under another uid",
+        next_step=f"restore its state in the form that it has: {before}; or without this operator in the query, "
+        "under another uid",
     )
 
 
@@ -163,5 +164,7 @@ def _unknown(saved: SavedQuery, backend: Backend, partitions: int | None, where:
             expected=f"state of {partitions} partitions, as parallelism says",
             found=f"{saved.partitions or 'an unknown number'} in the savepoint",
             where=where,
-            next_step="leave parallelism out: the state stays in the partitions that it has",
+            next_step="leave parallelism out: the state stays in the partitions that it has"
+            if saved.partitions is None
+            else f"leave the state in the partitions that it has: -D parallelism={saved.partitions}",
         )

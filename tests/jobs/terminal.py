@@ -62,7 +62,8 @@ class Terminal:
 
 @contextmanager
 def opened(folder: Path, job: str) -> Iterator[Terminal]:
-    """A terminal in which this job is run, which is not left behind. In the end its screen is printed."""
+    """A terminal in which this job is run, which is not left behind. In the end its screen is printed,
+    with the folder as `~`."""
     terminal = Terminal(folder)
     try:
         yield terminal
@@ -75,7 +76,7 @@ def opened(folder: Path, job: str) -> Iterator[Terminal]:
         for process in [] if holder is None else in_session(holder.process):
             os.kill(process, signal.SIGKILL)
         (folder / "session.txt").write_text(terminal.screen)
-        print(f"\n{terminal.screen}")
+        print(f"\n{terminal.screen.replace(str(folder), '~')}")
 
 
 def shows(seen: tuple[int, str], *wanted: str, code: int = 0) -> bool:

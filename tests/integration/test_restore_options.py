@@ -183,7 +183,7 @@ def test_a_job_goes_back_to_a_retained_checkpoint_with_the_state_it_had_then(
     path = sorted(checkpoints.iterdir(), key=lambda each: int(each.name))[-2]
     before = everything(place)
     error = error_of(lambda: run_from(kept(), path))
-    assert (error.code, error.found.split(": ")[1]) == ("TG-SINK-AHEAD", "rows of epochs 2 to 2 would come again")
+    assert (error.code, error.found.split(": ")[1]) == ("TG-SINK-AHEAD", "rows of epoch 2 would come again")
     other = "hashmap" if kept().settings.state_backend.value == "rocksdb" else "rocksdb"
     error = error_of(lambda: run_from(kept(state_backend=other), Restore(str(path), rewind="x")))
     assert (error.code, "restored as they are" in error.next_step) == ("TG-STATE-FORMAT", True)

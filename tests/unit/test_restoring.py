@@ -264,7 +264,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         program(query("a", sinks=("a-out", "new"))),
         Restore("p", scope=Scope.OFFSETS_ONLY),
         Verdict.MIGRATE,
-        ["query a: sink new is new, and gets rows from epoch 1 on"],
+        ["query a counts its epochs from 1 again", "query a: sink new is new, and gets rows from epoch 1 on"],
     ),
     "another backend": (
         savepoint(saved("a")),

@@ -177,7 +177,7 @@ def _missing(
         yield TidegateError(
             Code.RESTORE_UNMATCHED,
             expected=f"the savepoint's queries in the program: {_list(query.done.query for query in saved.queries)}",
-            found=f"none of the uid {_list(missing)}; the program has {_list(query.uid for query in program.queries)}",
+            found=f"none is {_list(missing)}: the program has {_list(query.uid for query in program.queries)}",
             where=f"job {program.name}",
             next_step="start it without a savepoint, with empty state"
             if nothing_matches and not set(missing) & set(kept)
@@ -216,8 +216,11 @@ def _rewritten(matched: Mapping[str, SavedQuery], program: Program, wish: Restor
 
 def _emptied(matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
     for uid, saved in matched.items():
-        if wish.scope is Scope.OFFSETS_ONLY and saved.operators:
+        if wish.scope is not Scope.OFFSETS_ONLY:
+            return
+        if saved.operators:
             yield f"query {uid} goes on with empty state: groups and timers that were begun are given up"
+        yield f"query {uid} counts its epochs from 1 again"
 
 
 def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:

@@ -94,7 +94,8 @@ def _ahead(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found:
         done = seen.saved.done
         expected = f"nothing after epoch {done.epoch} of generation {done.generation}, where the savepoint ends"
         first = done.epoch + 1 if found.generation == done.generation else 0
-        found_text = f"{visible}: rows of epochs {first} to {found.epoch} would come again"
+        epochs = f"epoch {first}" if first == found.epoch else f"epochs {first} to {found.epoch}"
+        found_text = f"{visible}: rows of {epochs} would come again"
     return _error(target, seen, Code.SINK_AHEAD, expected, found_text, _GO_ON)
 
 

@@ -145,7 +145,8 @@ def say_verdict(
     different = list({(error.code, error.found, error.where): error for error in errors}.values())
     epochs = {uid: saved.done.epoch for uid, saved in found.matched.items()}
     verdict = replace(found, errors=tuple(different)).verdict
-    _say(Said(verdict=verdict.value, changes=found.changes, epochs=epochs))
+    # Where it is impossible nothing changes, so nothing of that is told.
+    _say(Said(verdict=verdict.value, changes=() if different else found.changes, epochs=epochs))
     raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
 
 
@@ -358,7 +359,7 @@ class JobRestore:
                     expected=f"state of {after.value}, as state.backend says",
                     found=f"state of {before.value} in a retained checkpoint, whose backend stays",
                     where=f"job {self.target.name}, query {uid}",
-                    next_step=f"set state.backend = {before.value}, as its files are restored as they are;"
+                    next_step=f"-D state.backend={before.value}, as its files are restored as they are;"
                     " a savepoint may change it",
                 )
 

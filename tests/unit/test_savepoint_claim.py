@@ -1,0 +1,126 @@
+"""A savepoint is claimed by one job: another folder is refused, the same one may ask again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from tests.jobs.folders import tidegate
+from tests.support.saved_job import RECORD, write_job
+from tidegate.checkpoints import savepoint_folder
+from tidegate.checkpoints.savepoint_claim import claim, claimed_by_another, read_claim
+from tidegate.checkpoints.savepoint_folder import CLAIM, Savepoint, dispose, verify
+from tidegate.checkpoints.savepoint_take import take
+from tidegate.core.errors import TidegateError
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Savepoint:
+    return take(write_job(tmp_path / "job"), "one", tmp_path / "saved")
+
+
+def beside(saved: Savepoint) -> list[str]:
+    return sorted(path.suffix for path in saved.folder.parent.iterdir() if path != saved.folder)
+
+
+def code_of(saved: Savepoint, folder: Path) -> str:
+    with pytest.raises(TidegateError) as raised:
+        claim(saved, RECORD, folder, anew=False)
+    return raised.value.code
+
+
+def test_the_folder_that_has_claimed_a_savepoint_may_ask_again_and_another_one_is_refused(
+    saved: Savepoint, tmp_path: Path
+):
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert claimed_by_another(saved, RECORD, here) is None
+    claim(saved, RECORD, here, anew=False)
+    claim(saved, RECORD, here, anew=False)
+    assert code_of(saved, there) == "TG-SAVEPOINT-CLAIMED"
+    error = claimed_by_another(saved, RECORD, there)
+    assert error is not None
+    assert (str(here) in error.found, RECORD.job_id in error.found, str(beside_name(saved)) in error.next_step) == (
+        True,
+        True,
+        True,
+    )
+    assert verify(saved) == [], "the savepoint is as it was taken"
+
+
+def beside_name(saved: Savepoint) -> Path:
+    return next(path for path in saved.folder.parent.iterdir() if path.suffix == CLAIM)
+
+
+def test_who_goes_back_takes_the_claim_over(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claim(saved, RECORD, tmp_path / "there", anew=True)
+    assert code_of(saved, tmp_path / "here") == "TG-SAVEPOINT-CLAIMED"
+    found = read_claim(saved)
+    assert found is not None
+    assert found.folder == str(tmp_path / "there")
+
+
+def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Path):
+    ready = Barrier(8)
+
+    def attempt(number: int) -> str:
+        ready.wait()
+        try:
+            claim(saved, RECORD, tmp_path / str(number), anew=False)
+        except TidegateError as error:
+            return error.code
+        return "claimed"
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(attempt, range(8)))
+    assert outcomes.count("claimed") == 1
+    assert set(outcomes) <= {"claimed", "TG-SAVEPOINT-CLAIMED", "TG-STORAGE-UNUSABLE"}
+
+
+def test_a_claim_goes_with_its_savepoint_and_counts_for_no_other_one_of_its_name(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here", anew=False)
+    dispose(saved)
+    assert list(saved.folder.parent.iterdir()) == []
+
+    again = take(write_job(tmp_path / "job-2"), "one", tmp_path / "saved")
+    claim(again, RECORD, tmp_path / "here", anew=False)
+    shutil.rmtree(again.folder)  # by somebody who does not know of claims
+    third = take(write_job(tmp_path / "job-3"), "one", tmp_path / "saved")
+    assert read_claim(third) is None
+
+
+def test_what_a_killed_claim_has_left_beside_the_savepoint_goes_with_the_next_one(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here", anew=False)
+    left = beside_name(saved)
+    left.rename(left.with_name(f".{left.name}.1a2b3c4d.tidegate.tmp"))
+    claim(saved, RECORD, tmp_path / "here", anew=False)
+    assert beside(saved) == [CLAIM]
+
+
+def test_a_claim_is_shown(saved: Savepoint, tmp_path: Path):
+    def shown() -> str | None:
+        return json.loads(tidegate("savepoint", "inspect", str(saved.folder), "--json")[1])["claimed_by"]
+
+    assert shown() is None
+    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claimed = shown()
+    assert claimed is not None
+    assert claimed.startswith(f"job {RECORD.name} in {tmp_path / 'here'} on ")
+
+
+def test_of_two_that_dispose_of_a_savepoint_at_once_both_have(saved: Savepoint, monkeypatch: pytest.MonkeyPatch):
+    rename = savepoint_folder.os.rename
+
+    def beaten(folder: Path, trash: Path) -> None:
+        monkeypatch.setattr(savepoint_folder.os, "rename", rename)
+        dispose(saved)
+        rename(folder, trash)
+
+    monkeypatch.setattr(savepoint_folder.os, "rename", beaten)
+    dispose(saved)
+    assert list(saved.folder.parent.iterdir()) == []

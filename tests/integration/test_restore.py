@@ -20,7 +20,8 @@ from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
-from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint, verify
+from tidegate.checkpoints.savepoint_claim import claim
+from tidegate.checkpoints.savepoint_folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.core.records import JobRecord, decode, encode
 from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.restores import SAYS, Said
@@ -164,7 +165,6 @@ def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_
     assert job_record(place) == msgspec.structs.replace(first, generation=2)
 
 
-@pytest.mark.more
 def test_of_two_folders_that_claim_one_savepoint_the_second_one_is_refused_and_stays_empty(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
@@ -314,6 +314,15 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
         ),
         [],
     )
+    claim(open_savepoint(path), msgspec.structs.replace(job_record(place), name="moved"), place.folder / "third")
+    claimed = everything(place)
+    assert verdict(lambda: counting(place), Restore(str(path), claim=True)) == (
+        "impossible",
+        (),
+        ["TG-SAVEPOINT-CLAIMED"],
+    )
+    assert everything(place) == claimed
+    next(path.parent.glob(f"*{CLAIM}")).unlink()
     with acquire(place.checkpoints / "job", "job"):
         assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-DRIVER-ALIVE"])
     state = next(file for file in sorted(path.glob("queries/counts/spark/state/0/0/*")) if file.is_file())

@@ -12,7 +12,7 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import RECORD, write_job
-from tidegate.checkpoints import savepoint_claim, savepoint_folder
+from tidegate.checkpoints import savepoint_claim, savepoint_folder, storage
 from tidegate.checkpoints.savepoint_claim import against_claim, claim, read_claim
 from tidegate.checkpoints.savepoint_folder import (
     CLAIM,
@@ -98,6 +98,21 @@ def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Pa
         outcomes = list(pool.map(attempt, range(8)))
     assert outcomes.count("claimed") == 1
     assert set(outcomes) == {"claimed", "TG-SAVEPOINT-CLAIMED"}
+
+
+def test_who_is_beaten_between_writing_a_claim_and_putting_it_is_told_by_whom(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    link = storage.os.link
+
+    def beaten(temporary: Path, target: Path) -> None:
+        monkeypatch.setattr(storage.os, "link", link)
+        claim(saved, RECORD, tmp_path / "here")
+        link(temporary, target)
+
+    monkeypatch.setattr(storage.os, "link", beaten)
+    assert code_of(saved, tmp_path / "there") == "TG-SAVEPOINT-CLAIMED"
+    assert beside(saved) == [CLAIM]
 
 
 def test_a_claim_goes_with_its_savepoint_and_counts_for_no_other_one_of_its_name(saved: Savepoint, tmp_path: Path):

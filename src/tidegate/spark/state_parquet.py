@@ -1,7 +1,7 @@
 """Writes the state of a query as the Parquet of a canonical savepoint, beside the job's epochs.
 
 Spark reads it partition by partition, and writes as it reads: memory does not depend on its size (that of hashmap holds
-one partition at a time, as ever). It has half of the cores at most, so that the epochs have the others.
+one partition at a time, as ever). While a query runs it has half of the cores at most: its epochs have the others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def write_table(
         for key, value in _CONF.items():
             rows.sparkSession.conf.set(key, value)
         session.sparkContext.setJobGroup(group, f"the state of query {table.query}: {table}", interruptOnCancel=True)
-        _write(rows, folder, max(1, session.sparkContext.defaultParallelism // 2))
+        _write(rows, folder, _tasks(session))
     except (PySparkException, Py4JError, TidegateError) as error:
         copying.go_on()
         raise _failed(error, table, checkpoint) from None
@@ -63,6 +63,11 @@ def write_table(
         watching.join()
     copying.go_on()
     _tidy(folder)
+
+
+def _tasks(session: SparkSession) -> int:
+    cores = session.sparkContext.defaultParallelism
+    return max(1, cores // 2) if session.streams.active else cores
 
 
 def _write(rows: DataFrame, folder: Path, tasks: int) -> None:

@@ -20,7 +20,8 @@ from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
-from tidegate.checkpoints.savepoint_folder import MANIFEST, open_savepoint
+from tidegate.checkpoints.savepoint_claim import claim
+from tidegate.checkpoints.savepoint_folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.core.records import JobRecord, decode, encode
 from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.restores import SAYS, Said
@@ -164,6 +165,37 @@ def test_a_job_moves_with_a_savepoint_that_it_claims_and_no_other_job_takes_its_
     assert job_record(place) == msgspec.structs.replace(first, generation=2)
 
 
+def test_of_two_folders_that_claim_one_savepoint_the_second_one_is_refused_and_stays_empty(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    first = job_record(place)
+    shutil.rmtree(place.checkpoints)
+    wish, third = Restore(str(path), claim=True), place.folder / "third"
+
+    def elsewhere() -> Job:
+        return counting(place, checkpointing_dir=str(third))
+
+    monkeypatch.setattr(restoring, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # dies when it has claimed the savepoint, and before its generation counts
+        run_from(counting(place), wish)
+    monkeypatch.undo()
+    for again in (wish, Restore(str(path), claim=True, rewind="monday")):
+        error = error_of(lambda again=again: run_from(elsewhere(), again))
+        assert (error.code, str(place.checkpoints / "job") in error.found) == ("TG-SAVEPOINT-CLAIMED", True)
+        assert [name for name in third.rglob("*") if name.is_file() and "locks" not in name.parts] == []
+    place.write(event("02"))
+    run_from(counting(place), wish)
+    assert place.table() == [("sea", 2)]
+    assert job_record(place) == msgspec.structs.replace(first, generation=2)
+    assert [each.code for each in verify(open_savepoint(path))] == []
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_one(place: Place):
     def words(name: str) -> Job:
         job = place.job(name)
@@ -274,6 +306,15 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
         ),
         [],
     )
+    claim(open_savepoint(path), msgspec.structs.replace(job_record(place), name="moved"), place.folder / "third")
+    claimed = everything(place)
+    assert verdict(lambda: counting(place), Restore(str(path), claim=True)) == (
+        "impossible",
+        (),
+        ["TG-SAVEPOINT-CLAIMED"],
+    )
+    assert everything(place) == claimed
+    next(path.parent.glob(f"*{CLAIM}")).unlink()
     with acquire(place.checkpoints / "job", "job"):
         assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-DRIVER-ALIVE"])
     state = next(file for file in sorted(path.glob("queries/counts/spark/state/0/0/*")) if file.is_file())

@@ -12,9 +12,17 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import RECORD, write_job
-from tidegate.checkpoints import savepoint_folder
-from tidegate.checkpoints.savepoint_claim import claim, claimed_by_another, read_claim
-from tidegate.checkpoints.savepoint_folder import CLAIM, Savepoint, dispose, verify
+from tidegate.checkpoints import savepoint_claim, savepoint_folder, storage
+from tidegate.checkpoints.savepoint_claim import against_claim, claim, read_claim
+from tidegate.checkpoints.savepoint_folder import (
+    CLAIM,
+    Savepoint,
+    dispose,
+    finish_disposal,
+    names_wrong,
+    open_savepoint,
+    verify,
+)
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
 
@@ -30,7 +38,7 @@ def beside(saved: Savepoint) -> list[str]:
 
 def code_of(saved: Savepoint, folder: Path) -> str:
     with pytest.raises(TidegateError) as raised:
-        claim(saved, RECORD, folder, anew=False)
+        claim(saved, RECORD, folder)
     return raised.value.code
 
 
@@ -38,11 +46,11 @@ def test_the_folder_that_has_claimed_a_savepoint_may_ask_again_and_another_one_i
     saved: Savepoint, tmp_path: Path
 ):
     here, there = tmp_path / "here", tmp_path / "there"
-    assert claimed_by_another(saved, RECORD, here) is None
-    claim(saved, RECORD, here, anew=False)
-    claim(saved, RECORD, here, anew=False)
+    assert against_claim(saved, RECORD, here) is None
+    claim(saved, RECORD, here)
+    claim(saved, RECORD, here)
     assert code_of(saved, there) == "TG-SAVEPOINT-CLAIMED"
-    error = claimed_by_another(saved, RECORD, there)
+    error = against_claim(saved, RECORD, there)
     assert error is not None
     assert (str(here) in error.found, RECORD.job_id in error.found, str(beside_name(saved)) in error.next_step) == (
         True,
@@ -56,13 +64,23 @@ def beside_name(saved: Savepoint) -> Path:
     return next(path for path in saved.folder.parent.iterdir() if path.suffix == CLAIM)
 
 
-def test_who_goes_back_takes_the_claim_over(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here", anew=False)
-    claim(saved, RECORD, tmp_path / "there", anew=True)
-    assert code_of(saved, tmp_path / "here") == "TG-SAVEPOINT-CLAIMED"
-    found = read_claim(saved)
-    assert found is not None
-    assert found.folder == str(tmp_path / "there")
+def test_a_savepoint_is_the_same_one_through_a_link(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here")
+    link = tmp_path / "elsewhere" / "link"
+    link.parent.mkdir()
+    link.symlink_to(saved.folder)
+    assert code_of(open_savepoint(link), tmp_path / "there") == "TG-SAVEPOINT-CLAIMED"
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_a_savepoint_on_a_disk_that_takes_no_claim_is_told_before_anything_is_copied(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(savepoint_claim.os, "access", lambda folder, mode: folder != saved.folder.parent)
+    error = against_claim(saved, RECORD, tmp_path / "here")
+    assert error is not None
+    assert (error.code, "restore without --claim" in error.next_step) == ("TG-STORAGE-UNUSABLE", True)
+    assert beside(saved) == []
 
 
 def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Path):
@@ -71,7 +89,7 @@ def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Pa
     def attempt(number: int) -> str:
         ready.wait()
         try:
-            claim(saved, RECORD, tmp_path / str(number), anew=False)
+            claim(saved, RECORD, tmp_path / str(number))
         except TidegateError as error:
             return error.code
         return "claimed"
@@ -79,26 +97,41 @@ def test_of_many_that_claim_it_at_once_one_has_it(saved: Savepoint, tmp_path: Pa
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(attempt, range(8)))
     assert outcomes.count("claimed") == 1
-    assert set(outcomes) <= {"claimed", "TG-SAVEPOINT-CLAIMED", "TG-STORAGE-UNUSABLE"}
+    assert set(outcomes) == {"claimed", "TG-SAVEPOINT-CLAIMED"}
+
+
+def test_who_is_beaten_between_writing_a_claim_and_putting_it_is_told_by_whom(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    link = storage.os.link
+
+    def beaten(temporary: Path, target: Path) -> None:
+        monkeypatch.setattr(storage.os, "link", link)
+        claim(saved, RECORD, tmp_path / "here")
+        link(temporary, target)
+
+    monkeypatch.setattr(storage.os, "link", beaten)
+    assert code_of(saved, tmp_path / "there") == "TG-SAVEPOINT-CLAIMED"
+    assert beside(saved) == [CLAIM]
 
 
 def test_a_claim_goes_with_its_savepoint_and_counts_for_no_other_one_of_its_name(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claim(saved, RECORD, tmp_path / "here")
     dispose(saved)
     assert list(saved.folder.parent.iterdir()) == []
 
     again = take(write_job(tmp_path / "job-2"), "one", tmp_path / "saved")
-    claim(again, RECORD, tmp_path / "here", anew=False)
+    claim(again, RECORD, tmp_path / "here")
     shutil.rmtree(again.folder)  # by somebody who does not know of claims
     third = take(write_job(tmp_path / "job-3"), "one", tmp_path / "saved")
     assert read_claim(third) is None
 
 
 def test_what_a_killed_claim_has_left_beside_the_savepoint_goes_with_the_next_one(saved: Savepoint, tmp_path: Path):
-    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claim(saved, RECORD, tmp_path / "here")
     left = beside_name(saved)
     left.rename(left.with_name(f".{left.name}.1a2b3c4d.tidegate.tmp"))
-    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claim(saved, RECORD, tmp_path / "here")
     assert beside(saved) == [CLAIM]
 
 
@@ -107,7 +140,7 @@ def test_a_claim_is_shown(saved: Savepoint, tmp_path: Path):
         return json.loads(tidegate("savepoint", "inspect", str(saved.folder), "--json")[1])["claimed_by"]
 
     assert shown() is None
-    claim(saved, RECORD, tmp_path / "here", anew=False)
+    claim(saved, RECORD, tmp_path / "here")
     claimed = shown()
     assert claimed is not None
     assert claimed.startswith(f"job {RECORD.name} in {tmp_path / 'here'} on ")
@@ -123,4 +156,22 @@ def test_of_two_that_dispose_of_a_savepoint_at_once_both_have(saved: Savepoint, 
 
     monkeypatch.setattr(savepoint_folder.os, "rename", beaten)
     dispose(saved)
+    assert list(saved.folder.parent.iterdir()) == []
+
+
+def test_a_savepoint_that_goes_while_it_is_looked_at_is_disposed_of(saved: Savepoint, monkeypatch: pytest.MonkeyPatch):
+    def beaten(savepoint: Savepoint) -> list[TidegateError]:
+        monkeypatch.setattr(savepoint_folder, "names_wrong", names_wrong)
+        dispose(savepoint)
+        return names_wrong(savepoint)
+
+    monkeypatch.setattr(savepoint_folder, "names_wrong", beaten)
+    dispose(saved)
+    assert list(saved.folder.parent.iterdir()) == []
+
+
+def test_a_removal_that_was_killed_takes_the_claim_along_when_it_is_finished(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here")
+    saved.folder.rename(saved.folder.with_name(f".{saved.folder.name}.trash"))
+    assert finish_disposal(saved.folder)
     assert list(saved.folder.parent.iterdir()) == []

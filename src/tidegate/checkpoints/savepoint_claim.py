@@ -1,19 +1,21 @@
 """Who has claimed a savepoint: one job goes on under its job id, wherever that job stands, and no other.
 
 The record stands beside the savepoint's folder, which stays as it was taken. It is put before the job's new generation
-counts: whoever was killed in between finds it there as its own. A copy of the savepoint has no claim, so this keeps
-apart who names the same folder, and what the sinks have as evidence everybody else.
+counts: whoever was killed in between finds it there as its own. Nobody takes it over, not even to go back. A copy of
+the savepoint has no claim: this keeps apart who names the same folder, and the evidence in the sinks everybody else.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.savepoint_folder import Savepoint, claim_of
+from tidegate.checkpoints.durable import Trust, sync_folder
+from tidegate.checkpoints.savepoint_folder import Savepoint, claim_of, manifest_digest
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord, SavepointClaim, decode, encode
@@ -21,45 +23,45 @@ from tidegate.core.records import JobRecord, SavepointClaim, decode, encode
 
 def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
     """Who has claimed it; None where nobody has."""
-    path = claim_of(savepoint.folder)
+    path = _place(savepoint)
     data = LocalStorage(path.parent).read(path.name)
     return None if data is None else decode(SavepointClaim, data, str(path))
 
 
-def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
-    """What stands against a claim by the job in this folder."""
+def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
+    """What stands against a claim by the job in this folder: another one, or a disk that takes none."""
     found = read_claim(savepoint)
-    if found is None or _is_same(found, _claim(target, job_folder)):
-        return None
-    return TidegateError(
-        Code.SAVEPOINT_CLAIMED,
-        expected="a savepoint that no other job has claimed",
-        found=f"job {found.job} in {found.folder} on {found.host} goes on under job id {found.job_id} since {found.at}",
-        where=str(savepoint.found_at),
-        next_step="restore without --claim under another job name, into other targets; to go back behind what that job "
-        f"has shown: --rewind; or, when nothing goes on there, remove {claim_of(savepoint.folder)}",
-    )
+    if found is not None:
+        return None if _is_same(found, _claim(target, job_folder)) else _claimed(savepoint, found)
+    folder = _place(savepoint).parent
+    return None if os.access(folder, os.W_OK) else _not_written(savepoint, folder)
 
 
-def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path, *, anew: bool) -> None:
-    """Claim it, durably; with `anew` also where another job has. Raises SAVEPOINT_CLAIMED, and what the disk has to
-    say."""
-    wanted, path = _claim(target, job_folder), claim_of(savepoint.folder)
+def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
+    """Claim it, durably. Raises SAVEPOINT_CLAIMED, and what the disk has to say."""
+    path = _place(savepoint)
     storage = LocalStorage(path.parent)
-    if not storage.put_if_absent(path.name, encode(wanted)):
-        error = claimed_by_another(savepoint, target, job_folder)
-        if error is not None and not anew:
-            raise error
-        if error is not None:
-            storage.replace(path.name, encode(wanted))
+    try:
+        storage.put_if_absent(path.name, encode(_claim(target, job_folder)))
+    except TidegateError as error:  # also where the one that was quicker has tidied up
+        raise against_claim(savepoint, target, job_folder) or error from None
+    against = against_claim(savepoint, target, job_folder)
+    if against is not None:
+        raise against
     storage.remove_leftovers("", path.name)
+    with Trust().over(path.parent, "claim a savepoint"):
+        sync_folder(path.parent)
+
+
+def _place(savepoint: Savepoint) -> Path:
+    return claim_of(savepoint.folder, manifest_digest(savepoint.folder))
 
 
 def _claim(target: JobRecord, job_folder: Path) -> SavepointClaim:
     return SavepointClaim(
         job=target.name,
         job_id=target.job_id,
-        folder=str(job_folder.absolute()),
+        folder=str(job_folder.resolve()),
         host=socket.gethostname(),
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
@@ -67,3 +69,24 @@ def _claim(target: JobRecord, job_folder: Path) -> SavepointClaim:
 
 def _is_same(found: SavepointClaim, other: SavepointClaim) -> bool:
     return msgspec.structs.replace(found, at=other.at) == other
+
+
+def _claimed(savepoint: Savepoint, found: SavepointClaim) -> TidegateError:
+    return TidegateError(
+        Code.SAVEPOINT_CLAIMED,
+        expected="a savepoint that no other job has claimed",
+        found=f"job {found.job} in {found.folder} on {found.host} goes on under job id {found.job_id} since {found.at}",
+        where=str(savepoint.found_at),
+        next_step="start the job there; or restore without --claim under another job name, into other targets; or, "
+        f"when nothing goes on there any more, `rm {_place(savepoint)}`",
+    )
+
+
+def _not_written(savepoint: Savepoint, folder: Path) -> TidegateError:
+    return TidegateError(
+        Code.STORAGE_UNUSABLE,
+        expected="to write beside the savepoint who has claimed it",
+        found=f"{folder} cannot be written",
+        where=str(savepoint.found_at),
+        next_step="copy the savepoint to a disk that can be written, and claim the copy; or restore without --claim",
+    )

@@ -135,27 +135,30 @@ def dispose(savepoint: Savepoint) -> None:
     folder = savepoint.folder
     if folder.is_symlink():
         raise _unsafe("the savepoint's own folder", "a symbolic link", folder)
-    for error in names_wrong(savepoint):
-        raise error
-    trash, claim = _trash(folder), claim_of(folder)
     try:
-        _remove(trash)
+        for error in names_wrong(savepoint):
+            raise error
+    except TidegateError:
+        if folder.exists():
+            raise
+        finish_disposal(folder)  # somebody else was quicker, and it was looked at while it went
+        return
+    try:
+        _remove_hidden(folder)
         with suppress(FileNotFoundError):  # somebody else was quicker
-            os.rename(folder, trash)
-        claim.unlink(missing_ok=True)
+            os.rename(folder, _trash(folder))
         sync_folder(folder.parent)
-        _remove(trash)
+        _remove_hidden(folder)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
 
 
 def finish_disposal(folder: Path) -> bool:
     """Whether the savepoint that had this folder was being removed by somebody who was killed; it is gone then."""
-    trash = _trash(folder)
     try:
-        if folder.exists() or not trash.is_dir():
+        if folder.exists() or not _trash(folder).is_dir():
             return False
-        _remove(trash)
+        _remove_hidden(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise storage_error(error, folder, "remove a savepoint") from error
@@ -170,12 +173,18 @@ def manifest_digest(folder: Path) -> str:
         raise storage_error(error, folder / MANIFEST, "read a savepoint") from error
 
 
-def claim_of(folder: Path) -> Path:
-    """Where it stands who has claimed the savepoint in this folder, and no other one that had its name."""
-    return folder.with_name(f"{folder.name}.{manifest_digest(folder).removeprefix('sha256:')[:16]}{CLAIM}")
+def claim_of(folder: Path, digest: str) -> Path:
+    """Where it stands who has claimed the savepoint of that manifest in this folder: by whatever links somebody comes
+    to it the same place, and for another savepoint that gets its name another one."""
+    folder = folder.resolve()
+    return folder.with_name(f"{folder.name}.{digest.removeprefix('sha256:')[:16]}{CLAIM}")
 
 
-def _remove(trash: Path) -> None:
+def _remove_hidden(folder: Path) -> None:
+    """Remove what had the name of this folder. First who has claimed it, as long as its manifest tells where."""
+    trash = _trash(folder)
+    with suppress(FileNotFoundError):
+        claim_of(folder, digest_of((trash / MANIFEST).read_bytes())).unlink()
     while trash.exists():
         with suppress(FileNotFoundError):  # whoever else removes it was quicker with a file
             shutil.rmtree(trash)

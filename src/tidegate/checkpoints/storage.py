@@ -137,7 +137,7 @@ class LocalStorage:
     def remove_leftovers(self, folder: str, of: str = "") -> None:
         """Remove the temporary files that killed processes left in `folder`; with `of` those of the file of that name.
 
-        Only while the lease proves that nobody else writes there. Whoever does nevertheless fails, and harms nothing.
+        Only while the lease proves that nobody else writes there; who does nevertheless fails, and harms nothing.
         """
         path = self.path(folder)
         with self._trust.over(path, "clean a folder"), suppress(FileNotFoundError):

@@ -28,7 +28,7 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
-from tidegate.cli.savepoint_view import queries, show, summary
+from tidegate.cli.savepoint_view import claimed_by, queries, show, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -256,7 +256,7 @@ def dispose(path: Place, json: Json = False) -> None:
 
 
 def _show_list(found: Sequence[Savepoint]) -> None:
-    columns = [Column("savepoint"), Column("job"), Column("taken at"), Column("epochs"), Column("bytes", number=True)]
+    columns = [Column(name) for name in ("savepoint", "job", "taken at", "epochs")]
     rows = [
         (
             each.folder.name,
@@ -264,10 +264,11 @@ def _show_list(found: Sequence[Savepoint]) -> None:
             each.record.at,
             ", ".join(f"{query.done.query} {query.done.epoch}" for query in each.record.queries),
             str(each.size_bytes),
+            claimed_by(each) or "nobody",
         )
         for each in found
     ]
-    print_table(columns, rows)
+    print_table([*columns, Column("bytes", number=True), Column("claimed by")], rows)
 
 
 def _problems(errors: Sequence[TidegateError]) -> list[dict[str, str]]:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
 
 def summary(found: Savepoint) -> dict[str, Any]:
     """What it is of, as a whole."""
-    from tidegate.checkpoints.savepoint_claim import read_claim
-
-    record, claim = found.record, read_claim(found)
+    record = found.record
     return {
         "path": str(found.folder),
         "id": record.id,
@@ -29,11 +27,19 @@ def summary(found: Savepoint) -> dict[str, Any]:
         "job_id": record.job_id,
         "generation": record.generation,
         "at": record.at,
-        "claimed_by": None if claim is None else f"job {claim.job} in {claim.folder} on {claim.host}",
+        "claimed_by": claimed_by(found),
         "epochs": {query.done.query: query.done.epoch for query in record.queries},
         "files": len(record.files),
         "bytes": found.size_bytes,
     }
+
+
+def claimed_by(found: Savepoint) -> str | None:
+    """The job that goes on from it under its job id, and where; None where nobody has claimed it."""
+    from tidegate.checkpoints.savepoint_claim import read_claim
+
+    claim = read_claim(found)
+    return None if claim is None else f"job {claim.job} in {claim.folder} on {claim.host}"
 
 
 def queries(found: Savepoint) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.savepoint_claim import claim, claimed_by_another
+from tidegate.checkpoints.savepoint_claim import against_claim, claim
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
     Savepoint,
@@ -247,7 +247,7 @@ class JobRestore:
         allowed = [each for each in of_sinks if self.wish.rewind and each[1].catalogue_entry is Code.SINK_AHEAD]
         against = [
             *names_wrong(self.savepoint),
-            *self._claimed(),
+            *self._against_claim(),
             *self._drained(),
             *self._sources_compared(found, plans, compare),
             *self._backend_of_checkpoint(found),
@@ -304,7 +304,7 @@ class JobRestore:
             rows = self._state_compared(found, plans, session, checkpoints)
             restoring.reach("restore.counted")
             if self._is_claimed:
-                claim(self.savepoint, self.target, self.job_folder, anew=bool(self.wish.rewind))
+                claim(self.savepoint, self.target, self.job_folder)
             commit(restoring)
         except BaseException:
             with suppress(TidegateError):  # what is left, every start removes; the error that left it is the one
@@ -314,14 +314,14 @@ class JobRestore:
 
     # --- what stands against it ----------------------------------------------------------------------------
 
-    def _claimed(self) -> Iterator[TidegateError]:
-        error = claimed_by_another(self.savepoint, self.target, self.job_folder) if self._is_claimed else None
-        if error is not None and not self.wish.rewind:
+    def _against_claim(self) -> Iterator[TidegateError]:
+        error = against_claim(self.savepoint, self.target, self.job_folder) if self._is_claimed else None
+        if error is not None:
             yield error
 
     @property
     def _is_claimed(self) -> bool:
-        """Whether a folder of the savepoint's own belongs to the job from now on."""
+        """Whether a savepoint belongs to the job from now on; the files of a retained checkpoint are its job's own."""
         return self.wish.claim and self.savepoint.origin is None
 
     def _drained(self) -> Iterator[TidegateError]:

@@ -123,7 +123,7 @@ PLANTED = (
     ),
     Planted(
         "a savepoint is claimed by one job",
-        _both(_in(restoring, "claimed_by_another", _nothing), _in(restoring, "claim", lambda *_, anew: None)),
+        _both(_in(restoring, "against_claim", _nothing), _in(restoring, "claim", _nothing)),
         Story.CLAIM_TWICE,
     ),
     Planted("a job goes back once", _in(restoring, "_was_opened_from", _without_rewind), Story.BACK, Hit.KILL),

@@ -25,7 +25,6 @@ from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
-from tidegate.core.spark_log import parse_offsets
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import query_settings
 
@@ -90,11 +89,19 @@ def _descriptions(savepoint: Savepoint, saved: SavedQuery) -> Iterator[tuple[str
 
 
 def _plan_first_epoch(session: SparkSession, plan: QueryPlan, saved: SavedQuery, state: Path) -> None:
-    offsets = parse_offsets(saved.done.offsets)
-    kept = {} if offsets is None else offsets.conf
-    with query_settings(session, {**plan.conf, **kept, _ADAPTIVE: "false"}):
-        metadata = saved.done.offsets.decode().split("\n")[1]
+    metadata = saved.done.offsets.decode().split("\n")[1]
+    with query_settings(session, {**plan.conf, **_settings_of(session, metadata), _ADAPTIVE: "false"}):
         _incremental(session, plan, saved.done.epoch + 1, metadata, state).executedPlan()
+
+
+def _settings_of(session: SparkSession, metadata: str) -> dict[str, str]:
+    """What Spark has a query go on with behind an entry of its log: what the entry says; for a setting that an older
+    Spark did not know, what counted then, as Spark itself has it (`OffsetSeqMetadata.setSessionConf`)."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    logged = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+    settings = jvm.org.apache.spark.sql.internal.SQLConf()
+    logged.setSessionConf(logged.apply(metadata), settings)
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(settings.getAllConfs()))
 
 
 def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: str, state: Path) -> Any:

@@ -14,6 +14,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.state_tables import StateTable, tables_of
 from tidegate.spark.session import query_settings
+from tidegate.spark.state_tables import first_line
 from tidegate.spark.supervised import start_moves
 
 _WHOLE = frozenset(
@@ -107,7 +108,7 @@ def _count(
         raise TidegateError(
             Code.RESTORE_STATE,
             expected=f"state of {_named(operator, part)} behind epoch {epoch} that Spark can read",
-            found=str(error).split("\n")[0][:500],
+            found=first_line(error),
             where=str(checkpoint),
             next_step="see `tidegate savepoint verify PATH`, and whether this Spark is older than the savepoint's; "
             "nothing of the job was changed",

@@ -34,6 +34,7 @@ def own(cache: Path) -> dict[str, str]:
     return {**os.environ, "XDG_CACHE_HOME": str(cache), "JDK_JAVA_OPTIONS": ""}
 
 
+@pytest.mark.more
 def test_an_archive_that_does_not_fit_is_left_alone_without_a_word(tmp_path: Path):
     archive = archive_file(own(tmp_path))
     archive.parent.mkdir()

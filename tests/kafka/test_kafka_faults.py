@@ -273,6 +273,7 @@ def test_a_job_whose_requests_are_lost_and_repeated_writes_every_row_once(
     both_have_every_row_once(tmp_path, broker, topic)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided(
     tmp_path: Path, broker: Broker, proxy: Proxy
@@ -337,6 +338,7 @@ def test_a_driver_dies_between_the_commit_of_a_redo_and_done(tmp_path: Path, bro
     both_have_every_row_once(tmp_path, broker, topic, FEW)
 
 
+@pytest.mark.more
 @pytest.mark.timeout(600)
 def test_two_drivers_that_redo_the_same_epoch_at_once_write_every_row_once(
     tmp_path: Path, broker: Broker, proxy: Proxy

@@ -64,6 +64,7 @@ def test_when_two_attempts_of_a_task_prepare_at_once_one_counts(
 # --- a shuffle block is lost -------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_when_state_was_computed_twice_in_an_epoch_the_epoch_does_not_count(
     executors: Executors, cluster_place: Place
 ) -> None:

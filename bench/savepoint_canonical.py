@@ -2,8 +2,9 @@
 
 The bytes are those of the columns as they are in memory, not those of Spark's files or of Parquet, which are smaller.
 Both times end with everything on the disk. The job stands still, and Spark reads files that were just read. A restore
-is the whole start, without its first epoch: the files, the state divided and written in Spark's own form, and both
-counts of it. Memory is how much the driver's Python grew at its peak, once with a tenth of the keys and once with all.
+is the whole start until its first epoch is done: the state is read from Parquet, divided, written in Spark's own form
+and counted there. Memory is how much the driver's Python grew at its peak, once with a tenth of the keys and once with
+all of them.
 """
 
 from __future__ import annotations

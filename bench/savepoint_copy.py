@@ -3,7 +3,7 @@
 All three read files that were just read, so that they come from the page cache, and end with everything on the disk;
 before each the disk has nothing left to write. The job stands still. A restore's time is that of its files, from the
 first one until the new generation's ledger is begun, when all of them are compared and synced: by the files' own times.
-How long the whole start takes, with Spark and the two counts of the state, stands beside it.
+How long the whole start takes, with Spark's count of the state, stands beside it.
 
 Memory is how much the driver's Python grew at its peak, once with a tenth of the keys and once with all of them.
 """
@@ -71,8 +71,8 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
         _speed("restore", "restoring the files of one, each compared,", [each.restored for each in every], every),
         Figure(
             name="savepoint-start",
-            what="a start from a savepoint, from the call until its first epoch is done: the files, two counts of the "
-            "state by Spark, the epoch",
+            what="a start from a savepoint, from the call until its first epoch is done: the files, Spark's "
+            "count of the state, the epoch",
             value=round(median(each.started for each in every), 2),
             unit="s",
             better=Better.LOWER,

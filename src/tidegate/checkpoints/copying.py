@@ -20,6 +20,7 @@ class Copying:
         """Whether it has its name, or gets it next: then nobody calls it off any more."""
         self._why = ""
         self._deciding = threading.Lock()
+        self._counting = threading.Lock()
 
     # --- who watches ---------------------------------------------------------------------------------------
 
@@ -59,8 +60,9 @@ class Copying:
             raise self.cut_off()
 
     def copied(self, size_bytes: int) -> None:
-        """So much more is copied. Raises SAVEPOINT_CUT_OFF when it was called off."""
-        self.copied_bytes += size_bytes
+        """So much more is copied, by any thread. Raises SAVEPOINT_CUT_OFF when it was called off."""
+        with self._counting:
+            self.copied_bytes += size_bytes
         self.go_on()
 
     def appear(self) -> None:

@@ -7,15 +7,15 @@ whoever restores them knows only that they were not changed meanwhile.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from pathlib import Path
 
+from tidegate.checkpoints.blocks import measured
 from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
 from tidegate.checkpoints.probe import driver_or_jvm_lives
-from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, Savepoint
+from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_hold import hold_files
 from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.savepoint_take import RunningJob, check_sources
@@ -109,19 +109,10 @@ def _files(root: Path) -> list[SavedFile]:
     for folder, names in files_below(root):
         for path in (folder / name for name in names):
             if path != root / MANIFEST:
-                size, digest = _measured(path)
+                size, digest = measured(path)
                 name = path.relative_to(root).as_posix()
                 found.append(SavedFile(name=name, size_bytes=size, sha256=digest))
     return sorted(found, key=lambda file: file.name)
-
-
-def _measured(path: Path) -> tuple[int, str]:
-    size, digest = 0, hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
 
 
 def _runs(of_job: Path, name: str) -> TidegateError:

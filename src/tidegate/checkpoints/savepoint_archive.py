@@ -20,9 +20,9 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import IO
 
+from tidegate.checkpoints.blocks import read_blocks
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.savepoint_folder import (
-    BLOCK_BYTES,
     MANIFEST,
     Savepoint,
     names_wrong,
@@ -204,14 +204,11 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 def _write(source: IO[bytes], target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
     with target.open("xb") as written:
-        while block := source.read(BLOCK_BYTES):
-            digest.update(block)
-            written.write(block)
+        _, digest = read_blocks(source, written.write)
         written.flush()
         sync_file(written.fileno())
-    return digest.hexdigest()
+    return digest
 
 
 def _sync(folder: Path) -> None:

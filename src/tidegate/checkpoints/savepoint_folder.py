@@ -10,7 +10,6 @@ is whole, unless somebody else has copied or changed it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from tidegate.checkpoints.blocks import measured
 from tidegate.checkpoints.durable import storage_error, sync_folder
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode, digest_of
@@ -25,8 +25,6 @@ from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointR
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"
 """How a record beside a savepoint's folder ends that says who has claimed it."""
-
-BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ def _entries(root: Path) -> Iterator[Path]:
 
 def _compared(path: Path, file: SavedFile) -> Sequence[TidegateError]:
     try:
-        size, digest = _measured(path)
+        size, digest = measured(path)
     except OSError as error:
         return [storage_error(error, path, "read a file of a savepoint")]
     if size < file.size_bytes:
@@ -236,15 +234,6 @@ def _compared(path: Path, file: SavedFile) -> Sequence[TidegateError]:
     if (size, digest) != (file.size_bytes, file.sha256):
         return [_altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", f"{size} bytes of {digest}", path)]
     return []
-
-
-def _measured(path: Path) -> tuple[int, str]:
-    size, digest = 0, hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
 
 
 def _stays_inside(name: str) -> bool:

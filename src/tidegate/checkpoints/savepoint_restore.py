@@ -25,10 +25,12 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
+from tidegate.checkpoints.blocks import measured, read_blocks
 from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
-from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, Savepoint, manifest_digest
+from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
+from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import (
     METADATA,
     OFFSETS,
@@ -207,17 +209,24 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
     # The path that it will have: the hidden name is given up.
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
-    for file in restoring.savepoint.record.files:
+    tables = f"{QUERIES}/{query.saved.done.query}/state/"
+
+    def restore(file: SavedFile) -> Path | None:
         name = file.name.removeprefix(prefix)
         now = _name_now(name, query) if file.name.startswith(prefix) else None
         if now is not None:
             target = checkpoint / now
             target.parent.mkdir(parents=True, exist_ok=True)
             _restore_file(restoring, file, target, _change_of(name, query, final))
-            restoring.passed(target)
-        elif file.name.startswith(f"{QUERIES}/{query.saved.done.query}/state/"):
+            return target
+        if file.name.startswith(tables):
             _prove_table(restoring.savepoint.folder / file.name, file)
-            restoring.passed(restoring.savepoint.folder / file.name)
+            return restoring.savepoint.folder / file.name
+        return None
+
+    for path in side_by_side(restore, restoring.savepoint.record.files):
+        if path is not None:
+            restoring.passed(path)
     sync_whole(checkpoint)
 
 
@@ -250,7 +259,7 @@ def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> byte
 def _prove_table(source: Path, file: SavedFile) -> None:
     """The state of a canonical savepoint is read where it is, by whoever writes it again: `Restoring.rewrite`."""
     try:
-        _compare(source, file, *_copied(source, None))
+        _compare(source, file, *measured(source))
     except FileNotFoundError:
         raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
 
@@ -267,7 +276,7 @@ def _restore_file(
                 target.write_bytes(change(data, str(source)))
             return
         linked = restoring.link and _linked(source, target)
-        found = _copied(target, None) if linked else _copied(source, target)
+        found = measured(target) if linked else _copied(source, target)
     except FileNotFoundError:
         raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
     _compare(source, file, *found)
@@ -284,15 +293,10 @@ def _linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _copied(source: Path, target: Path | None) -> tuple[int, str]:
-    """Size and SHA-256 of a file, which is copied on the way where there is a target."""
-    size, digest = 0, hashlib.sha256()
-    with source.open("rb") as read, (target or Path(os.devnull)).open("wb") as written:
-        while block := read.read(BLOCK_BYTES):
-            digest.update(block)
-            written.write(block)
-            size += len(block)
-    return size, digest.hexdigest()
+def _copied(source: Path, target: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file, which is copied on the way."""
+    with source.open("rb", buffering=0) as read, target.open("wb") as written:
+        return read_blocks(read, written.write)
 
 
 def _compare(source: Path, file: SavedFile, size: int, digest: str) -> None:

@@ -6,7 +6,6 @@ for a savepoint, and the next one of the job removes both. Called off it ends wi
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import shutil
@@ -16,14 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tidegate.checkpoints.blocks import measured, read_blocks
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.saved_tables import link_readable, tables_in
-from tidegate.checkpoints.savepoint_folder import BLOCK_BYTES, MANIFEST, Savepoint, open_savepoint
+from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
 from tidegate.checkpoints.savepoint_query import operators_of, saved_query
+from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import STATE, is_state
 from tidegate.checkpoints.walking import files_below
 from tidegate.core.drain import END_OF_TIME_MS
@@ -274,17 +275,17 @@ def _described(
 
 def _copied(source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool]) -> list[SavedFile]:
     """Copy a folder: the files in it that are wanted, by their paths below it, each durable at the end."""
-    copied: list[SavedFile] = []
     folders = list(files_below(source))
     copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
-    for folder, names in folders:
-        below = folder.relative_to(source)
-        (target / below).mkdir()
-        for path in ((below / name).as_posix() for name in names):
-            if wanted(path):
-                size, digest = _copy(source / path, target / path, copying)
-                copied.append(SavedFile(name=path, size_bytes=size, sha256=digest))
-    return copied
+    for folder, _ in folders:
+        (target / folder.relative_to(source)).mkdir()
+    paths = [(folder / name).relative_to(source).as_posix() for folder, names in folders for name in names]
+
+    def copy(path: str) -> SavedFile:
+        size, digest = _copy(source / path, target / path, copying)
+        return SavedFile(name=path, size_bytes=size, sha256=digest)
+
+    return list(side_by_side(copy, [path for path in paths if wanted(path)]))
 
 
 def _is_state_of(queries: Set[str], name: str) -> bool:
@@ -327,13 +328,10 @@ def _state_bytes(checkpoint: Path, table: StateTable) -> int:
 
 def _measured(path: Path, root: Path) -> SavedFile:
     """A file that another one has written, made durable."""
-    size, digest = 0, hashlib.sha256()
+    size, digest = measured(path)
     with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            digest.update(block)
-            size += len(block)
         sync_file(file.fileno())
-    return SavedFile(name=path.relative_to(root).as_posix(), size_bytes=size, sha256=digest.hexdigest())
+    return SavedFile(name=path.relative_to(root).as_posix(), size_bytes=size, sha256=digest)
 
 
 def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> WriteTable:
@@ -351,16 +349,16 @@ def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperato
 
 
 def _copy(source: Path, target: Path, copying: Copying) -> tuple[int, str]:
-    size, digest = 0, hashlib.sha256()
-    with source.open("rb") as read, target.open("xb") as written:
-        while block := read.read(BLOCK_BYTES):
-            digest.update(block)
+    with source.open("rb", buffering=0) as read, target.open("xb") as written:
+
+        def take(block: memoryview) -> None:
             written.write(block)
-            size += len(block)
             copying.copied(len(block))
+
+        size, digest = read_blocks(read, take)
         written.flush()
         sync_file(written.fileno())
-    return size, digest.hexdigest()
+    return size, digest
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.checkpoints.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
+from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import COMMITS, is_temporary
 
 Version: TypeAlias = tuple[int, int, int]
@@ -141,16 +141,9 @@ def _note(entry: os.DirEntry[str], files: dict[str, Version]) -> None:
     files[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-_THREADS = 8
-"""Syncs side by side share one journal commit of the file system; more threads were no faster."""
-
-
 def _each(sync: Callable[[str], bool], paths: list[str]) -> list[str]:
     """The paths that `sync` found and made durable."""
-    if len(paths) < _THREADS:
-        return [path for path in paths if sync(path)]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return [path for path, was_there in zip(paths, pool.map(sync, paths), strict=True) if was_there]
+    return [path for path, was_there in zip(paths, side_by_side(sync, paths), strict=True) if was_there]
 
 
 def _sync_file(path: str) -> bool:

@@ -21,7 +21,7 @@ from tests.simulation.saved.disk import count_states
 from tests.simulation.saved.job import SavedJob
 from tests.simulation.saved.sinks import Targets
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
-from tidegate.checkpoints import sync
+from tidegate.checkpoints import side_by_side
 from tidegate.checkpoints.savepoint_folder import CLAIM, Savepoint, open_savepoint, verify
 from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.core.errors import Code, TidegateError
@@ -354,7 +354,7 @@ def worlds_spark() -> Generator[None, None, None]:
             "expected_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
         }.items():
             stack.enter_context(mock.patch.object(restoring, name, answer))
-        stack.enter_context(mock.patch.object(sync, "_THREADS", 1 << 30))
+        stack.enter_context(mock.patch.object(side_by_side, "THREADS", 1 << 30))
         stack.enter_context(mock.patch.object(restoring, "_LOG", _SILENT))
         yield
 

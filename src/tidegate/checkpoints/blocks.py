@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
-BLOCK_BYTES = 1 << 20
-
-Take = Callable[[memoryview], object]
+_BLOCK_BYTES = 1 << 20
 
 
-def read_blocks(file: IO[bytes], take: Take) -> tuple[int, str]:
-    """Size and SHA-256 of what is left of an open file. `take` has each block, which is valid until it returns."""
-    size, digest, buffer = 0, hashlib.sha256(), memoryview(bytearray(BLOCK_BYTES))
-    while block := buffer[: _filled(file, buffer)]:
+class Readable(Protocol):
+    """An open file, read into memory that is there already."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+
+def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[int, str]:
+    """Size and SHA-256 of what is left of a file. `take` has each block, which is valid until it returns."""
+    size, digest, buffer = 0, hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
+    while length := file.readinto(buffer):
+        block = buffer[:length]
         digest.update(block)
         take(block)
-        size += len(block)
+        size += length
     return size, digest.hexdigest()
 
 
@@ -26,8 +31,3 @@ def measured(path: Path) -> tuple[int, str]:
     """Size and SHA-256 of a file."""
     with path.open("rb", buffering=0) as file:
         return read_blocks(file, lambda _: None)
-
-
-def _filled(file: IO[bytes], buffer: memoryview) -> int:
-    length: int = file.readinto(buffer)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportAttributeAccessIssue]
-    return length

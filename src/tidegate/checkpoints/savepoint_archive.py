@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
-from tidegate.checkpoints.blocks import read_blocks
+from tidegate.checkpoints.blocks import Readable, read_blocks
 from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
@@ -205,7 +205,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _write(source: IO[bytes], target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("xb") as written:
-        _, digest = read_blocks(source, written.write)
+        _, digest = read_blocks(cast("Readable", source), written.write)
         written.flush()
         sync_file(written.fileno())
     return digest

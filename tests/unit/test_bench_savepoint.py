@@ -52,6 +52,6 @@ def test_memory_is_taken_at_its_peak_and_not_at_the_end() -> None:
     assert (again, not_any_more < 20) == (7, True)
 
 
-def test_the_suite_has_both() -> None:
-    assert list(SUITES["savepoint"]) == ["savepoint-copy", "savepoint-epochs"]
+def test_the_suite_has_all_three() -> None:
+    assert list(SUITES["savepoint"]) == ["savepoint-copy", "savepoint-canonical", "savepoint-epochs"]
     assert set(SUITES["savepoint"]) <= set(MEASURES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -82,6 +84,18 @@ def before_is_over(closed: Savepoints) -> None:
     assert closed._thread is not None
     closed._thread.join(BOUND_SECONDS)
     assert not closed._thread.is_alive()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+def test_what_copies_beside_a_running_job_gives_way_to_its_epochs(tmp_path: Path):
+    found: list[int] = []
+    saved = savepoints(tmp_path, lambda _: found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
+    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    saved.begin("one", None).result()
+    assert min(found) > mine
+    saved.begin_last("end", None).result()
+    assert found[-1] == mine == os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), "the job's end waits for it"
+    saved.close("the test is over")
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if step != "renamed"])

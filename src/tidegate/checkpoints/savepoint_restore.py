@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.blocks import measured, read_blocks
-from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
+from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
@@ -294,9 +294,13 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _copied(source: Path, target: Path) -> tuple[int, str]:
-    """Size and SHA-256 of a file, which is copied on the way."""
+    """Size and SHA-256 of a file, which is copied on the way. It is synced now, while others are read: `sync_whole`
+    then finds little to write."""
     with source.open("rb", buffering=0) as read, target.open("wb") as written:
-        return read_blocks(read, written.write)
+        found = read_blocks(read, written.write)
+        written.flush()
+        sync_file(written.fileno())
+    return found
 
 
 def _compare(source: Path, file: SavedFile, size: int, digest: str) -> None:

@@ -58,7 +58,8 @@ that holds nothing else then. It tells `Copying` how far it is, and ends when it
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
-    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that."""
+    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that. `runs_on`: files are copied
+    one after the other, as the epochs want the cores."""
 
     folder: Path
     record: JobRecord
@@ -66,6 +67,7 @@ class RunningJob:
     reach: Callable[[str], None] = lambda _step: None
     write_table: WriteTable | None = None
     is_drained: bool = False
+    runs_on: bool = False
 
 
 def take(
@@ -174,10 +176,10 @@ def _put_together(
     queries = _held(job, held)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
-        files = _copied(held, partial, copying, lambda _name: True)
+        files = _copied(held, partial, copying, lambda _name: True, one_by_one=job.runs_on)
     else:
         by_rows = {query.done.query for query in queries if lives_by_rows(query.operators)}
-        files = _copied(held, partial, copying, lambda name: not _is_state_of(by_rows, name))
+        files = _copied(held, partial, copying, lambda name: not _is_state_of(by_rows, name), one_by_one=job.runs_on)
         files += _tables(job, queries, held, partial, copying)
     for folder, _ in files_below(partial):
         sync_folder(folder)
@@ -273,7 +275,9 @@ def _described(
     )
 
 
-def _copied(source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool]) -> list[SavedFile]:
+def _copied(
+    source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool], *, one_by_one: bool
+) -> list[SavedFile]:
     """Copy a folder: the files in it that are wanted, by their paths below it, each durable at the end."""
     folders = list(files_below(source))
     copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
@@ -285,7 +289,8 @@ def _copied(source: Path, target: Path, copying: Copying, wanted: Callable[[str]
         size, digest = _copy(source / path, target / path, copying)
         return SavedFile(name=path, size_bytes=size, sha256=digest)
 
-    return list(side_by_side(copy, [path for path in paths if wanted(path)]))
+    chosen = [path for path in paths if wanted(path)]
+    return list(map(copy, chosen) if one_by_one else side_by_side(copy, chosen))
 
 
 def _is_state_of(queries: Set[str], name: str) -> bool:

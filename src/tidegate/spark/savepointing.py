@@ -201,7 +201,7 @@ class Savepoints:
     def _take_all(self) -> None:
         _give_way()
         while (taking := self._queue.get()) is not None:
-            self._carry_out(taking, take, self._job)
+            self._carry_out(taking, take, replace(self._job, runs_on=True))
 
     def _take_the_last(self, taking: Taking, others: Sequence[Taking], job: RunningJob) -> None:
         _wait_for(others)
@@ -224,8 +224,8 @@ class Savepoints:
 
 
 def _give_way() -> None:
-    """The epochs come first: this thread, and those that it begins, have a tenth of a core that somebody else wants,
-    and all of one that nobody does (setpriority(2), which Linux has for a thread)."""
+    """The epochs come first: this thread has a tenth of a core that somebody else wants, and all of one that nobody
+    does (setpriority(2), which Linux has for a thread)."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 

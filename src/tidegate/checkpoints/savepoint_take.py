@@ -58,8 +58,8 @@ that holds nothing else then. It tells `Copying` how far it is, and ends when it
 @dataclass(frozen=True, slots=True)
 class RunningJob:
     """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
-    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that. `runs_on`: files are copied
-    one after the other, as the epochs want the cores."""
+    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that. `runs_on`: files are
+    copied one after the other, as the epochs want the cores."""
 
     folder: Path
     record: JobRecord

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import platform
 import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -35,6 +37,22 @@ def this_machine(folder: Path) -> Machine:
     )
 
 
+def touch_memory() -> None:
+    """Have the machine's memory given to it: the host of a virtual one gives a page at its first use, takes it back
+    from who leaves it free, and lets the first one to write there wait. Nine tenths of what is free, in a process that
+    ends. It took 5 to 50 s for 20 GiB."""
+    subprocess.run([sys.executable, "-m", __name__], check=True)
+
+
+def _touch() -> None:
+    page, free_kib = mmap.PAGESIZE, _field("/proc/meminfo", r"MemFree:\s*(\d+)")
+    pages = int(free_kib or 0) * 1024 * 9 // 10 // page
+    with mmap.mmap(-1, max(pages, 1) * page, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        memory[::page] = b"\1" * max(pages, 1)
+
+
 def _field(file: str, pattern: str) -> str | None:
     found = re.search(pattern, Path(file).read_text(encoding="utf-8", errors="replace"))
     return found[1].strip() if found else None
@@ -57,3 +75,7 @@ def _java() -> str:
     printed = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "([^"]+)"', printed)
     return found[1] if found else "unknown"
+
+
+if __name__ == "__main__":
+    _touch()

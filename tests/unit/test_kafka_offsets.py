@@ -458,7 +458,7 @@ def test_a_replay_reads_what_its_end_says_and_nothing_of_a_topic_made_anew_since
 
 def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING, "tidegate")
-    monitor = KafkaMonitor("job.query.lines", None, Behind(lambda: Cluster({})))
+    monitor = KafkaMonitor("job.query.lines", None, Behind(lambda: Cluster({A0: 10, A1: 9})))
     first = Offsets({A0: 9, A1: 9}, {}, {A0: Skip(7, 2), A1: Skip(4, 1)})
     for offsets in (first, first, Offsets({A0: 10}), Offsets({A0: 0}, {}, {A0: Skip(0, None)})):
         monitor.tell(json.dumps(offsets.to_json()))

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.saved_job import write_job
+from tidegate.checkpoints.retained_savepoint import retained_in
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
     Savepoint,
@@ -23,7 +24,7 @@ from tidegate.checkpoints.savepoint_folder import (
 )
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import CheckpointRecord, SavedFile, encode
+from tidegate.core.records import CheckpointRecord, SavedFile, SavepointRecord, encode
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 
@@ -86,6 +87,39 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused_before_anything_is_re
     record = msgspec.structs.replace(saved.record, files=(*saved.record.files, stranger))
     (saved.folder / MANIFEST).write_bytes(encode(record))
     assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-UNSAFE"
+
+
+def with_query(record: SavepointRecord, uid: str) -> SavepointRecord:
+    saved = record.queries[0]
+    other = msgspec.structs.replace(saved, done=msgspec.structs.replace(saved.done, query=uid))
+    return msgspec.structs.replace(record, queries=(saved, other))
+
+
+def with_store(record: SavepointRecord, store: str) -> SavepointRecord:
+    operator = msgspec.structs.replace(record.queries[0].operators[0], stores=(store,))
+    query = msgspec.structs.replace(record.queries[0], operators=(operator,))
+    return msgspec.structs.replace(record, queries=(query,))
+
+
+NAMES: dict[str, Callable[[SavepointRecord], SavepointRecord]] = {
+    "a query of another job": lambda record: with_query(record, "../../other/queries/query"),
+    "a query anywhere": lambda record: with_query(record, "/srv/jobs/other/queries/query"),
+    "a job id": lambda record: msgspec.structs.replace(record, job_id="../x"),
+    "a store of state": lambda record: with_store(record, "../../../../../elsewhere"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_manifest_whose_names_lead_elsewhere_is_refused_for_folders_are_made_of_them(saved: Savepoint, case: str):
+    (saved.folder / MANIFEST).write_bytes(encode(NAMES[case](saved.record)))
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-UNSAFE"
+
+
+def test_so_is_a_retained_checkpoint(saved: Savepoint):
+    done = msgspec.structs.replace(saved.record.queries[0].done, query="../../../../elsewhere")
+    record = CheckpointRecord(number=1, job="job", job_id="0f1e2d3c", at="now", queries=(done,))
+    (saved.folder / MANIFEST).write_bytes(encode(record))
+    assert code_of(lambda: retained_in(saved.folder)) == "TG-SAVEPOINT-UNSAFE"
 
 
 def test_a_manifest_that_is_missing_torn_or_newer_is_told_apart(saved: Savepoint):

@@ -15,7 +15,7 @@ from tidegate.checkpoints.blocks import measured
 from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
 from tidegate.checkpoints.probe import driver_or_jvm_lives
-from tidegate.checkpoints.savepoint_folder import Savepoint
+from tidegate.checkpoints.savepoint_folder import Savepoint, check_names
 from tidegate.checkpoints.savepoint_hold import hold_files
 from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.savepoint_take import RunningJob, check_sources
@@ -36,14 +36,17 @@ from tidegate.core.records import (
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:
-    """The retained checkpoint whose folder this is, `<job>/checkpoints/<n>`; None where it is none."""
+    """The retained checkpoint whose folder this is, `<job>/checkpoints/<n>`; None where it is none. Raises
+    RECORD_CORRUPT, RECORD_NEWER and SAVEPOINT_UNSAFE."""
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
         return None  # whoever opens it as a savepoint says why
     if not data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
         return None
-    return decode(CheckpointRecord, data, str(folder / MANIFEST))
+    record = decode(CheckpointRecord, data, str(folder / MANIFEST))
+    check_names(record.job_id, record.queries, folder / MANIFEST)
+    return record
 
 
 def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Path) -> Savepoint:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,9 @@ from pathlib import Path, PurePosixPath
 from tidegate.checkpoints.blocks import measured
 from tidegate.checkpoints.durable import storage_error, sync_folder
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import KINDS, CheckpointRecord, SavedFile, SavepointRecord, decode, digest_of
+from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.records import KINDS, CheckpointRecord, DoneEpoch, SavedFile, SavepointRecord, decode, digest_of
+from tidegate.core.state_tables import tables_of
 
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"
@@ -50,7 +52,7 @@ def open_savepoint(folder: Path) -> Savepoint:
     """The savepoint in this folder.
 
     Raises SAVEPOINT_INCOMPLETE without a manifest or with that of a retained checkpoint, RECORD_CORRUPT, RECORD_NEWER,
-    and SAVEPOINT_UNSAFE where the manifest names a file outside of the folder.
+    and SAVEPOINT_UNSAFE where the manifest names a file outside of the folder, or something by what is no name.
     """
     manifest = folder / MANIFEST
     try:
@@ -64,10 +66,21 @@ def open_savepoint(folder: Path) -> Savepoint:
     if data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
         raise _retained(folder)
     record = decode(SavepointRecord, data, str(manifest))
-    for name in (file.name for file in record.files):
+    check_names(record.job_id, [query.done for query in record.queries], manifest)
+    tables = (table.folder for query in record.queries for table in tables_of(query))
+    for name in (*(file.name for file in record.files), *tables):
         if not _stays_inside(name):
             raise _unsafe("a relative path below the savepoint", repr(name), manifest)
     return Savepoint(folder, record)
+
+
+def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path) -> None:
+    """Raises SAVEPOINT_UNSAFE for a name in a manifest that is none: folders of a job are made of them, also those that
+    a restore leaves behind and removes."""
+    uids = (uid for query in queries for uid in (query.query, *query.sources, *query.sinks))
+    for name in (job_id, *uids):
+        if not is_name(name):
+            raise _unsafe(f"names of {NAME_RULE}", shown(name), manifest)
 
 
 def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:

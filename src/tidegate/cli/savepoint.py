@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from msgspec import to_builtins
@@ -28,16 +28,13 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
-from tidegate.cli.savepoint_view import claimed_by, queries, show, summary
+from tidegate.cli.savepoint_view import queries, show, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.control import Kind
 from tidegate.jobs.settings import load_settings
 from tidegate.status import find_job
-
-if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
-    from tidegate.checkpoints.savepoint_folder import Savepoint
 
 
 class _TakesUnasked(TyperGroup):
@@ -115,10 +112,16 @@ def ls(
     if named is None:
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
     found, wrong = savepoints_in(Path(named).absolute())
+    readable: list[dict[str, Any]] = []
+    for each in found:
+        try:
+            readable.append(summary(each))
+        except TidegateError as error:  # who has claimed it, or somebody has removed it meanwhile
+            wrong.append(error)
     if json:
-        print_json({"savepoints": [summary(each) for each in found], "problems": _problems(wrong)})
+        print_json({"savepoints": readable, "problems": _problems(wrong)})
     else:
-        _show_list(found)
+        _show_list(readable)
         for error in wrong:
             typer.echo(error, err=True)
     if wrong:
@@ -255,16 +258,16 @@ def dispose(path: Place, json: Json = False) -> None:
         typer.echo(f"removed {folder}")
 
 
-def _show_list(found: Sequence[Savepoint]) -> None:
+def _show_list(found: Sequence[dict[str, Any]]) -> None:
     columns = [Column(name) for name in ("savepoint", "job", "taken at", "epochs")]
     rows = [
         (
-            each.folder.name,
-            each.record.job,
-            each.record.at,
-            ", ".join(f"{query.done.query} {query.done.epoch}" for query in each.record.queries),
-            str(each.size_bytes),
-            claimed_by(each) or "nobody",
+            Path(each["path"]).name,
+            each["job"],
+            each["at"],
+            ", ".join(f"{query} {epoch}" for query, epoch in each["epochs"].items()),
+            str(each["bytes"]),
+            each["claimed_by"] or "nobody",
         )
         for each in found
     ]

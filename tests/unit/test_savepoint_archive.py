@@ -183,6 +183,25 @@ def test_what_the_manifest_does_not_name_is_not_unpacked(saved: Savepoint, tmp_p
     assert not (tmp_path / "there").exists() or list((tmp_path / "there").iterdir()) == []
 
 
+HEADERS = {
+    "no number": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "x"},
+    "no size": {"GNU.sparse.size": "1,2"},
+    "no list": {"GNU.sparse.map": "nan"},
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_an_archive_whose_headers_cannot_be_read_is_no_savepoint(saved: Savepoint, tmp_path: Path, case: str):
+    def strange(member: tarfile.TarInfo, body: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
+        if member.name.endswith(STATE):
+            member.pax_headers = HEADERS[case]
+        return [(member, body)]
+
+    archive = repacked(archived(saved), strange)
+    assert code_of(lambda: import_stream(archive, tmp_path / "there")) == "TG-SAVEPOINT-INCOMPLETE"
+    assert list((tmp_path / "there").iterdir()) == []
+
+
 class Killed(BaseException):
     """The process is gone."""
 

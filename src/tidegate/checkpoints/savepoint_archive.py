@@ -36,6 +36,9 @@ from tidegate.core.records import SavedFile, SavepointRecord, decode
 MANIFEST_AT_MOST_BYTES = 1 << 30
 """Some seven million files. What says of itself that it is longer is no manifest."""
 
+_NO_ARCHIVE = (tarfile.TarError, EOFError, ValueError, zlib.error, LZMAError)
+"""What `tarfile` raises for bytes that it cannot read: ValueError is of a number or a text in an extended header."""
+
 Passed = Callable[[int, int], None]
 """Told of so many bytes more, and of how many there are in all."""
 
@@ -90,7 +93,7 @@ def import_stream(source: IO[bytes], into: Path, passed: Passed = lambda _more, 
         try:
             with tarfile.open(fileobj=source, mode="r|*") as archive:
                 return _import(archive, into, passed)
-        except (tarfile.TarError, EOFError, zlib.error, LZMAError) as error:
+        except _NO_ARCHIVE as error:
             raise _incomplete("a whole archive of a savepoint", str(error) or type(error).__name__, into) from None
 
 

@@ -61,6 +61,7 @@ def test_an_end_does_not_wait_for_a_disk_that_hangs_and_the_next_start_is_not_ha
     before = savepoints(tmp_path, old.reach)
     hung = before.begin("one", None)
     assert old.arrived.wait(BOUND_SECONDS)
+    before.begin("behind-it", None)
     begun = time.monotonic()
     before.close("the job is STOPPED")
     assert time.monotonic() - begun < BOUND_SECONDS / 2

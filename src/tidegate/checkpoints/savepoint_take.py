@@ -86,7 +86,8 @@ def take(
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
     copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
-        _remove(job.folder / HELD)  # of one that was killed, also where its savepoint stands
+        if not copying.called_off.is_set():  # else the job has ended, and another driver of it may hold something there
+            _remove(job.folder / HELD)  # of one that was killed, also where its savepoint stands
         if (target / MANIFEST).exists():
             sync_folder(into)  # whoever renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)

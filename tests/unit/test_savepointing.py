@@ -99,6 +99,20 @@ def test_what_copies_beside_a_running_job_gives_way_to_its_epochs(tmp_path: Path
     saved.close("the test is over")
 
 
+def test_where_no_thread_may_give_way_a_savepoint_is_taken_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(savepointing.os, "setpriority", refuse)
+    saved = savepoints(tmp_path)
+    taking = saved.begin("one", None)
+    taking.end_by(time.monotonic() + BOUND_SECONDS)
+    assert verify(taking.result()) == []
+    saved.close("the test is over")
+
+
 @pytest.mark.parametrize("step", [step for step in STEPS if step != "renamed"])
 def test_called_off_at_any_step_it_never_appears(tmp_path: Path, step: str):
     gate = Gate(step)

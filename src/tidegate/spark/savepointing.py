@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -227,7 +228,8 @@ def _give_way() -> None:
     """The epochs come first: this thread has a tenth of a core that somebody else wants, and all of one that nobody
     does (setpriority(2), which Linux has for a thread)."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        with suppress(OSError):  # a sandbox may not have it: then they share the cores, and the savepoint is taken
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 _NICENESS = 10

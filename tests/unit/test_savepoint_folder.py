@@ -24,7 +24,7 @@ from tidegate.checkpoints.savepoint_folder import (
 )
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import CheckpointRecord, SavedFile, SavepointRecord, encode
+from tidegate.core.records import CheckpointRecord, SavedFile, SavepointRecord, digest_of, encode
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 
@@ -131,6 +131,14 @@ def test_a_manifest_that_is_missing_torn_or_newer_is_told_apart(saved: Savepoint
     assert code_of(lambda: open_savepoint(saved.folder)) == "TG-RECORD-NEWER"
     manifest.unlink()
     assert code_of(lambda: open_savepoint(saved.folder)) == "TG-SAVEPOINT-INCOMPLETE"
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b'{"id": "\xff"}', b'{"queries":' + b"[" * 100_000], ids=["cut", "text", "deep"]
+)
+def test_a_manifest_that_is_no_json_under_its_own_checksum_is_corrupt(saved: Savepoint, body: bytes):
+    (saved.folder / MANIFEST).write_bytes(f"tidegate savepoint 1 sha256:{digest_of(body)}\n".encode() + body)
+    assert code_of(lambda: open_savepoint(saved.folder)) == "TG-RECORD-CORRUPT"
 
 
 def test_the_folder_of_a_retained_checkpoint_is_told_apart_with_what_works(saved: Savepoint):

@@ -20,6 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spoilt import SPOILT
 
 FORMAT = 1
 """The format version that this release writes. Every version up to it is read for ever."""
@@ -414,7 +415,7 @@ def decode(kind: type[RecordT], data: bytes, where: str) -> RecordT:
         raise _corrupt("a body that fits its checksum", f"{len(body)} bytes that do not", where)
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
+    except SPOILT as error:
         raise _corrupt(f"the fields of `{KINDS[kind]}`", str(error), where) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -10,6 +11,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
@@ -279,6 +281,38 @@ def test_an_export_is_a_file_that_is_whole_or_not_there(
     whole = hashlib.sha256(target.read_bytes()).hexdigest()
     assert whole == hashlib.sha256(archived(saved)).hexdigest()
     assert [path.name for path in tmp_path.iterdir() if "one.tar" in path.name] == ["one.tar"]
+
+
+class Full(io.BufferedWriter):
+    """A file on a disk that takes nothing more."""
+
+    def write(self, _: object, /) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_that_of_the_archive_and_not_of_the_savepoint(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    target = tmp_path / "one.tar"
+    monkeypatch.setattr(savepoint_archive, "open", lambda file, _: Full(io.FileIO(file, "wb")), raising=False)
+    with pytest.raises(TidegateError) as caught:
+        export_file(saved, target)
+    assert (caught.value.code, caught.value.where) == ("TG-STORAGE-FULL", str(target))
+    assert not target.exists()
+
+
+def test_a_file_of_a_savepoint_that_its_disk_does_not_give_is_named(saved: Savepoint, monkeypatch: pytest.MonkeyPatch):
+    state, path_open = saved.folder / STATE, Path.open
+
+    def broken(path: Path, mode: str) -> IO[bytes]:
+        if path == state:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return cast("IO[bytes]", path_open(path, mode))
+
+    monkeypatch.setattr(Path, "open", broken)
+    with pytest.raises(TidegateError) as caught:
+        export_stream(saved, io.BytesIO())
+    assert (caught.value.code, caught.value.where) == ("TG-STORAGE-UNUSABLE", str(state))
 
 
 def test_an_archive_does_not_go_into_a_jobs_folder(saved: Savepoint, tmp_path: Path):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from tidegate.checkpoints.blocks import Readable, read_blocks
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.checkpoints.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
     Savepoint,
@@ -46,16 +46,15 @@ Passed = Callable[[int, int], None]
 def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda _more, _total: None) -> None:
     """Write a savepoint as an archive. Where it fails, the archive lacks its end, and nobody takes it for whole.
 
-    Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken.
+    Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken, what
+    its disk has to say, and OSError for what cannot be written.
     """
     for error in names_wrong(savepoint):
         raise error
     total = savepoint.size_bytes
-    with (
-        Trust().over(savepoint.folder, "export a savepoint"),
-        tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        manifest = (savepoint.folder / MANIFEST).read_bytes()
+    with tarfile.open(fileobj=into, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        with Trust().over(savepoint.folder / MANIFEST, "read a savepoint"):
+            manifest = (savepoint.folder / MANIFEST).read_bytes()
         archive.addfile(_member(savepoint, MANIFEST, len(manifest)), BytesIO(manifest))
         for file in savepoint.record.files:
             _export_file(archive, savepoint, file)
@@ -102,18 +101,24 @@ def import_stream(source: IO[bytes], into: Path, passed: Passed = lambda _more, 
 
 def _export_file(archive: tarfile.TarFile, savepoint: Savepoint, file: SavedFile) -> None:
     path = savepoint.folder / file.name
-    try:
-        with path.open("rb") as source:
-            hashing = _Hashing(source)
-            size = os.fstat(source.fileno()).st_size
-            if size < file.size_bytes:
-                raise _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
-            archive.addfile(_member(savepoint, file.name, file.size_bytes), hashing)
-    except FileNotFoundError:
-        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", path) from None
+    with _opened(path, file) as source:
+        hashing = _Hashing(source, path)
+        size = os.fstat(source.fileno()).st_size
+        if size < file.size_bytes:
+            raise _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+        archive.addfile(_member(savepoint, file.name, file.size_bytes), hashing)
     if size != file.size_bytes or hashing.digest() != file.sha256:
         found = f"{size} bytes of {hashing.digest()}"
         raise _altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", found, path)
+
+
+def _opened(path: Path, file: SavedFile) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", path) from None
+    except OSError as error:
+        raise storage_error(error, path, "read a file of a savepoint") from error
 
 
 def _member(savepoint: Savepoint, name: str, size: int) -> tarfile.TarInfo:
@@ -125,12 +130,16 @@ def _member(savepoint: Savepoint, name: str, size: int) -> tarfile.TarInfo:
 class _Hashing:
     """Reads a file, and knows what it has read of it."""
 
-    def __init__(self, source: IO[bytes]) -> None:
+    def __init__(self, source: IO[bytes], where: Path) -> None:
         self._source = source
+        self._where = where
         self._digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        block = self._source.read(size)
+        try:
+            block = self._source.read(size)
+        except OSError as error:
+            raise storage_error(error, self._where, "read a file of a savepoint") from error
         self._digest.update(block)
         return block
 

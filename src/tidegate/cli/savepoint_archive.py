@@ -13,6 +13,7 @@ import typer
 from tidegate.cli.common import Json, print_json
 
 _STREAM = "-"
+_STANDARD_OUTPUT = Path("/dev/stdout")
 
 
 def export(
@@ -31,6 +32,7 @@ def export(
 
     - `tidegate savepoint export savepoint-0f1e2d3c-nightly - | gzip > nightly.tar.gz`
     """
+    from tidegate.checkpoints.durable import Trust
     from tidegate.checkpoints.savepoint_archive import export_file, export_stream
     from tidegate.checkpoints.savepoint_folder import open_savepoint
 
@@ -38,7 +40,7 @@ def export(
     if file == _STREAM:
         if json or sys.stdout.isatty():
             raise typer.BadParameter("the archive goes to a pipe, without --json", param_hint="FILE")
-        with _progress("exported") as passed:
+        with _progress("exported") as passed, Trust().over(_STANDARD_OUTPUT, "export a savepoint"):
             export_stream(found, sys.stdout.buffer, passed)
             sys.stdout.buffer.flush()
         return

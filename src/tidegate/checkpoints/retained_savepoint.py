@@ -7,13 +7,13 @@ whoever restores them knows only that they were not changed meanwhile.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 from tidegate.checkpoints.blocks import measured
 from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
+from tidegate.checkpoints.linking import linked
 from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.savepoint_folder import Savepoint, check_names
 from tidegate.checkpoints.savepoint_hold import hold_files
@@ -99,11 +99,7 @@ def _is_not_the_first(spark: Path, epoch: int) -> bool:
 
 
 def _bring(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileNotFoundError:
-        raise
-    except OSError:
+    if not linked(source, target):
         shutil.copyfile(source, target)
 
 

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from tidegate.checkpoints.durable import storage_error
+from tidegate.checkpoints.linking import linked
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas, state_variables
 from tidegate.checkpoints.spark_layout import STATE, entry_numbers
 from tidegate.checkpoints.walking import files_below
@@ -29,7 +30,8 @@ def link_readable(checkpoint: Path, into: Path) -> None:
         for name in ((folder / each).relative_to(checkpoint).as_posix() for each in names):
             (into / name).parent.mkdir(parents=True, exist_ok=True)
             if not names_schemas(name):
-                _link(checkpoint / name, into / name)
+                if not linked(checkpoint / name, into / name):
+                    (into / name).symlink_to(checkpoint / name)
             elif not name.endswith(".crc"):
                 (into / name).write_bytes(moved_to((checkpoint / name).read_bytes(), into, str(checkpoint / name)))
 
@@ -44,10 +46,3 @@ def _by_variable(checkpoint: Path, table: StateTable) -> list[StateTable]:
     except OSError as error:
         raise storage_error(error, folder, "read which state there is") from error
     return [StateTable(table.query, table.operator, table.kind, name) for name in names]
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:  # another disk, or one without such links
-        target.symlink_to(source)

@@ -28,6 +28,7 @@ from pathlib import Path
 from tidegate.checkpoints.blocks import measured, read_blocks
 from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
+from tidegate.checkpoints.linking import linked
 from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
 from tidegate.checkpoints.side_by_side import side_by_side
@@ -275,22 +276,10 @@ def _restore_file(
             if not target.name.endswith(".crc"):
                 target.write_bytes(change(data, str(source)))
             return
-        linked = restoring.link and _linked(source, target)
-        found = measured(target) if linked else _copied(source, target)
+        found = measured(target) if restoring.link and linked(source, target) else _copied(source, target)
     except FileNotFoundError:
         raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
     _compare(source, file, *found)
-
-
-def _linked(source: Path, target: Path) -> bool:
-    """Whether the disk can: both stand on one, and it knows hard links."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        return False
-    return True
 
 
 def _copied(source: Path, target: Path) -> tuple[int, str]:

@@ -75,8 +75,8 @@ def take(
 ) -> None:
     """Take a savepoint of everything that a running job has read by now; 10 min unless told. The job goes on.
 
-    It is whole or it is not there, holds no absolute path, and is not touched by the job again. Without `DIR` it goes
-    where the job's own setting `savepoints.dir` says.
+    It is whole or it is not there, holds no absolute path of its own, and is not touched by the job again. Without
+    `DIR` it goes where the job's own setting `savepoints.dir` says.
 
     Examples:
 

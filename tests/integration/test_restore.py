@@ -385,6 +385,43 @@ def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_i
     assert place.table("copies") == [("sea",)]
 
 
+@pytest.mark.more  # who may repeat is in tests/unit/test_savepoint_restore.py
+def test_who_goes_back_without_a_query_does_not_have_its_rows_repeated_when_it_is_back_in_the_program(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for uid in uids:
+            wanted.query(uid, events, sinks=[SQLiteSink(f"{uid}-table", place.folder / "out.db", table=uid)])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words"))
+    job("words", "younger").start(until="caught-up").wait()
+    place.write(event("02", "sand"))
+    job("words", "younger").start(until="caught-up").wait()
+    run_from(job("words"), Restore(str(path), rewind="monday"))
+    error = error_of(lambda: job("words", "younger").start(until="caught-up").wait())
+    assert (error.code, "query younger" in error.where) == ("TG-SINK-AHEAD", True)
+    assert place.table("younger") == [("sand",), ("sea",)]
+
+
+@pytest.mark.more
+def test_a_new_query_that_was_allowed_to_repeat_rows_does_under_the_uid_of_a_renamed_one(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for number, uid in enumerate(uids):
+            table = SQLiteSink(f"table-{number}", place.folder / "out.db", table=f"t{number}")
+            wanted.query(uid, events, sinks=[table])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words"))
+    renamed = {"words": "terms", "table-0": "table-1"}
+    run_from(job("words", "terms"), Restore(str(path), rewind="monday", renamed=renamed))
+    assert (place.table("t0"), place.table("t1")) == ([("sea",), ("sea",)], [])
+
+
 def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write(event("01"))
     path = saved(place, counting(place))

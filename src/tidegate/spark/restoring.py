@@ -448,6 +448,7 @@ class JobRestore:
             link=self.wish.claim,
             rewind=self.wish.rewind,
             renamed=self.wish.renamed,
+            program=tuple(plan.query.uid for plan in plans),
             reach=_reach,
             passed=_passed,
         )

@@ -196,6 +196,20 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_the_first_folder_does_not_go_on_from_a_savepoint_that_another_one_has_claimed(place: Place):
+    """It needs no claim to go on under its own id, and nothing may be visible yet of where the job has gone."""
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    first, moved = job_record(place), place.folder / "moved"
+    claim(open_savepoint(path), first, moved)
+    for wish in (Restore(str(path)), Restore(str(path), rewind="monday")):
+        error = error_of(lambda wish=wish: run_from(counting(place), wish))
+        assert (error.code, str(moved) in error.found) == ("TG-SAVEPOINT-CLAIMED", True)
+    assert job_record(place) == first
+    run_from(counting(place, "fork"), Restore(str(path)))
+    assert job_record(place, "fork").job_id != first.job_id
+
+
 def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_one(place: Place):
     def words(name: str) -> Job:
         job = place.job(name)

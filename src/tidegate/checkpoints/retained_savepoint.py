@@ -85,14 +85,9 @@ def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
     if not spark.is_dir():
         raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
     hold_files(spark, done, held, _bring)
-    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists() and _is_not_the_first(spark, done.epoch):
+    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists():  # also a restored generation has it
         raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
     return saved_query(done, held)
-
-
-def _is_not_the_first(spark: Path, epoch: int) -> bool:
-    """A generation may begin behind an epoch that stands in no log of its own."""
-    return any((spark / offsets_entry(number)).exists() for number in range(max(0, epoch - 2), epoch))
 
 
 def _bring(source: Path, target: Path) -> None:

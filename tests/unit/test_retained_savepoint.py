@@ -39,6 +39,19 @@ def test_it_has_what_spark_goes_on_from(tmp_path: Path):
     assert savepoint.record.queries[0].done.epoch == 3
 
 
+def test_it_is_the_same_one_through_a_link(tmp_path: Path):
+    job = tmp_path / "job"
+    restored(job, epochs_since=1, epochs_kept=10)
+    latest, into = tmp_path / "links/to/latest", tmp_path / "into"
+    latest.parent.mkdir(parents=True)
+    latest.symlink_to(job / "checkpoints/1")
+    into.mkdir()
+    record = retained_in(latest)
+    assert record is not None
+    savepoint = as_savepoint(latest, record, into, job)
+    assert (savepoint.record.queries[0].done.epoch, savepoint.found_at) == (3, latest)
+
+
 @pytest.mark.parametrize("epochs_since", [9, 10, 40])
 def test_one_that_was_killed_far_behind_its_epochs_is_refused_where_spark_has_let_go_of_the_log(
     tmp_path: Path, epochs_since: int

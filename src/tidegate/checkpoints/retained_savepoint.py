@@ -52,8 +52,8 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
 
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and what the disk has to say.
     """
-    of_job = folder.parent.parent
-    if of_job.resolve() != job_folder.resolve() and driver_or_jvm_lives(of_job):
+    of_job = folder.resolve().parent.parent
+    if of_job != job_folder.resolve() and driver_or_jvm_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     job = JobRecord(name=record.job, job_id=record.job_id, generation=generation)

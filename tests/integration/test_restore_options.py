@@ -39,6 +39,18 @@ def saved(place: Place, job: Job) -> Path:
 
 COUNT: Callable[[DataFrame], DataFrame] = lambda words: words.groupBy("word").count()  # noqa: E731
 
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["two words"])
+def test_a_job_goes_on_whatever_the_name_of_the_folder_that_it_stands_in(place: Place, name: str):
+    elsewhere = {"checkpointing_dir": str(place.folder / name)}
+    place.write({"word": "sea", "n": 1})
+    path = saved(place, grouping(place, COUNT, **elsewhere))
+    place.write({"word": "sea", "n": 2})
+    run_from(grouping(place, COUNT, **elsewhere), path)
+    assert [row for (row,) in place.table()] == ['{"word":"sea","count":1}', '{"word":"sea","count":2}']
+
+
 CHANGED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "another aggregate": lambda words: words.groupBy("word").agg(F.avg("n").alias("mean")),
     "another key": lambda words: words.groupBy("n").count(),

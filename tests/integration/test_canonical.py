@@ -84,6 +84,19 @@ def test_a_canonical_savepoint_has_every_row_of_a_native_one_for_whoever_reads_p
 
 
 @pytest.mark.more
+def test_rows_are_written_whatever_the_name_of_the_folder_that_the_job_stands_in(place: Place):
+    place.write(*(event("01", word) for word in WORDS))
+    handle = two_counts(place, checkpointing_dir=str(place.folder / "two words")).start()
+    wait_until_finished(handle, 0)
+    canonical = handle.savepoint(place.folder / "saved", format="canonical")
+    handle.stop()
+    assert canonical is not None
+    tables = read_savepoint(canonical)
+    rows = [tables.state_arrow(each.query, operator=each.operator).to_table().num_rows for each in tables.tables]
+    assert rows == [len(WORDS), len(WORDS)]
+
+
+@pytest.mark.more
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_every_kind_of_state_has_its_rows(place: Place, backend: str):
     place.write(*(event("01", word) for word in KINDS))

@@ -196,6 +196,20 @@ def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def test_the_first_folder_does_not_go_on_from_a_savepoint_that_another_one_has_claimed(place: Place):
+    """It needs no claim to go on under its own id, and nothing may be visible yet of where the job has gone."""
+    place.write(event("01"))
+    path = saved(place, counting(place))
+    first, moved = job_record(place), place.folder / "moved"
+    claim(open_savepoint(path), first, moved)
+    for wish in (Restore(str(path)), Restore(str(path), rewind="monday")):
+        error = error_of(lambda wish=wish: run_from(counting(place), wish))
+        assert (error.code, str(moved) in error.found) == ("TG-SAVEPOINT-CLAIMED", True)
+    assert job_record(place) == first
+    run_from(counting(place, "fork"), Restore(str(path)))
+    assert job_record(place, "fork").job_id != first.job_id
+
+
 def test_a_job_that_has_moved_under_another_name_does_not_go_on_under_its_old_one(place: Place):
     def words(name: str) -> Job:
         job = place.job(name)
@@ -383,6 +397,43 @@ def test_a_query_that_was_left_behind_does_not_repeat_its_rows_when_it_is_back_i
         error = error_of(lambda: job("words", "copies").start(until="caught-up").wait())
         assert (error.code, "query copies" in error.where) == ("TG-SINK-AHEAD", True)
     assert place.table("copies") == [("sea",)]
+
+
+@pytest.mark.more  # who may repeat is in tests/unit/test_savepoint_restore.py
+def test_who_goes_back_without_a_query_does_not_have_its_rows_repeated_when_it_is_back_in_the_program(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for uid in uids:
+            wanted.query(uid, events, sinks=[SQLiteSink(f"{uid}-table", place.folder / "out.db", table=uid)])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words"))
+    job("words", "younger").start(until="caught-up").wait()
+    place.write(event("02", "sand"))
+    job("words", "younger").start(until="caught-up").wait()
+    run_from(job("words"), Restore(str(path), rewind="monday"))
+    error = error_of(lambda: job("words", "younger").start(until="caught-up").wait())
+    assert (error.code, "query younger" in error.where) == ("TG-SINK-AHEAD", True)
+    assert place.table("younger") == [("sand",), ("sea",)]
+
+
+@pytest.mark.more
+def test_a_new_query_that_was_allowed_to_repeat_rows_does_under_the_uid_of_a_renamed_one(place: Place):
+    def job(*uids: str) -> Job:
+        wanted = place.job()
+        events = place.source(wanted, "events", "at timestamp, word string").select("word")
+        for number, uid in enumerate(uids):
+            table = SQLiteSink(f"table-{number}", place.folder / "out.db", table=f"t{number}")
+            wanted.query(uid, events, sinks=[table])
+        return wanted
+
+    place.write(event("01"))
+    path = saved(place, job("words"))
+    renamed = {"words": "terms", "table-0": "table-1"}
+    run_from(job("words", "terms"), Restore(str(path), rewind="monday", renamed=renamed))
+    assert (place.table("t0"), place.table("t1")) == ([("sea",), ("sea",)], [])
 
 
 def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, wait_until_finished
-from tests.integration.test_restore import everything, run_from
+from tests.integration.test_restore import everything, job_record, run_from
 from tests.support.logged import told
 from tidegate import FileSource, Job, Restore, SQLiteSink
 from tidegate.core.restoring import Scope
@@ -38,6 +39,18 @@ def saved(place: Place, job: Job) -> Path:
 
 COUNT: Callable[[DataFrame], DataFrame] = lambda words: words.groupBy("word").count()  # noqa: E731
 
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["two words"])
+def test_a_job_goes_on_whatever_the_name_of_the_folder_that_it_stands_in(place: Place, name: str):
+    elsewhere = {"checkpointing_dir": str(place.folder / name)}
+    place.write({"word": "sea", "n": 1})
+    path = saved(place, grouping(place, COUNT, **elsewhere))
+    place.write({"word": "sea", "n": 2})
+    run_from(grouping(place, COUNT, **elsewhere), path)
+    assert [row for (row,) in place.table()] == ['{"word":"sea","count":1}', '{"word":"sea","count":2}']
+
+
 CHANGED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "another aggregate": lambda words: words.groupBy("word").agg(F.avg("n").alias("mean")),
     "another key": lambda words: words.groupBy("n").count(),
@@ -60,6 +73,24 @@ def test_operators_that_the_state_does_not_fit_are_refused_before_anything_is_to
     place.write({"word": "sea", "n": 2})
     run_from(grouping(place, lambda words: COUNT(words.where("n > 0")).withColumn("more", F.lit(1))), path)
     assert [row for (row,) in place.table()] == ['{"word":"sea","count":1}', '{"word":"sea","count":2,"more":1}']
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["two words", "50%20"])
+def test_operators_are_seen_whatever_the_name_of_the_folder_for_temporary_files(
+    place: Place, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    temporary = place.folder / name
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    place.write({"word": "sea", "n": 1})
+    path = saved(place, grouping(place, lambda words: words))
+    place.write({"word": "sea", "n": 2})
+    run_from(grouping(place, COUNT), path)
+    run_from(grouping(place, COUNT), saved(place, grouping(place, COUNT)))
+    assert job_record(place).generation == 3
+    assert [row for (row,) in place.table()] == ['{"word":"sea","count":1}', '{"word":"sea","n":1}']
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.more

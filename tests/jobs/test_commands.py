@@ -17,6 +17,12 @@ import pytest
 from tests.jobs.folders import another_driver, make_job, say, tidegate
 from tests.support import command
 from tests.support.rights import modes_count
+from tests.support.saved_job import RECORD, write_job
+from tidegate.checkpoints.job_layout import JOB_RECORD
+from tidegate.checkpoints.savepoint_folder import dispose
+from tidegate.checkpoints.savepoint_take import take
+from tidegate.checkpoints.storage import LocalStorage
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
 from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import BEAT, JobState, write_beat
@@ -106,6 +112,33 @@ def test_who_had_no_answer_is_told_how_to_ask_for_the_same_savepoint_again(tmp_p
         assert tidegate("savepoint", "job", str(into), *where)[0] == 7
         refused, said = tidegate("savepoint", "job", *where)
         assert (refused, f"stands for `savepoint` in {into}" in said) == (4, True)
+
+
+def test_a_savepoint_that_was_taken_under_an_id_is_told_as_long_as_it_is_there(tmp_path: Path):
+    """Whoever has removed it, and asks again under its id, must not take it for there."""
+    job = tmp_path / "job"
+    savepoint = take(write_job(job), "one", tmp_path / "saved")
+    LocalStorage(job).put_if_absent(JOB_RECORD, encode(RECORD))
+    done = Answer(
+        id="one",
+        kind=Kind.SAVEPOINT,
+        outcome=Outcome.DONE,
+        detail="the savepoint is whole",
+        at=0.0,
+        savepoint=str(savepoint.folder),
+        into=str(tmp_path / "saved"),
+    )
+    Desk(job).answer(done)
+
+    def again(into: str) -> Answer:
+        return ask(job, Kind.SAVEPOINT, "one", 30, lambda _: None, into)
+
+    assert again(str(tmp_path / "saved")) == done
+    dispose(savepoint)
+    with pytest.raises(TidegateError, match=r"TG-REQUEST-REFUSED"):
+        again(str(tmp_path / "elsewhere"))
+    answer = again(str(tmp_path / "saved"))
+    assert (answer.outcome, answer.savepoint) == (Outcome.NOT_RUNNING, None)
 
 
 def test_the_outcome_is_unknown_when_the_driver_died_and_another_one_has_started_since(tmp_path: Path):

@@ -146,6 +146,20 @@ def test_a_claim_is_shown(saved: Savepoint, tmp_path: Path):
     assert claimed.startswith(f"job {RECORD.name} in {tmp_path / 'here'} on ")
 
 
+def test_a_claim_that_cannot_be_read_hides_no_savepoint_and_goes_with_its_own(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here")
+    beside_name(saved).write_bytes(b"torn")
+    assert code_of(saved, tmp_path / "here") == "TG-RECORD-CORRUPT", "nobody goes on by it"
+    other = take(write_job(tmp_path / "job"), "two", tmp_path / "saved")
+    listed = tidegate("savepoint", "ls", str(saved.folder.parent), "--json")
+    claims = {each["path"]: each["claimed_by"] for each in json.loads(listed[1])["savepoints"]}
+    assert claims[str(other.folder)] is None
+    assert "TG-RECORD-CORRUPT" in claims[str(saved.folder)]
+    assert "TG-RECORD-CORRUPT" in tidegate("savepoint", "inspect", str(saved.folder))[1]
+    dispose(saved)
+    assert [path.suffix for path in saved.folder.parent.iterdir()] == [""]
+
+
 def test_of_two_that_dispose_of_a_savepoint_at_once_both_have(saved: Savepoint, monkeypatch: pytest.MonkeyPatch):
     rename = savepoint_folder.os.rename
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.saved_job import running, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
+from tidegate.checkpoints.savepoint_folder import dispose, open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
@@ -153,6 +153,19 @@ def test_an_id_stands_for_one_savepoint_in_one_folder_and_is_tried_again_when_it
     assert saved.begin("one", str(tmp_path / "saved")).result() == found
     assert code_of(lambda: saved.begin("one", str(tmp_path / "elsewhere"))) == "TG-REQUEST-REFUSED"
     assert not (tmp_path / "elsewhere").exists()
+    saved.close("the test is over")
+
+
+def test_one_that_is_not_there_any_more_is_taken_again_under_its_id_and_a_cut_one_is_not_given_for_whole(
+    tmp_path: Path,
+):
+    saved = savepoints(tmp_path)
+    found = saved.begin("one", None).result()
+    dispose(found)
+    again = saved.begin("one", None).result()
+    assert verify(again) == []
+    (again.folder / again.record.files[0].name).unlink()
+    assert code_of(saved.begin("one", None).result) == "TG-SAVEPOINT-INCOMPLETE"
     saved.close("the test is over")
 
 

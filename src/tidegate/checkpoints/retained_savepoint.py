@@ -55,8 +55,8 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
 
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and what the disk has to say.
     """
-    of_job = folder.parent.parent
-    if of_job.resolve() != job_folder.resolve() and driver_or_jvm_lives(of_job):
+    of_job = folder.resolve().parent.parent
+    if of_job != job_folder.resolve() and driver_or_jvm_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     job = JobRecord(name=record.job, job_id=record.job_id, generation=generation)
@@ -88,14 +88,9 @@ def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
     if not spark.is_dir():
         raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
     hold_files(spark, done, held, _bring)
-    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists() and _is_not_the_first(spark, done.epoch):
+    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists():  # also a restored generation has it
         raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
     return saved_query(done, held)
-
-
-def _is_not_the_first(spark: Path, epoch: int) -> bool:
-    """A generation may begin behind an epoch that stands in no log of its own."""
-    return any((spark / offsets_entry(number)).exists() for number in range(max(0, epoch - 2), epoch))
 
 
 def _bring(source: Path, target: Path) -> None:

@@ -28,13 +28,20 @@ def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
     return None if data is None else decode(SavepointClaim, data, str(path))
 
 
+def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
+    """What stands against going on under the savepoint's job id in this folder: a job in another one does."""
+    found = read_claim(savepoint)
+    if found is None or _is_same(found, _claim(target, job_folder)):
+        return None
+    return _claimed(savepoint, found)
+
+
 def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
     """What stands against a claim by the job in this folder: another one, or a disk that takes none."""
-    found = read_claim(savepoint)
-    if found is not None:
-        return None if _is_same(found, _claim(target, job_folder)) else _claimed(savepoint, found)
     folder = _place(savepoint).parent
-    return None if os.access(folder, os.W_OK) else _not_written(savepoint, folder)
+    if read_claim(savepoint) is None and not os.access(folder, os.W_OK):
+        return _not_written(savepoint, folder)
+    return claimed_by_another(savepoint, target, job_folder)
 
 
 def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:

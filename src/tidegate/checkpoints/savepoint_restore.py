@@ -87,7 +87,8 @@ class RestoredQuery:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `rewrite`
+    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `program`:
+    the uids of all its queries, also of those that begin anew. `rewrite`
     may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps that are
     passed, each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
@@ -99,6 +100,7 @@ class Restoring:
     link: bool = False
     rewind: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    program: tuple[str, ...] = ()
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
@@ -112,9 +114,9 @@ def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
 
 def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
     """Whether somebody has allowed that this query of the generation repeats rows. Whoever allowed it was told of the
-    queries that were in the program then; one that was left behind is asked about again."""
+    queries that were in the program then; any other one is asked about again."""
     restored = read_restored(job_folder, record)
-    return restored is not None and restored.rewind != "" and uid not in restored.left_behind
+    return restored is not None and restored.rewind != "" and uid in restored.program
 
 
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
@@ -165,6 +167,7 @@ def commit(restoring: Restoring) -> None:
         left_behind=restoring.left_behind,
         rewind=restoring.rewind,
         renamed=dict(restoring.renamed),
+        program=restoring.program,
     )
     storage.replace(entry(RESTORES, generation), encode(restored))
     restoring.reach("restore.noted")

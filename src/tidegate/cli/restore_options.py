@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,9 +105,10 @@ class Told:
 
 
 def restore_from(path: Path, told: Told) -> Restore:
-    """The restore that these options name."""
+    """The restore that these options name. A link is followed now: whoever starts the program again for this command
+    means the same savepoint, wherever the link leads by then."""
     return Restore(
-        str(path.absolute()),
+        os.path.realpath(path),
         claim=told.claim,
         renamed=_pairs(told.renamed),
         allow_non_restored_state=told.allow,

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from tidegate.cli.tables import Column, print_table
+from tidegate.core.errors import TidegateError
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
@@ -35,10 +36,14 @@ def summary(found: Savepoint) -> dict[str, Any]:
 
 
 def claimed_by(found: Savepoint) -> str | None:
-    """The job that goes on from it under its job id, and where; None where nobody has claimed it."""
+    """The job that goes on from it under its job id, and where; None where nobody has claimed it. A record that cannot
+    be read hides neither its savepoint nor any other."""
     from tidegate.checkpoints.savepoint_claim import read_claim
 
-    claim = read_claim(found)
+    try:
+        claim = read_claim(found)
+    except TidegateError as error:
+        return f"a record that cannot be read ({error.code}: {error.where})"
     return None if claim is None else f"job {claim.job} in {claim.folder} on {claim.host}"
 
 

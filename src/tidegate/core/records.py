@@ -327,7 +327,8 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it goes on.
     `left_behind`: uids of the job's older generations that nothing goes on from. `rewind`: under which id somebody has
-    let it go back behind rows that were visible. `renamed`: uids in the savepoint, and those that they go on under.
+    let it go back behind rows that were visible; `program`: the queries of the program, of which he was told then.
+    `renamed`: uids in the savepoint, and those that they go on under.
     """
 
     job_id: str
@@ -339,6 +340,7 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     left_behind: tuple[str, ...] = ()
     rewind: str = ""
     renamed: dict[str, str] = {}
+    program: tuple[str, ...] = ()
 
 
 KINDS: dict[type[Value], str] = {

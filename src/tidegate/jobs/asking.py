@@ -14,6 +14,7 @@ from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.locks import read_holder
 from tidegate.checkpoints.probe import driver_lives, supervisor_lives
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
@@ -79,6 +80,10 @@ class _Asking:
     def answer_of(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
         asked_before = self._desk.standing(request_id)
         known = self._desk.answer_to(request_id)
+        if known is not None and _has_lost_its_savepoint(known):
+            must_stand_for(kind, into, form, known)
+            self._desk.forget(known)
+            known = None
         answered = known is not None and known.counts_for_good
         to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living(kind)
         if to is None:
@@ -202,6 +207,18 @@ class _Asking:
             raise NoAnswer(waiting_for, stands)
         self._tell(waiting_for)
         time.sleep(_LOOK_SECONDS)
+
+
+def _has_lost_its_savepoint(known: Answer) -> bool:
+    """Whether the savepoint of an answer is not there, or not whole, any more: then it is asked for once more."""
+    if known.kind is not Kind.SAVEPOINT or known.savepoint is None:
+        return False
+    from tidegate.checkpoints.savepoint_folder import lacks, open_savepoint  # loads what no other request needs
+
+    try:
+        return any(lacks(open_savepoint(Path(known.savepoint))))
+    except TidegateError:
+        return True
 
 
 def _waited_for(lives: bool, supervisor: Supervising | None) -> str:

@@ -166,6 +166,10 @@ class Desk:
         if not answer.counts_for_good:
             self._storage.delete(_answer(answer.id))
 
+    def forget(self, answer: Answer) -> None:
+        """Make room for another answer under the id: what this one tells of is not there any more."""
+        self._storage.delete(_answer(answer.id))
+
     # --- who answers ---------------------------------------------------------------------------------------
 
     def open_requests(self, now: float) -> list[Request]:

@@ -21,7 +21,7 @@ from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.savepoint_claim import against_claim, claim
+from tidegate.checkpoints.savepoint_claim import against_claim, claim, claimed_by_another
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
     Savepoint,
@@ -315,7 +315,11 @@ class JobRestore:
     # --- what stands against it ----------------------------------------------------------------------------
 
     def _against_claim(self) -> Iterator[TidegateError]:
-        error = against_claim(self.savepoint, self.target, self.job_folder) if self._is_claimed else None
+        """The job's own folder needs no claim to go on under the job's id; another one may have it."""
+        if self.savepoint.origin is not None or self.target.job_id != self.savepoint.record.job_id:
+            return
+        found = against_claim if self._is_claimed else claimed_by_another
+        error = found(self.savepoint, self.target, self.job_folder)
         if error is not None:
             yield error
 
@@ -448,6 +452,7 @@ class JobRestore:
             link=self.wish.claim,
             rewind=self.wish.rewind,
             renamed=self.wish.renamed,
+            program=tuple(plan.query.uid for plan in plans),
             reach=_reach,
             passed=_passed,
         )

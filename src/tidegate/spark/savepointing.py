@@ -136,14 +136,15 @@ class Savepoints:
         return looked
 
     def begin(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
-        """Take a savepoint. Asked again under its id it is the same one; one that has failed is tried again.
+        """Take a savepoint. Asked again under its id it is the same one, as far as its folder is there; one that has
+        failed is tried again.
 
         Raises REQUEST_REFUSED, also where the id stands for one in another folder or form, or the job has ended.
         """
         with self._lock:
             folder = self.check(savepoint_id, into, form)
             standing = self._begun.get(savepoint_id)
-            if standing is not None and not standing.has_failed():
+            if standing is not None and not standing.is_over():
                 return standing
             if self._last is not None:
                 found = f"one that ends with savepoint {self._last.id}"

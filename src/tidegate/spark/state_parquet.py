@@ -25,6 +25,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.state_tables import PARQUET, StateTable
 from tidegate.spark.full_disk import full_disk
+from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.state_tables import first_line, read_native
 
 _ROW_GROUP_BYTES = 16 << 20
@@ -50,11 +51,13 @@ def write_table(
     watching = threading.Thread(target=_watch, args=(session, group, folder, copying, over), daemon=True)
     watching.start()
     try:
-        rows = read_native(session, checkpoint, saved, table)
-        for key, value in _CONF.items():
-            rows.sparkSession.conf.set(key, value)
-        session.sparkContext.setJobGroup(group, f"the state of query {table.query}: {table}", interruptOnCancel=True)
-        _write(rows, folder, _tasks(session))
+        with plainly_named(checkpoint) as readable:
+            rows = read_native(session, readable, saved, table)
+            for key, value in _CONF.items():
+                rows.sparkSession.conf.set(key, value)
+            what = f"the state of query {table.query}: {table}"
+            session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
+            _write(rows, folder, _tasks(session))
     except (PySparkException, Py4JError, TidegateError) as error:
         copying.go_on()
         raise _failed(error, table, checkpoint) from None

@@ -118,7 +118,7 @@ def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: s
         classic,
         cast("Any", plan.rows._jdf).queryExecution().analyzed(),  # pyright: ignore[reportPrivateUsage]
         getattr(jvm.org.apache.spark.sql.streaming.OutputMode, plan.mode.capitalize())(),
-        state.as_uri(),
+        f"file:{state}",  # a URI would have a blank as %20, and Spark would look there
         some_id,
         some_id,
         epoch,

@@ -13,6 +13,7 @@ from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.state_tables import StateTable, tables_of
+from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.session import query_settings
 from tidegate.spark.state_tables import first_line
 from tidegate.spark.supervised import start_moves
@@ -103,7 +104,8 @@ def _count(
 ) -> int:
     options = {"batchId": str(epoch), "operatorId": str(operator.number), **part}
     try:
-        return session.read.format("statestore").options(**options).load(str(checkpoint)).count()
+        with plainly_named(checkpoint) as readable:
+            return session.read.format("statestore").options(**options).load(str(readable)).count()
     except (PySparkException, Py4JError) as error:
         raise TidegateError(
             Code.RESTORE_STATE,

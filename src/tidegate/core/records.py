@@ -178,11 +178,16 @@ class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prepared_digest: str
 
 
-class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The newest epoch in which a sink wrote something, and the digest it left as evidence."""
+class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The newest epoch in which a sink wrote something, and the digest it left as evidence.
+
+    `generation`: of which that epoch is, where it is an older one: a restored generation begins with what its
+    savepoint counts. 0 for that of the record it stands in.
+    """
 
     epoch: int
     digest: str
+    generation: int = 0
 
 
 class FinishedThrough(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

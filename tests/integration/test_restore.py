@@ -315,6 +315,7 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
     )
     assert everything(place) == claimed
     next(path.parent.glob(f"*{CLAIM}")).unlink()
+    shutil.rmtree(place.folder / "third")
     with acquire(place.checkpoints / "job", "job"):
         assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-DRIVER-ALIVE"])
     state = next(file for file in sorted(path.glob("queries/counts/spark/state/0/0/*")) if file.is_file())

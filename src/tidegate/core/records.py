@@ -317,13 +317,22 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job goes on under the savepoint's own job id,
-    in which folder of which host, since when. The digest is that of the savepoint's manifest."""
+    in which folder of which host, since when. The digest is that of the savepoint's manifest. `token` is that of the
+    folder, and "" in one of an older release, which knew it by its host."""
 
     job: str
     job_id: str
     folder: str
     host: str
     at: str
+    token: str = ""
+
+
+class FolderToken(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*folder-token*: what tells a job's folder from every other one, whichever host has it. Put before the job's first
+    claim of a savepoint, and never replaced."""
+
+    token: str
 
 
 class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -358,6 +367,7 @@ KINDS: dict[type[Value], str] = {
     Drain: "drain",
     SavepointRecord: "savepoint",
     SavepointClaim: "savepoint-claim",
+    FolderToken: "folder-token",
     Restored: "restored",
 }
 
@@ -375,6 +385,7 @@ RecordT = TypeVar(
     Drain,
     SavepointRecord,
     SavepointClaim,
+    FolderToken,
     Restored,
 )
 
@@ -392,6 +403,7 @@ def encode(
     | Drain
     | SavepointRecord
     | SavepointClaim
+    | FolderToken
     | Restored,
 ) -> bytes:
     """A record as bytes: header line, then the body."""

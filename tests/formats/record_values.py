@@ -15,6 +15,7 @@ from tidegate.core.records import (
     DoneEpoch,
     Drain,
     FinishedThrough,
+    FolderToken,
     JobRecord,
     JournalRef,
     Prepared,
@@ -98,6 +99,7 @@ RECORDS = (
         host="worker-1",
         at="2026-01-02T03:04:05+00:00",
     ),
+    FolderToken(token="0f1e2d3c4b5a69788796a5b4c3d2e1f0"),
     Drain(job_id="0f1e2d3c", since="2026-01-02T03:04:05+00:00", ended="2026-01-02T03:04:06+00:00"),
     SavepointRecord(
         id="before-the-upgrade",

@@ -31,7 +31,9 @@ FIELDS: dict[str, dict[str, Any]] = {
         "folder": "/checkpoints/wordcount",
         "host": "worker-1",
         "at": "2026-01-02T03:04:05+00:00",
+        "token": "",
     },
+    "folder-token": {"token": "0f1e2d3c4b5a69788796a5b4c3d2e1f0"},
     "run": {
         "run": 5,
         "token": "a1b2c3d4",

@@ -120,6 +120,17 @@ def _sink_cases() -> Iterator[tuple[str, str, tuple[Position | None, FinishedThr
         progress = {} if finished is None else {"sink": SinkProgress(epoch=finished, digest="right")}
         told = "none" if finished is None else f"epoch {finished}"
         yield name, told, (position, FinishedThrough(epoch=4, sinks=progress))
+    restored = {"sink": SinkProgress(epoch=9, digest="right", generation=1)}
+    positions = {
+        "none": None,
+        "epoch 8 of the generation before": _position(8, generation=1),
+        "epoch 9 of the generation before": _position(9, generation=1),
+        "epoch 9 of the generation before, with another digest": _position(9, generation=1, digest="other"),
+        "epoch 5, decided but not finished": _position(5),
+    }
+    for name, position in positions.items():
+        told = "none; its savepoint counts epoch 9 of the generation before"
+        yield name, told, (position, FinishedThrough(epoch=4, sinks=restored))
 
 
 def _position(epoch: int, *, generation: int = 2, digest: str = "right", job_id: str = "mine") -> Position:

@@ -329,6 +329,7 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
     )
     assert everything(place) == claimed
     next(path.parent.glob(f"*{CLAIM}")).unlink()
+    shutil.rmtree(place.folder / "third")
     with acquire(place.checkpoints / "job", "job"):
         assert verdict(lambda: counting(place))[::2] == ("impossible", ["TG-DRIVER-ALIVE"])
     state = next(file for file in sorted(path.glob("queries/counts/spark/state/0/0/*")) if file.is_file())
@@ -338,6 +339,52 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
     assert error_of(lambda: run_from(counting(place), path)).code == "TG-SAVEPOINT-ALTERED"
     state.write_bytes(data)
     assert everything(place) == before
+
+
+@pytest.mark.more  # how it is decided is in tests/unit/test_recover_plan.py and test_savepoint_restore.py
+def test_a_table_put_back_from_an_older_copy_is_noticed_at_the_restore_and_before_the_first_write_behind_it(
+    place: Place,
+):
+    def words() -> Job:
+        job = place.job()
+        events = place.source(job, "events", "at timestamp, word string")
+        job.query("words", events.select("word"), sinks=[SQLiteSink("table", place.folder / "out.db", table="words")])
+        return job
+
+    def put_back(copy: Path) -> None:
+        for left in place.folder.glob("out.db-*"):  # what SQLite has beside it
+            left.unlink()
+        shutil.copy(copy, place.folder / "out.db")
+
+    place.write(event("01"))
+    words().start(until="caught-up").wait()
+    older, right = place.folder / "older.db", place.folder / "right.db"
+    shutil.copy(place.folder / "out.db", older)
+    place.write(event("02", "sand"))
+    path = saved(place, words(), 1)
+    shutil.copy(place.folder / "out.db", right)
+
+    put_back(older)
+    assert error_of(lambda: run_from(words(), path)).code == "TG-SINK-BEHIND"
+    put_back(right)
+    run_from(words(), path)
+    assert job_record(place).generation == 2
+    handle = words().start()
+    again = handle.savepoint(place.folder / "saved", id="again")
+    handle.stop()
+    assert again is not None
+    put_back(older)
+    place.write(event("03", "wind"))
+    error = error_of(lambda: words().start(until="caught-up").wait())
+    assert (error.code, error.expected, error.found) == (
+        "TG-SINK-BEHIND",
+        "epoch 1 of generation 1",
+        "epoch 0 of generation 1",
+    )
+    assert error_of(lambda: run_from(words(), again)).code == "TG-SINK-BEHIND"
+    put_back(right)
+    words().start(until="caught-up").wait()
+    assert place.table() == [("sand",), ("sea",), ("wind",)]
 
 
 @pytest.mark.more

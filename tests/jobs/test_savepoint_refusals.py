@@ -39,7 +39,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 def test_another_aggregate_is_refused_and_the_one_that_there_was_goes_on(terminal: Terminal):
     path = saved(terminal)
-    refused(terminal, path, "TG-RESTORE-OPERATORS", program="app.py --means", ends=1)
+    refused(terminal, path, "TG-RESTORE-OPERATORS", program="app.py --means")
     goes_on(terminal, f"-s {path} app.py", [*FIRST, ("odd", 9)])
 
 
@@ -74,7 +74,7 @@ def test_a_limit_is_refused_other_partitions_with_the_options_that_it_goes_on_by
     rows = [("odd", 1), ("even", 2), ("odd", 3)]
     path = saved(terminal, "app.py --limit", rows)
     program, form = "app.py --limit --parallelism 3", "-D state.backend=rocksdb -D parallelism=2"
-    refused(terminal, path, "TG-RESTORE-PARTITIONS", form, program=program, ends=1)
+    refused(terminal, path, "TG-RESTORE-PARTITIONS", form, program=program)
     goes_on(terminal, f"-s {path} {form} {program}", [*rows, ("odd", 5)])
 
 
@@ -89,15 +89,15 @@ def saved(terminal: Terminal, program: str = "app.py", rows: Rows = FIRST) -> st
     return str(path.relative_to(terminal.folder))
 
 
-def refused(terminal: Terminal, path: str, code: str, *said: str, program: str = "app.py", ends: int = 4) -> None:
-    """Nobody starts from this savepoint, and both commands say why and what helps."""
+def refused(terminal: Terminal, path: str, code: str, *said: str, program: str = "app.py") -> None:
+    """Nobody starts from this savepoint, and both commands say why and what helps, and end alike."""
     before = what_counts(terminal)
     name, *arguments = program.split()
     check = " ".join((f"tidegate savepoint check {name} -s {path}", *(["--", *arguments] if arguments else [])))
     run = f"tidegate run -d -s {path} {program}"
-    for line, ended, parts in ((run, ends, _PARTS), (check, 4, _PARTS - {"where"})):
+    for line, parts in ((run, _PARTS), (check, _PARTS - {"where"})):
         seen = terminal.type(line)
-        assert shows(seen, f"^.*{code}", *parts, *said, code=ended)
+        assert shows(seen, f"^.*{code}", *parts, *said, code=4)
         assert "Traceback" not in seen[1]
     assert what_counts(terminal) == before
     right = min((terminal.folder / "savepoints").glob("savepoint-*")).name

@@ -183,6 +183,14 @@ os._exit(1)
         assert len(starts(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("code", ["RESTORE_OPERATORS", "RESTORE_PARTITIONS", "SOURCES_CHANGED", "STATE_FORMAT"])
+def test_a_program_that_does_not_fit_what_its_job_goes_on_from_is_refused(tmp_path: Path, code: str):
+    """As `tidegate savepoint check` does, which ends with the same code."""
+    with run(tmp_path, FAILS_TO_START.replace("KAFKA_UNREACHABLE", code), *AT_ONCE) as refused:
+        assert refused.wait() == 4
+        assert len(starts(tmp_path)) == 1
+
+
 def test_with_json_every_line_is_an_object_whoever_writes_it(tmp_path: Path):
     program = """
 if not first:

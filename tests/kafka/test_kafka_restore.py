@@ -71,3 +71,46 @@ def test_going_back_repeats_what_is_visible_and_aborts_what_the_old_generation_l
     job(more, lines).start(until="caught-up", savepoint=Restore(str(path), rewind="back")).wait()
     assert seen() == {"sea": 1, "sand": 2, "wind": 1}
     assert open_transactions(broker.servers, target) == []
+
+
+@pytest.mark.more
+def test_a_sink_that_was_renamed_or_dropped_at_a_restore_keeps_no_reader_waiting(place: Place, broker: Broker):
+    """An attempt that was killed before *prepared* is in no record: only its name says whose it is."""
+    lines, kept, given_up = (make_topic(broker.servers) for _ in range(3))
+    prefix = f"waits-{kept}"
+    produce(broker.servers, lines, [Row(b"sea", partition=0)])
+
+    def sink(uid: str, topic: str) -> KafkaSink:
+        return KafkaSink(uid, broker.servers, topic=topic, transactional_id_prefix=prefix, transaction_timeout=300)
+
+    def job(*sinks: KafkaSink, **more: KafkaSink) -> Job:
+        wanted = place.job()
+        rows = wanted.source("lines", KafkaSource(broker.servers, topics=[lines]))
+        text = rows.selectExpr("cast(value as string) as line")
+        for uid, written in {"query": list(sinks), **{uid: [each] for uid, each in more.items()}}.items():
+            wanted.query(uid, text, sinks=written)
+        return wanted
+
+    handle = job(sink("topic", kept), sink("other", given_up), left=sink("third", given_up)).start()
+    for query in range(2):
+        wait_until_finished(handle, 0, query)
+    path = handle.savepoint(place.folder / "saved")
+    handle.stop()
+    record = decode(JobRecord, (place.checkpoints / "job/job.json").read_bytes(), "job.json")
+
+    def left_open(query: str, written: KafkaSink, job_id: str = record.job_id) -> str:
+        identity = SinkIdentity(job="job", job_id=job_id, generation=1, query=query, sink=written.uid)
+        written.open(plan_of(SCHEMA))
+        attempt = replace(attempt_of(run=7, epoch=2), sink=identity)
+        committable = prepared(written, attempt, rows_from(0, 1), finished=1)
+        return committable.handle["transactional_id"]
+
+    for query, written in (("query", sink("topic", kept)), ("query", sink("other", given_up))):
+        left_open(query, written)
+    left_open("left", sink("third", given_up))
+    foreign = [left_open("query", sink("topic", kept), "another"), left_open("query", sink("topic2", kept))]
+    assert len(open_transactions(broker.servers, prefix)) == 5
+
+    wish = Restore(str(path), renamed={"topic": "renamed"}, allow_non_restored_state=True)
+    job(sink("renamed", kept)).start(until="caught-up", savepoint=wish).wait()
+    assert open_transactions(broker.servers, prefix) == sorted(foreign), "of another job, and of a sink it never had"

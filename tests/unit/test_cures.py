@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from tidegate.cli.exits import Exit, exit_of
 from tidegate.core.errors import Code, Remedy
-from tidegate.jobs.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of
+from tidegate.jobs.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of, refuses
 
 
 def test_every_code_has_an_answer():
@@ -33,6 +37,18 @@ def test_what_goes_by_waiting_is_waited_for_at_the_first_start_too(code: Code):
 def test_what_may_be_a_mistake_is_started_again_only_in_a_job_that_has_run(codes: list[Code]):
     assert not can_restart(codes, has_run=False)
     assert can_restart(codes, has_run=True)
+
+
+def test_whatever_makes_a_restore_impossible_ends_the_start_as_it_ends_the_check():
+    """The codes are those of the table in docs/savepoints.md; but a disk that nobody can write to is to be mended."""
+    text = (Path(__file__).parents[2] / "docs/savepoints.md").read_text("utf-8")
+    table = text.partition("| what makes it impossible |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(TG-[A-Z-]+)`", table))
+    codes = [code for code in Code if code.label in named - {Code.STORAGE_UNUSABLE.label}]
+    assert len(codes) > 10
+    assert {code: exit_of(code) for code in codes} == dict.fromkeys(codes, Exit.REFUSED)
+    assert [code for code in codes if not (refuses(code) or code is Code.DRIVER_ALIVE)] == []
+    assert not any(can_restart([code], has_run=True) for code in codes if refuses(code))
 
 
 def test_one_incurable_error_of_several_decides():

@@ -226,5 +226,29 @@ def test_a_generation_that_has_gone_on_stands_behind_evidence_of_the_one_before(
     assert judge_position(NEXT, "sink", BEFORE, finished, newest) is None
 
 
+@pytest.mark.parametrize(
+    ("position", "code"),
+    [
+        (("j0", 1, 4, "d4"), None),
+        (("j0", 1, 6, "d6"), None),
+        (("j0", 2, 5, "d5"), None),
+        (("j0", 1, 3, "d3"), Code.SINK_BEHIND),
+        (("j0", 0, 9, "d9"), Code.SINK_BEHIND),
+        (("j0", 1, 4, "other"), Code.SECOND_TIMELINE),
+        (None, Code.SINK_BEHIND),
+    ],
+)
+def test_a_sink_that_lacks_what_its_savepoint_counts_is_noticed_before_its_generation_has_written(
+    position: tuple[str, int, int, str] | None, code: Code | None
+) -> None:
+    finished = FinishedThrough(epoch=5, sinks={"sink": SinkProgress(epoch=4, digest="d4", generation=1)})
+    at = None
+    if position is not None:
+        job_id, generation, epoch, digest = position
+        at = Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest)
+    error = judge_position(NEXT, "sink", at, finished, 6)
+    assert (None if error is None else error.catalogue_entry) is code
+
+
 def test_a_sink_without_evidence_is_fine_while_nothing_was_written() -> None:
     assert judge_position(QUERY, "sink", None, None, -1) is None

@@ -26,6 +26,7 @@ from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdi
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 
 WROTE = SinkProgress(epoch=5, digest="right")
+BEFORE = SinkProgress(epoch=9, digest="right", generation=1)
 OPERATOR = StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2)
 LIMIT = StatefulOperator(number=1, name="globalLimit", stores=("default",), partitions=2)
 CUSTOM = StatefulOperator(number=0, name="transformWithStateInPySparkExec", stores=("default",), partitions=2)
@@ -462,6 +463,13 @@ SINKS: dict[str, tuple[JobRecord, SinkSeen, str | None]] = {
     "empty": (SAME_JOB, sink(under_saved=None), "TG-SINK-BEHIND"),
     "empty, and evidence goes with time": (SAME_JOB, sink(under_saved=None, expires=True), None),
     "other rows": (SAME_JOB, sink(under_saved=at(5, digest="other")), "TG-SECOND-TIMELINE"),
+    "behind, of the generation before": (SAME_JOB, sink(progress=BEFORE, under_saved=at(8, 1)), "TG-SINK-BEHIND"),
+    "as it was, of the generation before": (SAME_JOB, sink(progress=BEFORE, under_saved=at(9, 1)), None),
+    "other rows, of the generation before": (
+        SAME_JOB,
+        sink(progress=BEFORE, under_saved=at(9, 1, digest="other")),
+        "TG-SECOND-TIMELINE",
+    ),
     "of another job": (SAME_JOB, sink(under_saved=at(5, job_id="other")), "TG-SINK-OF-ANOTHER-JOB"),
     "of a copy in the same folder": (
         JobRecord(name="job", job_id="copy", generation=2),

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import msgspec
 import pytest
 
 from tests.jobs.folders import tidegate
@@ -25,6 +26,7 @@ from tidegate.checkpoints.savepoint_folder import (
 )
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
+from tidegate.core.records import encode
 
 
 @pytest.fixture
@@ -62,6 +64,65 @@ def test_the_folder_that_has_claimed_a_savepoint_may_ask_again_and_another_one_i
 
 def beside_name(saved: Savepoint) -> Path:
     return next(path for path in saved.folder.parent.iterdir() if path.suffix == CLAIM)
+
+
+def test_a_pod_that_was_killed_behind_its_claim_comes_back_under_another_host_name_and_goes_on(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The folder is what goes on; who has mounted it changes with every start."""
+    here = tmp_path / "here"
+    for name in ("job-7d9f8-abcde", "job-7d9f8-vwxyz"):
+        monkeypatch.setattr(savepoint_claim.socket, "gethostname", lambda name=name: name)
+        assert against_claim(saved, RECORD, here) is None
+        claim(saved, RECORD, here)
+    found = read_claim(saved)
+    assert found is not None
+    assert found.host == "job-7d9f8-abcde", "who came back writes nothing"
+
+
+def test_another_folder_of_the_same_path_and_host_name_is_another_one(saved: Savepoint, tmp_path: Path):
+    """As two containers have it that were given one name: each has a disk of its own below the same path."""
+    here = tmp_path / "here"
+    claim(saved, RECORD, here)
+    here.rename(tmp_path / "the disk of the first container")
+    assert code_of(saved, here) == "TG-SAVEPOINT-CLAIMED"
+
+
+def test_a_copy_of_the_folder_that_has_claimed_a_savepoint_is_refused(saved: Savepoint, tmp_path: Path):
+    claim(saved, RECORD, tmp_path / "here")
+    shutil.copytree(tmp_path / "here", tmp_path / "copy")
+    assert code_of(saved, tmp_path / "copy") == "TG-SAVEPOINT-CLAIMED"
+
+
+def test_a_claim_of_an_older_release_knows_its_folder_by_path_and_host(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    here = tmp_path / "here"
+    claim(saved, RECORD, here)
+    found = read_claim(saved)
+    assert found is not None
+    beside_name(saved).write_bytes(encode(msgspec.structs.replace(found, token="")))
+    claim(saved, RECORD, here)
+    monkeypatch.setattr(savepoint_claim.socket, "gethostname", lambda: "another")
+    assert code_of(saved, here) == "TG-SAVEPOINT-CLAIMED"
+
+
+def test_who_is_killed_between_the_token_of_its_folder_and_the_claim_claims_with_that_token(
+    saved: Savepoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    here = tmp_path / "here"
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(savepoint_claim, "_claim", killed)
+    with pytest.raises(KeyboardInterrupt):
+        claim(saved, RECORD, here)
+    monkeypatch.undo()
+    (token,) = [path.read_bytes() for path in here.iterdir()]
+    assert beside(saved) == []
+    claim(saved, RECORD, here)
+    assert [path.read_bytes() for path in here.iterdir()] == [token]
 
 
 def test_a_savepoint_is_the_same_one_through_a_link(saved: Savepoint, tmp_path: Path):

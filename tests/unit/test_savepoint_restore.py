@@ -23,8 +23,9 @@ from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
-from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, Start, decode, encode
+from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
 from tidegate.core.restoring import Restore
+from tidegate.core.restoring_sinks import begins_with
 from tidegate.spark.restoring import open_restore
 
 ROOT = Path(__file__).parents[2]
@@ -63,13 +64,24 @@ def test_a_generation_begins_behind_the_saved_epoch_with_everything_that_spark_g
     assert (decided.offsets, decided.commits) == (offsets(3).encode(), commits(3).encode())
     assert decided.prepared_digest == manifest_digest(savepoint.folder)
     assert decided.state_rows == {"0": 13}
-    assert finished == FinishedThrough(epoch=3)
+    written = {"out": SinkProgress(epoch=3, digest="5d" * 32, generation=1)}
+    assert finished == FinishedThrough(epoch=3, sinks=written), "what the first start behind it looks for in the sink"
     assert decode(Run, ledger.read(f"ledger/runs/{RUN.run}") or b"", "run") == RUN
     assert (record_of(job).generation, newest_begun(job / "queries/query")) == (2, 2)
     noted = read_restored(job, record_of(job))
     assert noted is not None
     assert (noted.savepoint, noted.epochs) == (str(savepoint.folder), {"query": 3})
     assert contents(savepoint.folder) == before
+
+
+def test_under_other_names_or_another_id_a_generation_misses_no_evidence_that_it_could_not_find(tmp_path: Path):
+    _, savepoint = saved_job(tmp_path)
+    saved, (query,) = savepoint.record, savepoint.record.queries
+    assert begins_with(saved, RECORD, "query", ["out", "new"], query).keys() == {"out"}
+    assert begins_with(saved, RECORD, "query", ["renamed"], query) == {}
+    assert begins_with(saved, RECORD, "renamed", ["out"], query) == {}
+    for other in (msgspec.structs.replace(RECORD, name="moved"), msgspec.structs.replace(RECORD, job_id="fork")):
+        assert begins_with(saved, other, "query", ["out"], query) == {}
 
 
 @pytest.mark.parametrize("link", ["link", "copy"])

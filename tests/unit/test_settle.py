@@ -13,16 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import tidegate
-from tests.support.killed_job import KilledJob, numbers_of
+from tests.support.killed_job import QUERY, KilledJob, numbers_of
 from tidegate.checkpoints.locks import acquire
+from tidegate.checkpoints.storage import LocalStorage
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import COMMITS, entry, prepared_name
-from tidegate.core.records import Committable
+from tidegate.core.ledger import COMMITS, START, entry, prepared_name
+from tidegate.core.records import Committable, JobRecord, Start, encode
 from tidegate.jobs.settle import Ended, Ending, Order, settle
 from tidegate.jobs.sinks import SINKS
 from tidegate.jobs.transactions import Waiting, look, name_of
 from tidegate.jobs.verdicts import Act, Named, Seen, Verdict
+from tidegate.sinks.sqlite import SQLiteSink
 from tidegate.testing.memory import MemorySink
 
 
@@ -262,6 +264,42 @@ def test_what_is_decided_is_not_aborted(tmp_path: Path) -> None:
     error = refusal(job, Act.ABORT, committable)
     assert error.code == "TG-TRANSACTION-KEPT"
     assert "journal" in error.next_step
+
+
+def switched_restore(job: KilledJob) -> None:
+    """As one that was killed behind the step that counts leaves it: the new generation has its hidden name still."""
+    hidden = job.folder / "queries/counts/.restored-g2"
+    shutil.copytree(job.storage.path("."), hidden)
+    for left in ("prepared", "decided"):
+        shutil.rmtree(hidden / "ledger" / left, ignore_errors=True)
+    start = Start(job_id=QUERY.job_id, generation=2, first_epoch=0, sources=QUERY.sources, sinks=QUERY.sinks)
+    LocalStorage(hidden).replace(START, encode(start))
+    LocalStorage(job.folder).replace("job.json", encode(JobRecord(name="job", job_id=QUERY.job_id, generation=2)))
+
+
+def test_what_a_killed_restore_has_given_up_is_not_committed_even_by_force(tmp_path: Path) -> None:
+    """Its rows would be visible beside those that the new generation shows for the same input, and no start would tell:
+    to a new generation evidence of the old one is nothing that is ahead."""
+    job = KilledJob(tmp_path)
+    first, *_ = job.prepare(0)
+    switched_restore(job)
+    error = refusal(job, Act.COMMIT, first, force=name_of(first))
+    assert error.catalogue_entry is Code.TRANSACTION_UNNAMED
+    assert job.in_table() == []
+    assert not (job.folder / "queries/counts/.restored-g2").exists(), "the restore is finished first, as at any start"
+
+
+def test_what_is_open_in_a_sink_of_a_killed_restore_can_be_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = KilledJob(tmp_path)
+    switched_restore(job)
+    open_, aborted = ["orphan"], list[str]()
+    monkeypatch.setattr(SQLiteSink, "pending", lambda _self, _identity: [each for each in open_ if each not in aborted])
+    monkeypatch.setattr(SQLiteSink, "abort", lambda _self, names: aborted.extend(names))
+    assert verdicts(job) == {(None, Named.NOWHERE, Seen.OPEN, Verdict.ABORT)}
+    ended = settle(job.place, Order(act=Act.ABORT, name="orphan", options={}))
+    assert (ended.ending, aborted) == (Ending.ABORTED, ["orphan"])
 
 
 def test_where_nothing_is_open_there_is_nothing_to_abort(tmp_path: Path) -> None:

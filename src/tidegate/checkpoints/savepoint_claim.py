@@ -3,22 +3,28 @@
 The record stands beside the savepoint's folder, which stays as it was taken. It is put before the job's new generation
 counts: whoever was killed in between finds it there as its own. Nobody takes it over, not even to go back. A copy of
 the savepoint has no claim: this keeps apart who names the same folder, and the evidence in the sinks everybody else.
+
+The job's folder is known by its path and by a random token that is put into it before the claim. A host name would not
+do: a pod comes back to its folder under another one, and two containers of one name have a folder each.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from datetime import datetime, timezone
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from tidegate.checkpoints.durable import Trust, sync_folder
 from tidegate.checkpoints.savepoint_folder import Savepoint, claim_of, manifest_digest
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import JobRecord, SavepointClaim, decode, encode
+from tidegate.core.records import FolderToken, JobRecord, SavepointClaim, decode, encode
+
+_TOKEN = "folder-token"
 
 
 def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
@@ -31,7 +37,7 @@ def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
 def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
     """What stands against going on under the savepoint's job id in this folder: a job in another one does."""
     found = read_claim(savepoint)
-    if found is None or _is_same(found, _claim(target, job_folder)):
+    if found is None or _is_same(found, _claim(target, job_folder, _token_in(job_folder))):
         return None
     return _claimed(savepoint, found)
 
@@ -48,8 +54,9 @@ def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
     """Claim it, durably. Raises SAVEPOINT_CLAIMED, and what the disk has to say."""
     path = _place(savepoint)
     storage = LocalStorage(path.parent)
+    token = _put_token(job_folder)
     try:
-        storage.put_if_absent(path.name, encode(_claim(target, job_folder)))
+        storage.put_if_absent(path.name, encode(_claim(target, job_folder, token)))
     except TidegateError as error:  # also where the one that was quicker has tidied up
         raise against_claim(savepoint, target, job_folder) or error from None
     against = against_claim(savepoint, target, job_folder)
@@ -64,18 +71,37 @@ def _place(savepoint: Savepoint) -> Path:
     return claim_of(savepoint.folder, manifest_digest(savepoint.folder))
 
 
-def _claim(target: JobRecord, job_folder: Path) -> SavepointClaim:
+def _token_in(job_folder: Path) -> str:
+    """What the job's folder is known by; "" where it has claimed nothing yet."""
+    storage = LocalStorage(job_folder)
+    data = storage.read(_TOKEN)
+    return "" if data is None else decode(FolderToken, data, str(storage.path(_TOKEN))).token
+
+
+def _put_token(job_folder: Path) -> str:
+    LocalStorage(job_folder).put_if_absent(_TOKEN, encode(FolderToken(token=secrets.token_hex(16))))
+    return _token_in(job_folder)
+
+
+def _claim(target: JobRecord, job_folder: Path, token: str) -> SavepointClaim:
     return SavepointClaim(
         job=target.name,
         job_id=target.job_id,
         folder=str(job_folder.resolve()),
         host=socket.gethostname(),
         at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        token=token,
     )
 
 
 def _is_same(found: SavepointClaim, other: SavepointClaim) -> bool:
-    return msgspec.structs.replace(found, at=other.at) == other
+    known_by_host = found.token == ""
+    same = (
+        replace(found, at=other.at, token=other.token)
+        if known_by_host
+        else replace(found, at=other.at, host=other.host)
+    )
+    return same == other
 
 
 def _claimed(savepoint: Savepoint, found: SavepointClaim) -> TidegateError:

@@ -10,7 +10,8 @@ it, the next start goes on with the renames. `settle` is that part of every star
 
 A generation begins as if its last epoch had been done in it: *start* with the epoch behind it, *decided* with the bytes
 of Spark's entries (so recovery mends them, adds a no-data epoch that is due, and the first epoch is compared with
-where they end), *finished_through*. What older generations have committed is theirs: of it nothing is carried over.
+where they end), *finished_through* with what the sinks have to have of the generations before. What those have
+committed is theirs: beyond that nothing of it is carried over.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from tidegate.core.records import (
     decode,
     encode,
 )
+from tidegate.core.restoring_sinks import begins_with
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
@@ -328,7 +330,9 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
     storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))
-    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch)))
+    saved = restoring.savepoint.record
+    written = begins_with(saved, restoring.record, query.uid, query.start.sinks, query.saved)
+    storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch, sinks=written)))
     storage.put_if_absent(START, encode(query.start))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from tidegate.core.errors import Code, Remedy
+from tidegate.core.errors import Code
+from tidegate.jobs.cures import refuses
 
 
 class Exit(IntEnum):
@@ -41,4 +42,4 @@ EXIT_OF: Mapping[Code, Exit] = {
 
 def exit_of(code: Code) -> Exit:
     """With which exit code a command ends that an error of tidegate stops."""
-    return EXIT_OF.get(code, Exit.REFUSED if code.remedy is Remedy.DECIDE else Exit.FAILED)
+    return EXIT_OF.get(code, Exit.REFUSED if refuses(code) else Exit.FAILED)

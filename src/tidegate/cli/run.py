@@ -84,8 +84,9 @@ def run(
     SIGTERM and Ctrl-C stop it with the epoch under way done; a second Ctrl-C ends it at once. What a restart cannot
     cure (a bad setting, a missing table, another checkpoint) ends it with the error.
 
-    Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused,
-    6 a decided epoch waits for a sink that was down, 130 ended at once. A program that ends well with an exit code of
+    Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused (it
+    does not fit what the job goes on from, or would lose or repeat rows: `tidegate savepoint check` ends so, too), 6 a
+    decided epoch waits for a sink that was down, 130 ended at once. A program that ends well with an exit code of
     its own keeps it.
 
     Examples:

@@ -179,11 +179,16 @@ class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prepared_digest: str
 
 
-class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The newest epoch in which a sink wrote something, and the digest it left as evidence."""
+class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The newest epoch in which a sink wrote something, and the digest it left as evidence.
+
+    `generation`: of which that epoch is, where it is an older one: a restored generation begins with what its
+    savepoint counts. 0 for that of the record it stands in.
+    """
 
     epoch: int
     digest: str
+    generation: int = 0
 
 
 class FinishedThrough(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -313,13 +318,22 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job goes on under the savepoint's own job id,
-    in which folder of which host, since when. The digest is that of the savepoint's manifest."""
+    in which folder of which host, since when. The digest is that of the savepoint's manifest. `token` is that of the
+    folder, and "" in one of an older release, which knew it by its host."""
 
     job: str
     job_id: str
     folder: str
     host: str
     at: str
+    token: str = ""
+
+
+class FolderToken(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*folder-token*: what tells a job's folder from every other one, whichever host has it. Put before the job's first
+    claim of a savepoint, and never replaced."""
+
+    token: str
 
 
 class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -356,6 +370,7 @@ KINDS: dict[type[Value], str] = {
     Drain: "drain",
     SavepointRecord: "savepoint",
     SavepointClaim: "savepoint-claim",
+    FolderToken: "folder-token",
     Restored: "restored",
 }
 
@@ -373,6 +388,7 @@ RecordT = TypeVar(
     Drain,
     SavepointRecord,
     SavepointClaim,
+    FolderToken,
     Restored,
 )
 
@@ -390,6 +406,7 @@ def encode(
     | Drain
     | SavepointRecord
     | SavepointClaim
+    | FolderToken
     | Restored,
 ) -> bytes:
     """A record as bytes: header line, then the body."""

@@ -48,7 +48,7 @@ from tidegate.core.ledger import (
     stop_if_superseded,
 )
 from tidegate.core.levels import Level
-from tidegate.core.records import Decided, FinishedThrough, Position, Run, Start, encode
+from tidegate.core.records import Decided, FinishedThrough, Position, Run, SinkProgress, Start, encode
 from tidegate.core.spark_log import (
     OffsetsEntry,
     goes_back,
@@ -446,7 +446,7 @@ def judge_position(
     if position is None:
         if mine is None or sink in query.expiring:
             return None
-        return _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", "nothing")
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing")
     if position.job_id != query.job_id:
         return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, f"job id {query.job_id}", f"job id {position.job_id}")
     at = (position.generation, position.epoch)
@@ -460,11 +460,22 @@ def judge_position(
         )
     if finished is None and newest < 0 and position.generation < query.generation and not _may_repeat(query):
         return _begins_over(query, sink, position)
-    if mine is not None and at < (query.generation, mine.epoch):
-        return _sink_error(query, sink, Code.SINK_BEHIND, f"epoch {mine.epoch}", f"epoch {position.epoch}")
-    if mine is not None and at == (query.generation, mine.epoch) and position.digest != mine.digest:
+    if mine is not None and at < _written_at(query, mine):
+        older = mine.generation != 0 or position.generation != query.generation
+        found = f"epoch {position.epoch}" + (f" of generation {position.generation}" if older else "")
+        return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), found)
+    if mine is not None and at == _written_at(query, mine) and position.digest != mine.digest:
         return _sink_error(query, sink, Code.SECOND_TIMELINE, f"digest {mine.digest}", f"digest {position.digest}")
     return None
+
+
+def _written_at(query: Query, mine: SinkProgress) -> tuple[int, int]:
+    """Generation and epoch. Until a restored generation has written, what its savepoint counts has to be there."""
+    return mine.generation or query.generation, mine.epoch
+
+
+def _told(mine: SinkProgress) -> str:
+    return f"epoch {mine.epoch}" + (f" of generation {mine.generation}" if mine.generation else "")
 
 
 def _may_repeat(query: Query) -> bool:

@@ -6,8 +6,10 @@ looked at: the evidence under the savepoint's names, and the one under those tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import JobRecord, Position, SavedQuery, SavepointRecord, SinkProgress
@@ -43,6 +45,22 @@ def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> 
     return names - {(query, sink)}
 
 
+def begins_with(
+    savepoint: SavepointRecord, target: JobRecord, query: str, sinks: Sequence[str], saved: SavedQuery
+) -> dict[str, SinkProgress]:
+    """What the ledger of a restored query begins with: by sink, what the savepoint counts as written. So a start misses
+    it in the target before the new generation has written anything. Only where all names stay as they were, under the
+    savepoint's job id: another name may find no evidence of that, and another job writes into targets of its own.
+    """
+    if (target.job_id, target.name, query) != (savepoint.job_id, savepoint.job, saved.done.query):
+        return {}
+    return {
+        uid: replace(wrote, generation=wrote.generation or saved.done.generation)
+        for uid, wrote in saved.done.progress.items()
+        if uid in sinks
+    }
+
+
 def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
     """What stands against a restore in one sink: it is ahead of the savepoint, behind it, or of another job."""
     new = seen.under_new
@@ -71,9 +89,10 @@ def _compared(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, sav
     at, done = (found.generation, found.epoch), saved.done
     if at > (done.generation, done.epoch):
         return _ahead(savepoint, target, seen, found)
-    if progress is not None and at < (done.generation, progress.epoch):
+    wrote_at = None if progress is None else (progress.generation or done.generation, progress.epoch)
+    if wrote_at is not None and at < wrote_at:
         return _behind(target, seen, f"epoch {found.epoch} of generation {found.generation}")
-    if progress is not None and at == (done.generation, progress.epoch) and found.digest != progress.digest:
+    if progress is not None and at == wrote_at and found.digest != progress.digest:
         return _error(
             target, seen, Code.SECOND_TIMELINE, f"digest {progress.digest}", f"digest {found.digest}", _OTHER_TARGET
         )

@@ -37,6 +37,23 @@ def can_restart(codes: Sequence[Code], *, has_run: bool, seconds_taken: float = 
             return False
 
 
+def refuses(code: Code) -> bool:
+    """Whether nothing was done because rows would be lost or repeated, or because the program or its settings do not
+    fit what the job, or the savepoint that it is to go on from, has."""
+    return code.remedy is Remedy.DECIDE or code in _DOES_NOT_FIT
+
+
+_DOES_NOT_FIT = frozenset(
+    {
+        Code.SOURCES_CHANGED,
+        Code.STATE_FORMAT,
+        Code.LEVEL_REFUSED,
+        Code.RESTORE_OPERATORS,
+        Code.RESTORE_PARTITIONS,
+    }
+)
+"""To mend in the program. They have no cure either way."""
+
 BY_REMEDY: Mapping[Remedy, Cure] = {
     Remedy.PROGRAM: Cure.NONE,
     Remedy.SURROUNDINGS: Cure.RESTART_ONCE_IT_HAS_RUN,

@@ -5,6 +5,9 @@ finished whole, in order, by a run of its own, and *done* is written. To commit 
 the next start would be right as well, as long as the sink can prove the commit; but Kafka's evidence goes with time,
 and a job that is started again after that could not tell any more.
 
+A restore that was killed behind the step that counts is finished first, as by any start: what its old generation has
+prepared is given up, and committed it would stand beside what the new one shows for the same input.
+
 To abort is to fence in the sink. No journal and no record is touched: should it turn out to be decided after all, the
 next start writes the rows again.
 """
@@ -18,11 +21,12 @@ from enum import Enum
 from typing import NoReturn
 
 from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
+from tidegate.checkpoints.savepoint_restore import settle as finish_restore
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.jobs.finishing import finish
-from tidegate.jobs.place import JobPlace, QueryPlace
+from tidegate.jobs.place import JobPlace, QueryPlace, open_job
 from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
 from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
@@ -77,6 +81,8 @@ def settle(job: JobPlace, order: Order) -> Ended:
     with ExitStack() as stack:
         stack.callback(acquire(job.folder, job.name).release)
         wait_for_jvm_lock(job.folder, _JVM_SECONDS)
+        finish_restore(job.folder)
+        job = open_job(job.folder)
         found = look(job, order.options, driver_alive=False)
         waiting = next((each for each in found.waiting if each.name == order.name), None)
         if waiting is None:

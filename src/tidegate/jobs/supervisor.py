@@ -23,12 +23,12 @@ import msgspec
 from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.config import Settings
-from tidegate.core.errors import Code, Remedy, TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.control import Kind
 from tidegate.jobs.control import Outcome as Answered
-from tidegate.jobs.cures import can_restart
+from tidegate.jobs.cures import can_restart, refuses
 from tidegate.jobs.failures import Failure, add_failure
 from tidegate.jobs.line import (
     Declared,
@@ -60,7 +60,7 @@ class Outcome(Enum):
     """Stopped, and a decided epoch waits for its sink: the next start commits it."""
     FAILED = "failed"
     REFUSED = "refused"
-    """Somebody has to decide, or has the job already."""
+    """Somebody has to decide, or has the job already; or the program does not fit what the job goes on from."""
     UNUSABLE = "unusable"
     """The program cannot be run as it is written."""
     INTERRUPTED = "interrupted"
@@ -368,7 +368,7 @@ class Supervisor:
         codes = _codes_of(report)
         if any(code in _UNUSABLE for code in codes):
             return Outcome.UNUSABLE
-        if any(code in _TAKEN or code.remedy is Remedy.DECIDE for code in codes):
+        if any(code in _TAKEN or refuses(code) for code in codes):
             return Outcome.REFUSED
         if (job_ended or self._stop_by is not None) and Code.SINK_UNAVAILABLE in codes:
             return Outcome.PENDING

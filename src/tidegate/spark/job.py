@@ -34,7 +34,9 @@ from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.core.restoring import Restore
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
+from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.log_subject import about
+from tidegate.jobs.place import JobPlace
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
@@ -237,7 +239,7 @@ class Job:
             self._compare_sources(handle)
             self._say_what_does_nothing(handle)
             storage.put_if_absent(JOB_RECORD, encode(record))
-            self._describe_sinks(storage)
+            self._describe_sinks(folder, record)
             for sink, plan in plans:
                 sink.open(plan)
                 start_moves(f"sink {sink.uid}, opened")
@@ -363,11 +365,14 @@ class Job:
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
-    def _describe_sinks(self, storage: LocalStorage) -> None:
-        """What the command needs to reach them when this process is no more."""
+    def _describe_sinks(self, folder: Path, record: JobRecord) -> None:
+        """What the command needs to reach them when this process is no more; those that were there before are asked
+        for what they have left first, for nothing else knows of them."""
         mode = self.settings.checkpointing_mode
-        described = [describe(each.uid, sink, level_of(sink, mode)) for each in self._queries for sink in each.sinks]
-        write_sinks(storage, described, self.settings.checkpointing_interval)
+        sinks = {(each.uid, sink.uid): sink for each in self._queries for sink in each.sinks}
+        described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
+        give_up_what_is_left(JobPlace(folder, record), sinks, described, start_moves)
+        write_sinks(LocalStorage(folder), described, self.settings.checkpointing_interval)
 
     def _clearing(self, folder: Path, record: JobRecord) -> list[Companion]:
         if self.settings.checkpointing_retention is not Retention.DELETE:

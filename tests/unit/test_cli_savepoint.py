@@ -162,3 +162,10 @@ def test_a_savepoint_goes_through_a_file_or_a_pipe_and_what_differs_is_shown(tmp
 def test_a_first_word_that_is_no_command_is_a_job(tmp_path: Path):
     assert tidegate("savepoint", "nobody", "--dir", str(tmp_path))[0] == 3
     assert tidegate("savepoint", "take", "nobody", "--dir", str(tmp_path))[0] == 3
+
+
+def test_a_path_that_is_no_savepoint_is_told_for_what_it_is(tmp_path: Path):
+    (tmp_path / "file").touch()
+    for path, found in ((tmp_path / "nowhere", "no such folder"), (tmp_path / "file", "a file"), (tmp_path, "without")):
+        code, text = tidegate("savepoint", "inspect", str(path))
+        assert (code, found in text, "savepoint ls DIR" in text) == (4, True, True), text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -169,3 +170,13 @@ def test_a_path_that_is_no_savepoint_is_told_for_what_it_is(tmp_path: Path):
     for path, found in ((tmp_path / "nowhere", "no such folder"), (tmp_path / "file", "a file"), (tmp_path, "without")):
         code, text = tidegate("savepoint", "inspect", str(path))
         assert (code, found in text, "savepoint ls DIR" in text) == (4, True, True), text
+
+
+def test_of_many_files_that_are_missing_ten_are_shown_and_the_others_counted(tmp_path: Path):
+    saved = take(write_job(tmp_path / "job"), "one", tmp_path / "saved").folder
+    files = len(open_savepoint(saved).record.files)
+    shutil.rmtree(saved / "queries")
+    code, text = tidegate("savepoint", "verify", str(saved))
+    assert (code, text.count("expected: a file of"), f"and {files - 10} more" in text) == (1, 10, True)
+    code, text = tidegate("savepoint", "verify", str(saved), "--json")
+    assert (code, len(json.loads(text)["problems"])) == (1, files)

@@ -60,6 +60,9 @@ savepoint.command()(diff)
 savepoint.command()(export)
 savepoint.command("import")(import_)
 
+_SHOWN = 10
+"""Of a savepoint that was copied in part every file may be missing; so many are told to people."""
+
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
 
@@ -170,8 +173,10 @@ def verify(path: Place, json: Json = False) -> None:
     elif not wrong:
         typer.echo(f"OK: {files} files are as they were taken")
     else:
-        for error in wrong:
+        for error in wrong[:_SHOWN]:
             typer.echo(error, err=True)
+        if len(wrong) > _SHOWN:
+            typer.echo(f"and {len(wrong) - _SHOWN} more; all of them: tidegate savepoint verify --json", err=True)
     if wrong:
         raise typer.Exit(Exit.FAILED)
 

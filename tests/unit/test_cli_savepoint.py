@@ -152,6 +152,9 @@ def test_a_savepoint_goes_through_a_file_or_a_pipe_and_what_differs_is_shown(tmp
     assert "no difference" in tidegate("savepoint", "diff", str(saved), str(tmp_path / "there" / saved.name))[1]
     assert tidegate("savepoint", "export", str(saved), "-", "--json")[0] == 2
     assert tidegate("savepoint", "import", str(tmp_path / "nothing"), str(tmp_path / "there"))[0] == 2
+    (tmp_path / "cut.tar").write_bytes(archive.read_bytes()[:3000])
+    code, text = tidegate("savepoint", "import", str(tmp_path / "cut.tar"), str(tmp_path / "elsewhere"))
+    assert (code, f"where:    {tmp_path / 'cut.tar'}" in text) == (4, True), text
 
     command = [sys.executable, "-m", "tidegate.cli.main", "savepoint"]
     out = subprocess.run([*command, "export", str(saved), "-"], capture_output=True, check=True).stdout

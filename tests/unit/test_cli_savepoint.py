@@ -183,3 +183,12 @@ def test_of_many_files_that_are_missing_ten_are_shown_and_the_others_counted(tmp
     assert (code, text.count("expected: a file of"), f"and {files - 10} more" in text) == (1, 10, True)
     code, text = tidegate("savepoint", "verify", str(saved), "--json")
     assert (code, len(json.loads(text)["problems"])) == (1, files)
+
+
+def test_where_no_savepoint_is_listed_it_is_said_why(tmp_path: Path):
+    saved = take(write_job(tmp_path / "job"), "one", tmp_path / "saved").folder
+    for folder, said in ((tmp_path / "svaed", "no folder"), (tmp_path, "no savepoint in"), (saved, "which is one")):
+        code, text = tidegate("savepoint", "ls", str(folder))
+        assert (code, said in text, "taken at" in text) == (0, True, False), text
+        code, text = tidegate("savepoint", "ls", str(folder), "--json")
+        assert (code, json.loads(text)) == (0, {"savepoints": [], "problems": []})

@@ -3,6 +3,7 @@ what a restore would be."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,11 +118,15 @@ def ls(
     named = folder or load_settings({}).savepoints_dir
     if named is None:
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
-    found, wrong = savepoints_in(Path(named).absolute())
+    place = Path(named).absolute()
+    found, wrong = savepoints_in(place)
     if json:
         print_json({"savepoints": [summary(each) for each in found], "problems": _problems(wrong)})
+    elif not found and not wrong:
+        typer.echo(_nothing_in(place))
     else:
-        _show_list(found)
+        if found:
+            _show_list(found)
         for error in wrong:
             typer.echo(error, err=True)
     if wrong:
@@ -258,6 +263,16 @@ def dispose(path: Place, json: Json = False) -> None:
         print_json({"path": str(folder), "disposed": True})
     else:
         typer.echo(f"removed {folder}")
+
+
+def _nothing_in(folder: Path) -> str:
+    from tidegate.checkpoints.savepoint_folder import MANIFEST
+
+    if not folder.exists():
+        return f"no savepoint: there is no folder {folder}"
+    if (folder / MANIFEST).exists():
+        return f"no savepoint in {folder}, which is one itself: tidegate savepoint inspect {shlex.quote(str(folder))}"
+    return f"no savepoint in {folder}"
 
 
 def _show_list(found: Sequence[Savepoint]) -> None:

@@ -295,6 +295,18 @@ def test_what_an_output_cannot_show_is_written_in_another_way(tmp_path: Path, en
     assert json.loads(done.stdout)["jobs"][0]["error"] == "süß"
 
 
+def test_where_no_epoch_is_done_yet_a_dash_stands(tmp_path: Path):
+    job = make_job(tmp_path)
+    beat = say(job, JobState.FAILED)
+    write_beat(
+        job, msgspec.structs.replace(beat, queries=(msgspec.structs.replace(beat.queries[0], epoch=-1, finished=-1),))
+    )
+    for words in (["list"], ["info", "job"]):
+        code, output = tidegate(*words, "--dir", str(tmp_path))
+        assert (code, " -1" in output) == (0, False), output
+    assert "query -  " in tidegate("list", "--dir", str(tmp_path))[1]
+
+
 def test_the_info_names_the_error_that_ended_a_job(tmp_path: Path):
     say(make_job(tmp_path), JobState.FAILED, error="TG-QUERY-FAILED: job job, query query: it broke")
     code, output = tidegate("info", "job", "--dir", str(tmp_path))

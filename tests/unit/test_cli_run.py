@@ -92,6 +92,7 @@ def test_every_answer_is_of_an_option():
         ["-n", "app.py"],
         ["--rewind", "app.py"],
         ["-s", "x", "--map", "words", "app.py"],
+        ["-s", "x", "--map", "a=b=c", "app.py"],
         ["-s", "x", "--map", "a=b", "--map", "a=c", "app.py"],
     ],
 )

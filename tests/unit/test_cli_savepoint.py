@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,9 @@ def test_a_savepoint_goes_through_a_file_or_a_pipe_and_what_differs_is_shown(tmp
     assert "no difference" in tidegate("savepoint", "diff", str(saved), str(tmp_path / "there" / saved.name))[1]
     assert tidegate("savepoint", "export", str(saved), "-", "--json")[0] == 2
     assert tidegate("savepoint", "import", str(tmp_path / "nothing"), str(tmp_path / "there"))[0] == 2
+    (tmp_path / "cut.tar").write_bytes(archive.read_bytes()[:3000])
+    code, text = tidegate("savepoint", "import", str(tmp_path / "cut.tar"), str(tmp_path / "elsewhere"))
+    assert (code, f"where:    {tmp_path / 'cut.tar'}" in text) == (4, True), text
 
     command = [sys.executable, "-m", "tidegate.cli.main", "savepoint"]
     out = subprocess.run([*command, "export", str(saved), "-"], capture_output=True, check=True).stdout
@@ -162,3 +166,29 @@ def test_a_savepoint_goes_through_a_file_or_a_pipe_and_what_differs_is_shown(tmp
 def test_a_first_word_that_is_no_command_is_a_job(tmp_path: Path):
     assert tidegate("savepoint", "nobody", "--dir", str(tmp_path))[0] == 3
     assert tidegate("savepoint", "take", "nobody", "--dir", str(tmp_path))[0] == 3
+
+
+def test_a_path_that_is_no_savepoint_is_told_for_what_it_is(tmp_path: Path):
+    (tmp_path / "file").touch()
+    for path, found in ((tmp_path / "nowhere", "no such folder"), (tmp_path / "file", "a file"), (tmp_path, "without")):
+        code, text = tidegate("savepoint", "inspect", str(path))
+        assert (code, found in text, "savepoint ls DIR" in text) == (4, True, True), text
+
+
+def test_of_many_files_that_are_missing_ten_are_shown_and_the_others_counted(tmp_path: Path):
+    saved = take(write_job(tmp_path / "job"), "one", tmp_path / "saved").folder
+    files = len(open_savepoint(saved).record.files)
+    shutil.rmtree(saved / "queries")
+    code, text = tidegate("savepoint", "verify", str(saved))
+    assert (code, text.count("expected: a file of"), f"and {files - 10} more" in text) == (1, 10, True)
+    code, text = tidegate("savepoint", "verify", str(saved), "--json")
+    assert (code, len(json.loads(text)["problems"])) == (1, files)
+
+
+def test_where_no_savepoint_is_listed_it_is_said_why(tmp_path: Path):
+    saved = take(write_job(tmp_path / "job"), "one", tmp_path / "saved").folder
+    for folder, said in ((tmp_path / "svaed", "no folder"), (tmp_path, "no savepoint in"), (saved, "which is one")):
+        code, text = tidegate("savepoint", "ls", str(folder))
+        assert (code, said in text, "taken at" in text) == (0, True, False), text
+        code, text = tidegate("savepoint", "ls", str(folder), "--json")
+        assert (code, json.loads(text)) == (0, {"savepoints": [], "problems": []})

@@ -247,3 +247,13 @@ def test_epochs_that_were_running_when_the_savepoint_was_taken_before_are_in_the
     assert query_folder(tmp_path / "job").exists()
     assert take_last(running(tmp_path / "job"), "one", tmp_path / "saved") == last
     saved.close("the test is over")
+
+
+def test_take_of_a_job_that_has_ended_names_the_command_that_takes_one(tmp_path: Path):
+    ended_job(tmp_path)
+    into = str(tmp_path / "saved")
+    code, said = tidegate("savepoint", "take", "job", into, "--dir", str(tmp_path))
+    assert code == 4
+    command = said.partition("tidegate ")[2].split()
+    assert tidegate(*command)[0] == 0
+    assert [each.record.job for each in savepoints_in(Path(into))[0]] == ["job"]

@@ -377,6 +377,12 @@ def test_what_goes_on_under_no_uid_or_another_one_is_left_behind_by_its_old_one(
     assert {uid: each.done.query for uid, each in found.matched.items()} == {"c": "a"}
 
 
+@pytest.mark.parametrize(("renamed", "helps"), [({"a": "x"}, "--map a=NEW"), ({"x": "a"}, "savepoint inspect")])
+def test_of_a_wrong_map_the_side_is_named_that_is_unknown(renamed: dict[str, str], helps: str):
+    error = judge(SAVED, program(query("a"), query("b")), Restore("p", renamed=renamed)).errors[0]
+    assert (error.found, helps in error.next_step) == ("x", True)
+
+
 @pytest.mark.parametrize(
     ("record", "declared", "wish", "option"),
     [

@@ -81,8 +81,11 @@ def export_file(savepoint: Savepoint, target: Path, passed: Passed = lambda _mor
         sync_folder(target.parent)
 
 
-def import_stream(source: IO[bytes], into: Path, passed: Passed = lambda _more, _total: None) -> Savepoint:
-    """The savepoint in an archive, in a folder of its own below `into`; also of one that was compressed since.
+def import_stream(
+    source: IO[bytes], into: Path, passed: Passed = lambda _more, _total: None, *, called: str = ""
+) -> Savepoint:
+    """The savepoint in an archive, in a folder of its own below `into`; also of one that was compressed since. `called`
+    is what a refusal calls the archive, where that is no tar or has no end.
 
     Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_UNSAFE, what a manifest can lack, and REQUEST_REFUSED
     where its name is taken.
@@ -93,7 +96,8 @@ def import_stream(source: IO[bytes], into: Path, passed: Passed = lambda _more, 
             with tarfile.open(fileobj=source, mode="r|*") as archive:
                 return _import(archive, into, passed)
         except _NO_ARCHIVE as error:
-            raise _incomplete("a whole archive of a savepoint", str(error) or type(error).__name__, into) from None
+            found = str(error) or type(error).__name__
+            raise _incomplete("a whole archive of a savepoint, from export", found, called or into) from None
 
 
 # --- out ---------------------------------------------------------------------------------------------------
@@ -271,7 +275,7 @@ def _in_use(path: Path) -> TidegateError:
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def _incomplete(expected: str, found: str, where: Path) -> TidegateError:
+def _incomplete(expected: str, found: str, where: Path | str) -> TidegateError:
     return _error(Code.SAVEPOINT_INCOMPLETE, expected, found, where)
 
 
@@ -283,7 +287,7 @@ def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
     return _error(Code.SAVEPOINT_UNSAFE, expected, found, where)
 
 
-def _error(code: Code, expected: str, found: str, where: Path) -> TidegateError:
+def _error(code: Code, expected: str, found: str, where: Path | str) -> TidegateError:
     next_step = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
     return TidegateError(code, expected=expected, found=found, where=str(where), next_step=next_step)
 

@@ -60,7 +60,7 @@ def open_savepoint(folder: Path) -> Savepoint:
             raise _unsafe("a file", "a symbolic link", manifest)
         data = manifest.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise _incomplete(f"{MANIFEST} of a savepoint", "none", folder) from None
+        raise _nothing_in(folder) from None
     except OSError as error:
         raise storage_error(error, manifest, "read a savepoint") from error
     if data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
@@ -266,6 +266,19 @@ def _retained(folder: Path) -> TidegateError:
         next_step="to go on from the job's newest checkpoint, start it without -s; to go back to this one, stop the job"
         " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB"
         " DIR` while it runs, or `tidegate stop JOB -p DIR`",
+    )
+
+
+def _nothing_in(folder: Path) -> TidegateError:
+    """No manifest: most often another folder was meant, and sometimes one was copied in part."""
+    found = "a folder without one" if folder.is_dir() else "a file" if folder.exists() else "no such folder"
+    return TidegateError(
+        Code.SAVEPOINT_INCOMPLETE,
+        expected=f"the folder of a savepoint, with its {MANIFEST}",
+        found=found,
+        where=str(folder),
+        next_step="see `tidegate savepoint ls DIR` for the savepoints in DIR; where this one was copied in part, "
+        f"{_COPY_AGAIN}",
     )
 
 

@@ -231,6 +231,8 @@ def ask_job(
         _show_none(view, kind, named, timeout_seconds, none, json, into, kept)
         raise typer.Exit(Exit.NO_ANSWER) from None
     _show(view, kind, answer, json)
+    if kind is Kind.SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING and not json:
+        _show_how_it_is_taken_of_an_end(view, into)
     if answer.outcome is not Outcome.DONE:
         raise typer.Exit(_EXITS[answer.outcome])
 
@@ -247,6 +249,15 @@ def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
         typer.echo(f"  {answer.savepoint}")
     for query, epoch in answer.epochs.items():
         typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
+
+
+def _show_how_it_is_taken_of_an_end(view: JobView, into: str | None) -> None:
+    where = "DIR" if into is None else shlex.quote(into)
+    folder = shlex.quote(str(Path(view.folder).parent))
+    typer.echo(
+        f"  next: start it first; or take a savepoint of its end: tidegate stop {view.name} -p {where} --dir {folder}",
+        err=True,
+    )
 
 
 def _show_none(

@@ -170,7 +170,7 @@ def _list_row(job: JobView, now: float) -> tuple[str, ...]:
     beat = job.beat
     if beat is None:
         return (job.name, job.state.label, "-", "-", "-", "-", "-")
-    done = ", ".join(f"{query.uid} {query.finished}" for query in beat.queries)
+    done = ", ".join(f"{query.uid} {_epoch(query.finished)}" for query in beat.queries)
     rate = sum(query.rows_per_second for query in beat.queries) if job.state is State.RUNNING else None
     newest = max((query.last_done_at for query in beat.queries if query.last_done_at is not None), default=None)
     since = beat.started_at if job.state.alive else beat.at
@@ -183,6 +183,11 @@ def _list_row(job: JobView, now: float) -> tuple[str, ...]:
         ago(newest, now),
         f"{beat.process} on {beat.host}",
     )
+
+
+def _epoch(number: int) -> str:
+    """A dash where there is none yet."""
+    return "-" if number < 0 else str(number)
 
 
 def _state_text(job: JobView, now: float) -> str:
@@ -217,11 +222,11 @@ def _query_row(query: QueryView, now: float) -> tuple[str, ...]:
     beat = query.beat
     names = (query.uid, ", ".join(query.sources), ", ".join(query.sinks))
     if beat is None:
-        return (*names, "-", str(query.finished), "-", "-", "-", "-", "-", "-")
+        return (*names, "-", _epoch(query.finished), "-", "-", "-", "-", "-", "-")
     return (
         *names,
-        str(beat.epoch),
-        str(max(beat.finished, query.finished)),
+        _epoch(beat.epoch),
+        _epoch(max(beat.finished, query.finished)),
         str(beat.rows),
         number(beat.rows_per_second),
         number(beat.epoch_ms),

@@ -144,7 +144,7 @@ def _pairs(renamed: list[str] | None) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for each in renamed or []:
         before, equals, after = each.partition("=")
-        if not (before and equals and after) or before in pairs:
+        if not (before and equals and after) or "=" in after or before in pairs:
             raise typer.BadParameter("expected OLD=NEW, each OLD once", param_hint="--map")
         pairs[before] = after
     return pairs

@@ -3,6 +3,7 @@ what a restore would be."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,6 +57,9 @@ savepoint = typer.Typer(
 savepoint.command()(diff)
 savepoint.command()(export)
 savepoint.command("import")(import_)
+
+_SHOWN = 10
+"""Of a savepoint that was copied in part every file may be missing; so many are told to people."""
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
@@ -111,17 +115,21 @@ def ls(
     named = folder or load_settings({}).savepoints_dir
     if named is None:
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
-    found, wrong = savepoints_in(Path(named).absolute())
+    place = Path(named).absolute()
+    found, wrong = savepoints_in(place)
     readable: list[dict[str, Any]] = []
     for each in found:
         try:
             readable.append(summary(each))
-        except TidegateError as error:  # who has claimed it, or somebody has removed it meanwhile
+        except TidegateError as error:  # somebody has removed it meanwhile
             wrong.append(error)
     if json:
         print_json({"savepoints": readable, "problems": _problems(wrong)})
+    elif not readable and not wrong:
+        typer.echo(_nothing_in(place))
     else:
-        _show_list(readable)
+        if readable:
+            _show_list(readable)
         for error in wrong:
             typer.echo(error, err=True)
     if wrong:
@@ -173,8 +181,10 @@ def verify(path: Place, json: Json = False) -> None:
     elif not wrong:
         typer.echo(f"OK: {files} files are as they were taken")
     else:
-        for error in wrong:
+        for error in wrong[:_SHOWN]:
             typer.echo(error, err=True)
+        if len(wrong) > _SHOWN:
+            typer.echo(f"and {len(wrong) - _SHOWN} more; all of them: tidegate savepoint verify --json", err=True)
     if wrong:
         raise typer.Exit(Exit.FAILED)
 
@@ -256,6 +266,16 @@ def dispose(path: Place, json: Json = False) -> None:
         print_json({"path": str(folder), "disposed": True})
     else:
         typer.echo(f"removed {folder}")
+
+
+def _nothing_in(folder: Path) -> str:
+    from tidegate.checkpoints.savepoint_folder import MANIFEST
+
+    if not folder.exists():
+        return f"no savepoint: there is no folder {folder}"
+    if (folder / MANIFEST).exists():
+        return f"no savepoint in {folder}, which is one itself: tidegate savepoint inspect {shlex.quote(str(folder))}"
+    return f"no savepoint in {folder}"
 
 
 def _show_list(found: Sequence[dict[str, Any]]) -> None:

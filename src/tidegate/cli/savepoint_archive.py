@@ -71,7 +71,8 @@ def import_(
     from tidegate.checkpoints.savepoint_archive import import_stream
 
     with _opened(file) as source, _progress("imported") as passed:
-        found = import_stream(source, folder.absolute(), passed)
+        called = "the standard input" if file == _STREAM else str(Path(file).absolute())
+        found = import_stream(source, folder.absolute(), passed, called=called)
     if json:
         print_json({"path": str(found.folder), "files": len(found.record.files), "bytes": found.size_bytes})
     else:

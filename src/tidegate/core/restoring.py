@@ -143,7 +143,12 @@ def _names_wrong(
         if before not in old:
             yield _unmatched(f"a uid of the savepoint in {before}={after}: one of {_list(old)}", before, program)
         elif after not in new:
-            yield _unmatched(f"a uid of the program in {before}={after}: one of {_list(new)}", after, program)
+            yield _unmatched(
+                f"a uid of the program in {before}={after}: one of {_list(new)}",
+                after,
+                program,
+                next_step=f"name one of the program's uids after the equals sign: --map {before}=NEW",
+            )
     queries = [query.done.query for query in saved.queries]
     for uid in (uid for uid in wish.allow_non_restored_of if uid not in queries):
         yield _unmatched(
@@ -333,13 +338,19 @@ def _sources_changed(expected: str, found: str, where: str, option: str = "--map
     )
 
 
-def _unmatched(expected: str, found: str, program: Program, option: str = "--map") -> TidegateError:
+def _unmatched(
+    expected: str,
+    found: str,
+    program: Program,
+    option: str = "--map",
+    next_step: str = "see `tidegate savepoint inspect PATH` for the uids of the savepoint",
+) -> TidegateError:
     return TidegateError(
         Code.RESTORE_UNMATCHED,
         expected=expected,
         found=found,
         where=f"{option}, job {program.name}",
-        next_step="see `tidegate savepoint inspect PATH` for the uids of the savepoint",
+        next_step=next_step,
     )
 
 

@@ -46,7 +46,7 @@ from tidegate.core.spark_log import parse_offsets
 from tidegate.core.state_change import StateChange
 from tidegate.core.state_tables import StateTable
 from tidegate.spark.full_disk import full_disk
-from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
 from tidegate.spark.state_tables import read_canonical
 
@@ -512,7 +512,7 @@ def rewrite_state(
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
-    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false"}):
+    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", **NOT_COUNTED}):
         ids = _Rewrite(session, before, checkpoint, saved, change, moves, tables).run() if saved.operators else {}
     replace_commits(
         checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)

@@ -7,13 +7,13 @@ supervisor's own CPU time has none.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
 from bench.figures import Better, Figure
+from bench.growth import cpu_seconds
 from bench.job_program import ROWS
 from bench.job_run import JobRun
 from tidegate.jobs.checkpoints_history import read_checkpoints
@@ -78,9 +78,9 @@ def _epoch(first: int, last: int, *, supervised: bool) -> tuple[float, float]:
         JobRun(Path(folder), str(ROWS), supervised=supervised) as job,
     ):
         job.wait_for_done(first)
-        since, cpu = time.monotonic(), _cpu_seconds(job.supervisor)
+        since, cpu = time.monotonic(), cpu_seconds(job.supervisor)
         job.wait_for_done(last)
-        share = (_cpu_seconds(job.supervisor) - cpu) / (time.monotonic() - since) * 100
+        share = (cpu_seconds(job.supervisor) - cpu) / (time.monotonic() - since) * 100
         job.wait(lambda: _done_at(job).keys() >= {first, last}, "the history of these epochs")
         done_at = _done_at(job)
     return round((done_at[last] - done_at[first]) / (last - first) * 1000, 2), round(share, 2)
@@ -88,9 +88,3 @@ def _epoch(first: int, last: int, *, supervised: bool) -> tuple[float, float]:
 
 def _done_at(job: JobRun) -> dict[int, float]:
     return {each.epoch: each.at for each in read_checkpoints(job.folder)}
-
-
-def _cpu_seconds(process: int) -> float:
-    """User and system time, fields 14 and 15 of proc(5)'s stat."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

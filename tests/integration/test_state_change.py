@@ -19,6 +19,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from tests.integration.place import Place, error_of, setting
 from tests.integration.test_restore import Counter, event, everything, run_from, saved
 from tidegate import FileSink, Job, Restore, SQLiteSink
+from tidegate.checkpoints.rewritten import begin
 from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, SavepointRecord
@@ -145,6 +146,39 @@ def test_a_restore_that_fails_while_it_writes_state_leaves_the_job_as_it_was_and
     run_from(words_counted(place, parallelism="3"), path)
     assert place.table() == [(word, 2) for word in WORDS]
     assert compare_state(place, path, ("rocksdb", 3)) == len(WORDS)
+
+
+def test_an_error_in_one_of_the_threads_ends_the_others_and_is_the_users(place: Place, monkeypatch: pytest.MonkeyPatch):
+    place.write(*WORDS)
+    path = saved(place, words_counted(place, state_backend="hashmap", parallelism="4"))
+    before = everything(place)
+
+    def with_a_torn_partition(checkpoint: Path, partitions: int) -> Path:
+        aside = begin(checkpoint, partitions)
+        torn = aside / "state/0/1/1.delta"
+        torn.write_bytes(torn.read_bytes()[:-3])
+        return aside
+
+    def without_room_for_a_store(checkpoint: Path, partitions: int) -> Path:
+        aside = begin(checkpoint, partitions)
+        (checkpoint / "state/0/1").write_bytes(b"a file, where Spark makes a folder")
+        return aside
+
+    for struck in (with_a_torn_partition, without_room_for_a_store):
+        with monkeypatch.context() as patched:
+            patched.setattr(state_rewrite, "begin", struck)
+            error = error_of(lambda: run_from(words_counted(place, parallelism="3"), path))
+        assert (error.code, error.expected) == ("TG-RESTORE-STATE", "state that Spark can write in its new form")
+        assert everything(place) == before
+        assert threads_of_the_rewrite(place) == []
+    run_from(words_counted(place, parallelism="3"), path)
+    assert compare_state(place, path, ("rocksdb", 3)) == len(WORDS)
+
+
+def threads_of_the_rewrite(place: Place) -> list[str]:
+    jvm: Any = place.spark._jvm
+    names = [str(thread.getName()) for thread in jvm.java.lang.Thread.getAllStackTraces().keySet()]
+    return [name for name in names if name.startswith("tidegate-state")]
 
 
 @pytest.mark.more  # the verdict is in tests/unit/test_restoring.py

@@ -28,7 +28,10 @@ def test_a_canonical_one_is_measured_by_its_rows_and_by_what_is_in_them():
     rows, size = figures["savepoint-canonical-take-rows"], figures["savepoint-canonical-take"]
     a_row = size.value * 1e6 / rows.value
     assert 200 <= a_row < 220, "192 characters of a key, a count, where a string ends, which are null"
-    assert figures["savepoint-canonical-restore"].value > 0
+    times = figures["savepoint-canonical-restore"].medians()
+    assert 0 < times["tidegate s until the state is written"] < times["tidegate s until it is counted"]
+    assert times["tidegate s until it is counted"] < times["tidegate s"]
+    assert 0 < figures["savepoint-canonical-restore-cores"].value < 150
     assert {name for name in figures if "memory" in name} == {
         "savepoint-memory-taking-canonical",
         "savepoint-memory-restoring-canonical",

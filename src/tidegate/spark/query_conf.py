@@ -48,6 +48,10 @@ STORES: Mapping[Backend, StateStore] = {
     ),
 }
 
+NOT_COUNTED = {f"{_ROCKSDB}.trackTotalNumberOfRows": "false"}
+"""For state that is carried or looked at, not for a query: a put does not look first whether its key is there, and what
+is opened is not counted. A query counts the rows of such a snapshot when it opens it."""
+
 _EPOCHS_KEPT_KEY = "spark.sql.streaming.minBatchesToRetain"
 _BATCHES_KEPT_AT_LEAST = 10
 

@@ -1,10 +1,15 @@
 """Writes the state of a query again, in another backend or another number of partitions; done in the JVM.
 
 From rocksdb to rocksdb Spark's own StateRewriter does it, in tasks: it knows every kind of state that rocksdb keeps.
-It reads and writes nothing else. From and to hashmap the stores are opened here, in the driver, one operator and store
-after the other: each row goes, byte by byte as it is, to the partition that Spark's shuffle sends its key to. So the
-memory of the driver has to hold as much state as hashmap holds of one store. The tables of a canonical savepoint go the
-same way: Spark's tasks read them, some megabytes at a time, and the bytes of a row are what its columns make.
+It reads and writes nothing else. From and to hashmap, and from the tables of a canonical savepoint, the stores are
+opened here, in the driver: one operator and store after the other, its partitions side by side. (Spark's tasks would
+have to find the class that is compiled here, and they look for it in jars.)
+
+A thread reads one partition of a store, or one piece of a Parquet file, and puts each row, byte by byte as it is, into
+the partition that Spark's shuffle sends its key to. A store takes rows of one thread at a time, so they are put by the
+batch. The first error interrupts the other threads, which look before each batch, and they are waited for: nobody
+writes any more when it is told. In memory are so many partitions of a hashmap, some megabytes of each Parquet file,
+and whatever a hashmap has that is written.
 
 All write a snapshot of the very version that the epoch ends with. The class is compiled by Janino, as in `look`.
 """
@@ -41,15 +46,19 @@ from tidegate.core.spark_log import parse_offsets
 from tidegate.core.state_change import StateChange
 from tidegate.core.state_tables import StateTable
 from tidegate.spark.full_disk import full_disk
-from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
 from tidegate.spark.state_tables import read_canonical
 
 _SOURCE = """
+import java.io.Closeable;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.*;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -59,14 +68,23 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.FileFormat$;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatePartitionKeyExtractorFactory;
 import org.apache.spark.sql.execution.streaming.state.*;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.util.ThreadUtils;
 import scala.Option;
 
 public class TidegateStateRewrite {
+    private static final int THREADS = 8;
+    private static final int BATCH = 64 << 10;
+    private static final long PIECE = 16L << 20;
+
     private SparkSession session;
     private Configuration hadoop;
     private String before;
@@ -107,43 +125,42 @@ public class TidegateStateRewrite {
     public String copy(
             String providerBefore, String formatBefore, String providerAfter, String formatAfter,
             long operator, String name, String store, int prefix, int joinVersion,
-            String sources, String ids, scala.collection.Iterator table, boolean loadEmpty) {
+            String sources, String ids, Dataset table, boolean loadEmpty) throws Exception {
         StateStoreColFamilySchema schema = schemaOf(operator, store);
         KeyStateEncoderSpec keys = prefix > 0
             ? (KeyStateEncoderSpec) new PrefixKeyScanStateEncoderSpec(schema.keySchema(), prefix)
             : (KeyStateEncoderSpec) new NoPrefixKeyStateEncoderSpec(schema.keySchema());
-        StatePartitionKeyExtractor extractor = StatePartitionKeyExtractorFactory.create(
-            name, schema.keySchema(), store, "default", Option.apply((Object) Integer.valueOf(joinVersion)),
-            Option.empty());
-        int width = extractor.partitionKeySchema().length() == 0 ? 1 : partitions;
-        UnsafeProjection partition = partitionOf(extractor.partitionKeySchema(), width);
+        Division division = new Division(name, store, schema, joinVersion, partitions);
         StateStoreConf to = conf(providerAfter, formatAfter);
-        StateStoreProvider[] providers = new StateStoreProvider[width];
-        StateStore[] stores = new StateStore[width];
+        StateStoreProvider[] providers = new StateStoreProvider[division.width];
+        long version = loadEmpty ? epoch : 0L;
         try {
-            for (int i = 0; i < width; i++) {
-                providers[i] = provider(target, operator, i, store, schema, keys, to);
-                stores[i] = providers[i].getStore(loadEmpty ? epoch : 0L, Option.empty(), loadEmpty, loadEmpty);
+            for (int i = 0; i < division.width; i++) {
+                providers[i] = provider(id(target, operator, i, store), schema, keys, to);
+                division.stores[i] = providers[i].getStore(version, Option.empty(), loadEmpty, loadEmpty);
             }
-            long rows = table == null ? 0L : copyTable(table, schema, extractor, partition, stores);
-            String[] from = sources.isEmpty() ? new String[0] : sources.split(" ");
-            String[] named = ids.isEmpty() ? new String[0] : ids.split(" ");
-            StateStoreConf conf = conf(providerBefore, formatBefore);
-            for (int i = 0; i < from.length; i++) {
-                Option id = named.length == 0 ? Option.empty() : Option.apply((Object) named[i]);
-                StateStoreProvider source =
-                    provider(before, operator, Integer.parseInt(from[i]), store, schema, keys, conf);
-                try {
-                    rows += copyPartition(source, id, extractor, partition, stores);
-                } finally {
-                    source.close();
-                }
+            List reads = table == null
+                ? stored(operator, store, sources, ids, schema, keys, conf(providerBefore, formatBefore), division)
+                : filed(table, division);
+            long rows = 0;
+            Object[] counts = sideBySide(reads);
+            for (int i = 0; i < counts.length; i++) {
+                rows += ((Long) counts[i]).longValue();
             }
-            return committed(stores, rows);
+            List commits = new ArrayList();
+            for (int i = 0; i < division.width; i++) {
+                commits.add(new Commit(division.stores[i]));
+            }
+            StringBuilder line = new StringBuilder().append(rows);
+            Object[] written = sideBySide(commits);
+            for (int i = 0; i < written.length; i++) {
+                line.append(' ').append(written[i]);
+            }
+            return line.toString();
         } finally {
-            for (int i = 0; i < width; i++) {
-                if (stores[i] != null && !stores[i].hasCommitted()) {
-                    stores[i].abort();
+            for (int i = 0; i < division.width; i++) {
+                if (division.stores[i] != null && !division.stores[i].hasCommitted()) {
+                    division.stores[i].abort();
                 }
                 if (providers[i] != null) {
                     providers[i].close();
@@ -152,52 +169,66 @@ public class TidegateStateRewrite {
         }
     }
 
-    private long copyPartition(
-            StateStoreProvider source, Option id, StatePartitionKeyExtractor extractor,
-            UnsafeProjection partition, StateStore[] stores) {
-        ReadStateStore read = source.getReadStore(epoch + 1, id);
-        long rows = 0;
-        try {
-            scala.collection.Iterator pairs = read.iterator("default");
-            while (pairs.hasNext()) {
-                UnsafeRowPair pair = (UnsafeRowPair) pairs.next();
-                int to = partition.apply(extractor.partitionKey(pair.key())).getInt(0);
-                stores[to].put(pair.key(), pair.value(), "default");
-                rows++;
+    private List stored(
+            long operator, String store, String sources, String ids, StateStoreColFamilySchema schema,
+            KeyStateEncoderSpec keys, StateStoreConf conf, Division division) {
+        String[] from = sources.isEmpty() ? new String[0] : sources.split(" ");
+        String[] named = ids.isEmpty() ? new String[0] : ids.split(" ");
+        List reads = new ArrayList();
+        for (int i = 0; i < from.length; i++) {
+            Option id = named.length == 0 ? Option.empty() : Option.apply((Object) named[i]);
+            StateStoreProviderId source = id(before, operator, Integer.parseInt(from[i]), store);
+            reads.add(new Stored(this, source, id, keys, conf, division));
+        }
+        return reads;
+    }
+
+    private List filed(Dataset table, Division division) throws Exception {
+        scala.Function1 reader = new ParquetFileFormat().buildReaderWithPartitionValues(
+            session, table.schema(), new StructType(), table.schema(), scala.collection.immutable.Nil$.MODULE$,
+            new scala.collection.immutable.Map.Map1(FileFormat$.MODULE$.OPTION_RETURNING_BATCH(), "false"),
+            session.sessionState().newHadoopConf());
+        List reads = new ArrayList();
+        String[] files = table.inputFiles();
+        for (int i = 0; i < files.length; i++) {
+            SparkPath path = SparkPath.fromUrlString(files[i]);
+            FileStatus file = path.toPath().getFileSystem(hadoop).getFileStatus(path.toPath());
+            for (long at = 0; at < file.getLen(); at += PIECE) {
+                reads.add(new Filed(reader, new PartitionedFile(
+                    InternalRow.empty(), path, at, Math.min(PIECE, file.getLen() - at), new String[0],
+                    file.getModificationTime(), file.getLen(), scala.collection.immutable.Map$.MODULE$.empty()
+                ), division));
             }
+        }
+        return reads;
+    }
+
+    private static Object[] sideBySide(List work) throws Exception {
+        int threads = Math.max(1, Math.min(work.size(), Math.min(Runtime.getRuntime().availableProcessors(), THREADS)));
+        ThreadPoolExecutor pool = ThreadUtils.newDaemonFixedThreadPool(threads, "tidegate-state");
+        try {
+            ExecutorCompletionService ended = new ExecutorCompletionService(pool);
+            Future[] begun = new Future[work.size()];
+            for (int i = 0; i < begun.length; i++) {
+                begun[i] = ended.submit((Callable) work.get(i));
+            }
+            for (int i = 0; i < begun.length; i++) {
+                ended.take().get();
+            }
+            Object[] found = new Object[begun.length];
+            for (int i = 0; i < begun.length; i++) {
+                found[i] = begun[i].get();
+            }
+            return found;
+        } catch (ExecutionException error) {
+            if (error.getCause() instanceof Exception) {
+                throw (Exception) error.getCause();
+            }
+            throw error;
         } finally {
-            read.abort();
+            pool.shutdownNow();
+            pool.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
         }
-        return rows;
-    }
-
-    private long copyTable(
-            scala.collection.Iterator table, StateStoreColFamilySchema schema, StatePartitionKeyExtractor extractor,
-            UnsafeProjection partition, StateStore[] stores) {
-        UnsafeProjection keys = projection(columns(schema.keySchema()));
-        UnsafeProjection values = projection(columns(schema.valueSchema()));
-        int keyWidth = Math.max(1, schema.keySchema().length());
-        int valueWidth = Math.max(1, schema.valueSchema().length());
-        long rows = 0;
-        while (table.hasNext()) {
-            InternalRow row = (InternalRow) table.next();
-            UnsafeRow key = (UnsafeRow) keys.apply(row.getStruct(0, keyWidth));
-            UnsafeRow value = (UnsafeRow) values.apply(row.getStruct(1, valueWidth));
-            int to = partition.apply(extractor.partitionKey(key)).getInt(0);
-            stores[to].put(key, value, "default");
-            rows++;
-        }
-        return rows;
-    }
-
-    private String committed(StateStore[] stores, long rows) {
-        StringBuilder line = new StringBuilder().append(rows);
-        for (int i = 0; i < stores.length; i++) {
-            stores[i].commit();
-            Option id = stores[i].getStateStoreCheckpointInfo().stateStoreCkptId();
-            line.append(' ').append(id.isEmpty() ? "-" : (String) id.get());
-        }
-        return line.toString();
     }
 
     private StateStoreColFamilySchema schemaOf(long operator, String store) {
@@ -206,13 +237,13 @@ public class TidegateStateRewrite {
         ).readSchemaFile().head();
     }
 
-    private UnsafeProjection partitionOf(StructType key, int width) {
+    private static UnsafeProjection partitionOf(StructType key, int width) {
         List one = new ArrayList();
         one.add(new HashPartitioning(sequence(columns(key)), width).partitionIdExpression());
         return projection(one);
     }
 
-    private List columns(StructType row) {
+    private static List columns(StructType row) {
         List columns = new ArrayList();
         StructField[] fields = row.fields();
         for (int i = 0; i < fields.length; i++) {
@@ -221,11 +252,11 @@ public class TidegateStateRewrite {
         return columns;
     }
 
-    private UnsafeProjection projection(List columns) {
+    private static UnsafeProjection projection(List columns) {
         return (UnsafeProjection) UnsafeProjection$.MODULE$.create(sequence(columns));
     }
 
-    private scala.collection.immutable.Seq sequence(List list) {
+    private static scala.collection.immutable.Seq sequence(List list) {
         return scala.jdk.javaapi.CollectionConverters.asScala(list).toSeq();
     }
 
@@ -242,11 +273,187 @@ public class TidegateStateRewrite {
     }
 
     private StateStoreProvider provider(
-            String root, long operator, int partition, String store, StateStoreColFamilySchema schema,
-            KeyStateEncoderSpec keys, StateStoreConf conf) {
+            StateStoreProviderId id, StateStoreColFamilySchema schema, KeyStateEncoderSpec keys, StateStoreConf conf) {
         return StateStoreProvider$.MODULE$.createAndInit(
-            id(root, operator, partition, store), schema.keySchema(), schema.valueSchema(), keys, false, conf, hadoop,
-            false, Option.empty());
+            id, schema.keySchema(), schema.valueSchema(), keys, false, conf, hadoop, false, Option.empty());
+    }
+
+    public static class Division {
+        private final String name;
+        private final String store;
+        private final StateStoreColFamilySchema schema;
+        private final int joinVersion;
+        private final int width;
+        private final StateStore[] stores;
+
+        public Division(String name, String store, StateStoreColFamilySchema schema, int joinVersion, int partitions) {
+            this.name = name;
+            this.store = store;
+            this.schema = schema;
+            this.joinVersion = joinVersion;
+            this.width = extractor().partitionKeySchema().length() == 0 ? 1 : partitions;
+            this.stores = new StateStore[width];
+        }
+
+        private StatePartitionKeyExtractor extractor() {
+            return StatePartitionKeyExtractorFactory.create(
+                name, schema.keySchema(), store, "default", Option.apply((Object) Integer.valueOf(joinVersion)),
+                Option.empty());
+        }
+    }
+
+    public abstract static class Read implements Callable {
+        protected final Division division;
+        private StatePartitionKeyExtractor extractor;
+        private UnsafeProjection partition;
+        private UnsafeRow key;
+        private UnsafeRow value;
+        private byte[][] batches;
+        private int[] filled;
+
+        protected Read(Division division) {
+            this.division = division;
+        }
+
+        protected abstract long read() throws Exception;
+
+        public Object call() throws Exception {
+            extractor = division.extractor();
+            partition = partitionOf(extractor.partitionKeySchema(), division.width);
+            key = new UnsafeRow(division.schema.keySchema().length());
+            value = new UnsafeRow(division.schema.valueSchema().length());
+            batches = new byte[division.width][];
+            filled = new int[division.width];
+            try {
+                long rows = read();
+                for (int i = 0; i < division.width; i++) {
+                    put(i);
+                }
+                return Long.valueOf(rows);
+            } finally {
+                batches = null;
+            }
+        }
+
+        protected void give(UnsafeRow key, UnsafeRow value) throws Exception {
+            int to = partition.apply(extractor.partitionKey(key)).getInt(0);
+            int room = 8 + key.getSizeInBytes() + value.getSizeInBytes();
+            if (batches[to] == null || filled[to] + room > batches[to].length) {
+                put(to);
+                batches[to] = new byte[Math.max(BATCH, room)];
+            }
+            long at = Platform.BYTE_ARRAY_OFFSET + filled[to];
+            Platform.putInt(batches[to], at, key.getSizeInBytes());
+            Platform.putInt(batches[to], at + 4, value.getSizeInBytes());
+            key.writeToMemory(batches[to], at + 8);
+            value.writeToMemory(batches[to], at + 8 + key.getSizeInBytes());
+            filled[to] += room;
+        }
+
+        private void put(int to) throws Exception {
+            if (Thread.currentThread().isInterrupted()) {
+                throw new InterruptedException();
+            }
+            StateStore store = division.stores[to];
+            synchronized (store) {
+                long at = Platform.BYTE_ARRAY_OFFSET;
+                long end = at + filled[to];
+                while (at < end) {
+                    key.pointTo(batches[to], at + 8, Platform.getInt(batches[to], at));
+                    value.pointTo(
+                        batches[to], at + 8 + key.getSizeInBytes(), Platform.getInt(batches[to], at + 4));
+                    store.put(key, value, "default");
+                    at += 8 + key.getSizeInBytes() + value.getSizeInBytes();
+                }
+            }
+            filled[to] = 0;
+        }
+    }
+
+    public static class Stored extends Read {
+        private final TidegateStateRewrite rewrite;
+        private final StateStoreProviderId source;
+        private final Option id;
+        private final KeyStateEncoderSpec keys;
+        private final StateStoreConf conf;
+
+        public Stored(
+                TidegateStateRewrite rewrite, StateStoreProviderId source, Option id, KeyStateEncoderSpec keys,
+                StateStoreConf conf, Division division) {
+            super(division);
+            this.rewrite = rewrite;
+            this.source = source;
+            this.id = id;
+            this.keys = keys;
+            this.conf = conf;
+        }
+
+        protected long read() throws Exception {
+            long rows = 0;
+            StateStoreProvider provider = rewrite.provider(source, division.schema, keys, conf);
+            try {
+                ReadStateStore state = provider.getReadStore(rewrite.epoch + 1, id);
+                try {
+                    scala.collection.Iterator pairs = state.iterator("default");
+                    while (pairs.hasNext()) {
+                        UnsafeRowPair pair = (UnsafeRowPair) pairs.next();
+                        give(pair.key(), pair.value());
+                        rows++;
+                    }
+                } finally {
+                    state.abort();
+                }
+            } finally {
+                provider.close();
+            }
+            return rows;
+        }
+    }
+
+    public static class Filed extends Read {
+        private final scala.Function1 reader;
+        private final PartitionedFile piece;
+
+        public Filed(scala.Function1 reader, PartitionedFile piece, Division division) {
+            super(division);
+            this.reader = reader;
+            this.piece = piece;
+        }
+
+        protected long read() throws Exception {
+            UnsafeProjection keys = projection(columns(division.schema.keySchema()));
+            UnsafeProjection values = projection(columns(division.schema.valueSchema()));
+            int keyWidth = Math.max(1, division.schema.keySchema().length());
+            int valueWidth = Math.max(1, division.schema.valueSchema().length());
+            long rows = 0;
+            scala.collection.Iterator table = (scala.collection.Iterator) reader.apply(piece);
+            try {
+                while (table.hasNext()) {
+                    InternalRow row = (InternalRow) table.next();
+                    give(
+                        (UnsafeRow) keys.apply(row.getStruct(0, keyWidth)),
+                        (UnsafeRow) values.apply(row.getStruct(1, valueWidth)));
+                    rows++;
+                }
+            } finally {
+                ((Closeable) table).close();
+            }
+            return rows;
+        }
+    }
+
+    public static class Commit implements Callable {
+        private final StateStore store;
+
+        public Commit(StateStore store) {
+            this.store = store;
+        }
+
+        public Object call() {
+            store.commit();
+            Option id = store.getStateStoreCheckpointInfo().stateStoreCkptId();
+            return id.isEmpty() ? "-" : (String) id.get();
+        }
     }
 
     public static class ByKey extends scala.runtime.AbstractFunction1 {
@@ -273,10 +480,6 @@ _NUMBERS = itertools.count()
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 """It may read several partitions in one task, and each task writes the partition of its own number."""
-
-_READ_BYTES = "spark.sql.files.maxPartitionBytes"
-_READ_BYTES_AT_MOST = str(16 << 20)
-"""Of a table, as it is in its files: what the driver holds of it at a time."""
 
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
 
@@ -309,7 +512,7 @@ def rewrite_state(
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
-    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", _READ_BYTES: _READ_BYTES_AT_MOST}):
+    with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", **NOT_COUNTED}):
         ids = _Rewrite(session, before, checkpoint, saved, change, moves, tables).run() if saved.operators else {}
     replace_commits(
         checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)
@@ -399,9 +602,9 @@ class _Rewrite:
         return [list(ids) for ids in zip(*by_store, strict=True)]
 
     def _rows(self, folder: Path) -> Any:
-        """The pairs of key and value in the files of a table, as Spark reads them on."""
+        """The pairs of key and value in the files of a table."""
         rows: Any = read_canonical(self.session, folder).select("key", "value")
-        return rows._jdf.queryExecution().executedPlan().executeToIterator()
+        return rows._jdf
 
     def _ids(self, operator: StatefulOperator, position: int, sources: Sequence[int]) -> Sequence[str]:
         """Of the files of one store, by partition; none where the form has no ids."""

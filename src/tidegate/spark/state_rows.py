@@ -14,6 +14,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.state_tables import StateTable, tables_of
 from tidegate.spark.plain_name import plainly_named
+from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.session import query_settings
 from tidegate.spark.state_tables import first_line
 from tidegate.spark.supervised import start_moves
@@ -76,7 +77,7 @@ def _counted(
     operators: Sequence[StatefulOperator],
 ) -> dict[str, int]:
     counted: dict[str, int] = {}
-    with query_settings(session, conf):
+    with query_settings(session, {**conf, **NOT_COUNTED}):
         for operator in operators:
             for part in _parts(operator, checkpoint):
                 name = _named(operator, {} if _is_recorded(saved, operator) else part)
@@ -89,7 +90,7 @@ def _counted(
 def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
     """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
     counted: dict[str, int] = {}
-    with query_settings(session, conf):
+    with query_settings(session, {**conf, **NOT_COUNTED}):
         for operator in saved.operators:
             for store in operator.stores:
                 table = StateTable(saved.done.query, operator.number, operator.name, store)

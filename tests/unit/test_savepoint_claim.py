@@ -250,13 +250,3 @@ def test_a_removal_that_was_killed_takes_the_claim_along_when_it_is_finished(sav
     saved.folder.rename(saved.folder.with_name(f".{saved.folder.name}.trash"))
     assert finish_disposal(saved.folder)
     assert list(saved.folder.parent.iterdir()) == []
-
-
-@pytest.mark.parametrize("json_too", [[], ["--json"]], ids=["table", "json"])
-def test_a_claim_that_cannot_be_read_hides_no_other_savepoint(saved: Savepoint, tmp_path: Path, json_too: list[str]):
-    other = take(write_job(tmp_path / "job-2"), "two", saved.folder.parent)
-    claim(saved, RECORD, tmp_path / "here")
-    beside_name(saved).write_bytes(b"torn")
-    code, out = tidegate("savepoint", "ls", str(saved.folder.parent), *json_too)
-    assert (code, other.folder.name in out) == (1, True)
-    assert ("TG-RECORD-CORRUPT" in out, CLAIM in out) == (True, True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
     from tidegate.spark.kafka_source import KafkaSource
+    from tidegate.spark.operator_uids import uid
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
     from tidegate.spark.socket_source import SocketSource
     from tidegate.spark.sources import FileSource, RateSource, SparkSource
@@ -40,6 +41,7 @@ __all__ = [
     "TidegateError",
     "TwoPhaseSink",
     "read_savepoint",
+    "uid",
 ]
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",
     "read_savepoint": "tidegate.spark.read_savepoint",
+    "uid": "tidegate.spark.operator_uids",
 }
 """Where each public name lives: loaded when first used, so that the command never imports pyspark."""
 

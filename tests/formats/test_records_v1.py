@@ -63,6 +63,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "offsets": OFFSETS,
         "state_ids": '{"0":[["3fc303c8"],["728fc114"]]}',
         "state_rows": {},
+        "operator_uids": {},
     },
     "decided": {
         "epoch": 41,
@@ -71,6 +72,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "offsets": OFFSETS,
         "commits": b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
         "state_rows": {},
+        "operator_uids": {},
     },
     "done": {"epoch": 41, "run": 5, "prepared_digest": "7f" * 32},
     "finished-through": {"epoch": 41, "sinks": {"counts-table": {"epoch": 40, "digest": "5d" * 32}}},
@@ -92,6 +94,7 @@ FIELDS: dict[str, dict[str, Any]] = {
                 "commits": b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
                 "progress": {"counts-table": {"epoch": 40, "digest": "5d" * 32}},
                 "state_rows": {},
+                "operator_uids": {},
             },
         ),
         "drained": False,
@@ -118,12 +121,15 @@ FIELDS: dict[str, dict[str, Any]] = {
                     "commits": b'v2\n{"nextBatchWatermarkMs":7000}',
                     "progress": {},
                     "state_rows": {},
+                    "operator_uids": {},
                 },
                 "ends": {"lines": '{"lines":{"0":17,"1":4}}', "more": None},
                 "watermark_ms": 7000,
                 "backend": "rocksdb",
                 "partitions": 2,
-                "operators": ({"number": 0, "name": "stateStoreSave", "stores": ("default",), "partitions": 2},),
+                "operators": (
+                    {"number": 0, "name": "stateStoreSave", "stores": ("default",), "partitions": 2, "uid": ""},
+                ),
                 "fingerprint": "8a" * 32,
             },
         ),
@@ -139,6 +145,7 @@ FIELDS: dict[str, dict[str, Any]] = {
         "left_behind": ("lines",),
         "rewind": "back-to-monday",
         "renamed": {},
+        "program": (),
     },
 }
 TYPES: dict[str, Any] = {name: kind for kind, name in KINDS.items()}

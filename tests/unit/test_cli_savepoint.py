@@ -33,6 +33,7 @@ def test_savepoints_are_listed_shown_proven_and_removed(tmp_path: Path):
     assert (code, query["sources"], query["watermark_ms"]) == (0, {"in": '{"logOffset":3}'}, 3000)
     state = {
         "name": "stateStoreSave",
+        "uid": None,
         "stores": ["default"],
         "partitions": 1,
         "state_rows": 13,

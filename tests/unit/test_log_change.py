@@ -6,7 +6,14 @@ import json
 
 import pytest
 
-from tidegate.core.log_change import state_ids_of, with_next_watermark, with_settings, with_sources, with_state_ids
+from tidegate.core.log_change import (
+    state_ids_of,
+    with_next_watermark,
+    with_operators,
+    with_settings,
+    with_sources,
+    with_state_ids,
+)
 from tidegate.core.spark_log import parse_commits, parse_offsets
 
 OFFSETS = b'v1\n{"batchWatermarkMs":7,"batchTimestampMs":9,"conf":{"a":"1","b":"2"}}\n{"logOffset":3}\n-\n12'
@@ -42,6 +49,15 @@ def test_state_in_other_files_has_their_ids_or_none_in_an_entry_of_the_older_ver
     entry = parse_commits(plain)
     assert entry is not None
     assert entry.next_watermark_ms == 8
+
+
+def test_ids_of_state_go_with_the_numbers_of_their_operators() -> None:
+    two = with_state_ids(COMMITS, {0: [["zero"]], 1: [["one"]], 2: [["two"]]})
+    moved = with_operators(two, {0: 1, 1: 0})
+    assert state_ids_of(moved) == {0: [["one"]], 1: [["zero"]]}
+    assert json.loads(moved.split(b"\n")[1])["nextBatchWatermarkMs"] == 8
+    plain = with_state_ids(COMMITS, None)
+    assert with_operators(plain, {0: 1}) == plain
 
 
 def test_the_next_watermark_is_replaced_and_the_ids_stay() -> None:

@@ -17,23 +17,23 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_tables import PARQUET, StateTable, tables_of
+from tidegate.core.state_tables import PARQUET, SavedTables, StateTable, tables_of
 
 _datasets, _parquet = cast("Any", ds), cast("Any", pq)
 
 
 def open_table(savepoint: Path, table: StateTable) -> ds.Dataset:
     """A table as pyarrow reads it: in batches, or whole. No row was read yet."""
-    return _datasets.dataset([str(path) for path in _files(savepoint, table)], format="parquet")
+    return _datasets.dataset([str(path) for path in _files(savepoint / table.folder)], format="parquet")
 
 
-def count_rows(savepoint: Path, saved: SavedQuery) -> Mapping[str, int]:
+def count_rows(tables: SavedTables, saved: SavedQuery) -> Mapping[str, int]:
     """The rows of each table of a query, as the ends of its files say."""
     return {
-        str(table): sum(_parquet.read_metadata(path).num_rows for path in _files(savepoint, table))
+        str(table): sum(_parquet.read_metadata(path).num_rows for path in _files(Path(tables.folder_of(table))))
         for table in tables_of(saved)
     }
 
 
-def _files(savepoint: Path, table: StateTable) -> list[Path]:
-    return sorted((savepoint / table.folder).glob(f"*{PARQUET}"))
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{PARQUET}"))

@@ -25,4 +25,5 @@ def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) ->
         commits=decided.commits,
         progress=finished.sinks,
         state_rows=decided.state_rows,
+        operator_uids=decided.operator_uids,
     )

@@ -8,6 +8,7 @@ absolute path. Spark opens them by these very paths, so in a restored checkpoint
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from tidegate.core.errors import Code, TidegateError
 
 _NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
 _COUNTS = re.compile(r"state/\d+/_metadata/(metadata|v2/\d+)")
+_OPERATOR = re.compile(r"state/\d+/_metadata/(metadata|\.metadata\.crc|v2/(\d+|\.\d+\.crc))")
 _SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateSchema/.+)")
 
 
@@ -28,6 +30,36 @@ def names_schemas(name: str) -> bool:
 def counts_partitions(name: str) -> bool:
     """Whether this file of a Spark checkpoint says in how many partitions an operator's state is."""
     return _COUNTS.fullmatch(name) is not None
+
+
+def names_operator(name: str) -> bool:
+    """Whether this file of a Spark checkpoint says which number an operator has, or is the checksum of one."""
+    return _OPERATOR.fullmatch(name) is not None
+
+
+def moved_name(name: str, places: Mapping[int, int]) -> str | None:
+    """The name of a file of a Spark checkpoint, where operators have other numbers now; None for state of an operator
+    that has none."""
+    root, _, below = name.partition("/")
+    number, _, rest = below.partition("/")
+    if root != "state" or not number.isdecimal():
+        return name
+    now = places.get(int(number))
+    return None if now is None else f"state/{now}/{rest}"
+
+
+def renumbered(data: bytes, places: Mapping[int, int], where: str) -> bytes:
+    """The metadata of the same operator under the number that it has now, also in the paths of its schemas. Raises
+    RECORD_CORRUPT."""
+    version, newline, body = data.partition(b"\n")
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Any])
+        before = found["operatorInfo"]["operatorId"]
+        changed = {**found, "operatorInfo": {**found["operatorInfo"], "operatorId": places[before]}}
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise _error(Code.RECORD_CORRUPT, "a JSON object with its operator", str(error), where) from None
+    schemas = f"/state/{before}/_stateSchema/".encode(), f"/state/{places[before]}/_stateSchema/".encode()
+    return version + newline + msgspec.json.encode(changed).replace(*schemas)
 
 
 def divided(data: bytes, partitions: int, where: str) -> bytes:

@@ -51,6 +51,11 @@ def offsets_of(checkpoint: Path, epoch: int) -> bytes:
     return (checkpoint / offsets_entry(epoch)).read_bytes()
 
 
+def commits_of(checkpoint: Path, epoch: int) -> bytes:
+    """The entry of the epoch in the log of commits."""
+    return (checkpoint / commits_entry(epoch)).read_bytes()
+
+
 def replace_offsets(checkpoint: Path, epoch: int, data: bytes) -> None:
     """Another entry of the epoch in the log of offsets."""
     _replace(checkpoint, offsets_entry(epoch), data)

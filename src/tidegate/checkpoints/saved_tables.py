@@ -7,6 +7,7 @@ it is read from a copy that has these put right; the files of state in it are li
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from tidegate.checkpoints.durable import storage_error
@@ -45,4 +46,4 @@ def _by_variable(checkpoint: Path, table: StateTable) -> list[StateTable]:
         names = state_variables(newest.read_bytes(), str(newest))
     except OSError as error:
         raise storage_error(error, folder, "read which state there is") from error
-    return [StateTable(table.query, table.operator, table.kind, name) for name in names]
+    return [replace(table, store=name) for name in names]

@@ -25,7 +25,7 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
     provider = offsets.conf.get(_PROVIDER)
     partitions = offsets.conf.get(_PARTITIONS)
     backend = None if provider is None else _BACKENDS.get(provider.rpartition(".")[2], provider)
-    operators = operators_of(spark)
+    operators = operators_of(spark, done.operator_uids)
     same = (done.sources, done.sinks, operators, backend, partitions)
     return SavedQuery(
         done=done,
@@ -38,11 +38,12 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
     )
 
 
-def operators_of(spark: Path) -> tuple[StatefulOperator, ...]:
-    """The stateful operators of a query, as Spark has written them down. Raises SAVEPOINT_REFUSED where it has not."""
+def operators_of(spark: Path, uids: Mapping[str, str]) -> tuple[StatefulOperator, ...]:
+    """The stateful operators of a query, as Spark has written them down; their uids, by number, are the program's.
+    Raises SAVEPOINT_REFUSED where Spark has not written them."""
     state = spark / STATE
     numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
-    return tuple(_operator(state / str(number) / "_metadata") for number in numbers)
+    return tuple(_operator(state / str(number) / "_metadata", uids.get(str(number), "")) for number in numbers)
 
 
 class _Info(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     stateStoreInfo: tuple[_Store, ...]  # noqa: N815
 
 
-def _operator(folder: Path) -> StatefulOperator:
+def _operator(folder: Path, uid: str) -> StatefulOperator:
     newer = folder / "v2"
     epochs = entry_numbers(path.name for path in newer.iterdir()) if newer.is_dir() else []
     path = newer / str(epochs[-1]) if epochs else folder / "metadata"
@@ -75,6 +76,7 @@ def _operator(folder: Path) -> StatefulOperator:
         name=found.operatorInfo.operatorName,
         stores=tuple(store.storeName for store in found.stateStoreInfo),
         partitions=max((store.numPartitions for store in found.stateStoreInfo), default=0),
+        uid=uid,
     )
 
 

@@ -30,10 +30,11 @@ from tidegate.checkpoints.blocks import measured, read_blocks
 from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.linking import linked
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
 from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import (
+    COMMITS,
     METADATA,
     OFFSETS,
     SOURCES,
@@ -46,7 +47,7 @@ from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
-from tidegate.core.log_change import with_sources
+from tidegate.core.log_change import with_operators, with_sources
 from tidegate.core.records import (
     Decided,
     FinishedThrough,
@@ -70,14 +71,16 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 class RestoredQuery:
     """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
     are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
-    that begins anew. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the state
-    comes along, and the epoch keeps its number."""
+    that begins anew. `operators`: by the number of a stateful operator in the savepoint, the one that it has now; None
+    where all have theirs. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the
+    state comes along, and the epoch keeps its number."""
 
     uid: str
     saved: SavedQuery
     start: Start
     run: Run
     places: tuple[int | None, ...]
+    operators: Mapping[int, int] | None = None
     make_empty: Callable[[Path], None] | None = None
 
     @property
@@ -240,7 +243,9 @@ def _name_now(name: str, query: RestoredQuery) -> str | None:
     """The name of a file in the new checkpoint; None for one that does not come along."""
     root, _, below = name.partition("/")
     if root != SOURCES:
-        return None if name in _NOT_RESTORED or query.make_empty is not None else name
+        if name in _NOT_RESTORED or query.make_empty is not None:
+            return None
+        return name if query.operators is None else moved_name(name, query.operators)
     place, _, rest = below.partition("/")
     now = [number for number, before in enumerate(query.places) if str(before) == place]
     return f"{SOURCES}/{now[0]}/{rest}" if now else None
@@ -248,8 +253,12 @@ def _name_now(name: str, query: RestoredQuery) -> str | None:
 
 def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes, str], bytes] | None:
     """What becomes of the bytes of a file, which has a checksum of Spark's beside it; None where they stay."""
+    if query.operators is not None and names_operator(name):
+        return partial(_renumbered, query.operators, final if names_schemas(name) else None)
     if names_schemas(name):
         return lambda data, where: moved_to(data, final, where)
+    if query.operators is not None and name.startswith(f"{COMMITS}/"):
+        return partial(_with_operators, query.operators)
     if name.startswith(f"{OFFSETS}/") and query.places != tuple(range(len(query.saved.done.sources))):
         return partial(_with_sources, query.places)
     return None
@@ -259,6 +268,18 @@ def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> byte
     try:
         return with_sources(data, places)
     except (ValueError, IndexError) as error:
+        raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+
+
+def _renumbered(places: Mapping[int, int], final: Path | None, data: bytes, where: str) -> bytes:
+    changed = renumbered(data, places, where)
+    return changed if final is None else moved_to(changed, final, where)
+
+
+def _with_operators(places: Mapping[int, int], data: bytes, where: str) -> bytes:
+    try:
+        return with_operators(data, places)
+    except ValueError as error:
         raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
 
 
@@ -327,6 +348,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
         offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
         commits=(spark / commits_entry(query.epoch)).read_bytes(),
         state_rows={} if query.make_empty is not None else query.saved.done.state_rows,
+        operator_uids={} if query.make_empty is not None else query.saved.done.operator_uids,
     )
     storage.put_if_absent(entry(RUNS, query.run.run), encode(query.run))
     storage.put_if_absent(entry(DECIDED, query.epoch), encode(decided))

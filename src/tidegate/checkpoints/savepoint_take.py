@@ -156,7 +156,7 @@ def check_form(job: RunningJob, form: SavepointFormat) -> None:
     """Raises SAVEPOINT_REFUSED where state of the job cannot be kept in this form."""
     if form is SavepointFormat.CANONICAL:
         for running in job.queries:
-            _check_rows(job, running.query.uid, operators_of(running.folder / "spark"))
+            _check_rows(job, running.query.uid, operators_of(running.folder / "spark", {}))
 
 
 def check_folder(job: RunningJob, into: Path) -> None:

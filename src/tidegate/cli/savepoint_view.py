@@ -63,6 +63,7 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
             "operators": {
                 str(each.number): {
                     "name": each.name,
+                    "uid": each.uid or None,
                     "stores": list(each.stores),
                     "partitions": each.partitions,
                     "state_rows": query.done.state_rows.get(str(each.number)),
@@ -160,12 +161,14 @@ def _show_operators(operators: dict[str, dict[str, Any]]) -> None:
     if not operators:
         return
     typer.echo()
-    columns = [Column("operator", number=True), Column("name"), Column("stores")]
+    named = any(each["uid"] for each in operators.values())
+    columns = [Column("operator", number=True), Column("name"), *([Column("uid")] if named else []), Column("stores")]
     columns += [Column(name, number=True) for name in ("partitions", "rows", "bytes")]
     rows = [
         (
             number,
             each["name"],
+            *([each["uid"] or "-"] if named else []),
             ", ".join(each["stores"]),
             str(each["partitions"]),
             "-" if each["state_rows"] is None else str(each["state_rows"]),

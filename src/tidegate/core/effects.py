@@ -74,13 +74,14 @@ class SyncCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files, and how many
-    rows of state there are by operator."""
+    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files, and by
+    operator how many rows of state there are and the uid that the program gave it."""
 
     committables: tuple[Committable, ...]
     start_positions: tuple[str | None, ...] | None
     state_ids: str | None
     state_rows: dict[str, int] = field(default_factory=dict[str, int])
+    operator_uids: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

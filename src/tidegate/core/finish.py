@@ -177,6 +177,7 @@ def choose(
         offsets=prepared.offsets,
         commits=commits,
         state_rows=prepared.state_rows,
+        operator_uids=prepared.operator_uids,
     )
 
 

@@ -37,6 +37,18 @@ def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | 
     return b"\n".join([b"v1" if ids is None else b"v2", msgspec.json.encode(metadata)])
 
 
+def with_operators(commits: bytes, places: Mapping[int, int]) -> bytes:
+    """`commits/N` with the state of operators that have other numbers now; of those that have none, nothing. Raises
+    ValueError for bytes that are no such entry."""
+    version, metadata = commits.decode().split("\n")
+    found = msgspec.json.decode(metadata, type=dict[str, Any])
+    ids: dict[str, object] | None = found.get("stateUniqueIds")
+    if ids is None:
+        return commits
+    kept = {str(now): ids[str(before)] for before, now in places.items() if str(before) in ids}
+    return "\n".join([version, msgspec.json.encode({**found, "stateUniqueIds": kept}).decode()]).encode()
+
+
 def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
     """`commits/N` with another watermark of the next epoch."""
     version, metadata = commits.decode().split("\n")

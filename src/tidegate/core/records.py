@@ -147,7 +147,8 @@ class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows.
 
     `state_rows`: the rows of state behind the epoch, by the number of the stateful operator, where Spark has counted
-    them. A record of an older release has none.
+    them; `operator_uids`: the uids that the program has given operators, by their number. A record of an older release
+    has none.
     """
 
     epoch: int
@@ -157,11 +158,12 @@ class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offsets: bytes
     state_ids: str | None
     state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
 
 
 class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*decided/N*: the one prepared record that counts, the bytes of both of Spark's log entries, and the rows of state
-    that the record says."""
+    and the uids of operators that the record says."""
 
     epoch: int
     run: int
@@ -169,6 +171,7 @@ class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offsets: bytes
     commits: bytes
     state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
 
 
 class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -211,7 +214,7 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
     are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
-    something, and the digest it left as evidence. `state_rows` are those of *decided*.
+    something, and the digest it left as evidence. `state_rows` and `operator_uids` are those of *decided*.
     """
 
     query: str
@@ -224,6 +227,7 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     commits: bytes
     progress: dict[str, SinkProgress] = {}
     state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
 
 
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -269,12 +273,14 @@ class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class StatefulOperator(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stateful operator as Spark's metadata of its state has it: by its number in the plan."""
+    """A stateful operator as Spark's metadata of its state has it: by its number in the plan. `name` is Spark's, of its
+    kind; `uid` the one that the program has given this operator, or empty."""
 
     number: int
     name: str
     stores: tuple[str, ...]
     partitions: int
+    uid: str = ""
 
 
 class SavedQuery(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

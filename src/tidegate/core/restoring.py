@@ -5,8 +5,8 @@ Only the manifest and what the program declares count here; what stands in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
@@ -14,7 +14,8 @@ import msgspec
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
-from tidegate.core.records import SavedQuery, SavepointRecord
+from tidegate.core.operator_match import OperatorMatch, carried, match_operators, operators_refused, told
+from tidegate.core.records import SavedQuery, SavepointRecord, StatefulOperator
 from tidegate.core.spark_log import log_offset
 from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
 
@@ -34,10 +35,11 @@ class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The savepoint that a start shall go on from: its folder.
 
     `claim`: the savepoint belongs to the job from now on. The job keeps its id, wherever it stands, and files are
-    linked where they can be. `renamed`: uids of queries, sources and sinks in the savepoint, and what the program calls
-    them. `allow_non_restored_state`: queries that the program has no more, and sources that its queries read no more,
-    are left behind; `allow_non_restored_of`: of these queries alone. `scope`: what of the savepoint counts. `rewind`:
-    an id of the caller's, under which the job goes back once, also where rows are visible that then come a second time.
+    linked where they can be. `renamed`: uids of queries, sources, sinks and operators in the savepoint, and what the
+    program calls them. `allow_non_restored_state`: queries and operators that the program has no more, and sources that
+    its queries read no more, are left behind; `allow_non_restored_of`: of these queries alone. `scope`: what of the
+    savepoint counts. `rewind`: an id of the caller's, under which the job goes back once, also where rows are visible
+    that then come a second time.
     """
 
     path: str
@@ -65,12 +67,14 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramQuery:
-    """A query as the program declares it. `reads_files` says of each source whether it is Spark's file source."""
+    """A query as the program declares it. `reads_files` says of each source whether it is Spark's file source;
+    `operators` are those with state, as Spark plans them."""
 
     uid: str
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
     reads_files: tuple[bool, ...]
+    operators: tuple[StatefulOperator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +89,11 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`matched`: the saved query of each query of the program that has one. `emptied`: those of them that go on with
-    empty state. `left_behind`: the saved queries that go on under no uid, or under another one. `rewritten`: by query
-    of the program, in which form its state goes on. `changes`, in words; `errors`: what makes it impossible."""
+    """`matched`: the saved query of each query of the program that has one, with its operators under their numbers of
+    now. `operators`: by query of the program, which have other numbers or uids now, are new, or are left behind.
+    `emptied`: the queries that go on with empty state. `left_behind`: the saved queries that go on under no uid, or
+    under another one. `rewritten`: by query of the program, in which form its state goes on. `changes`, in words;
+    `errors`: what makes it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
@@ -95,6 +101,7 @@ class Judgement:
     changes: tuple[str, ...]
     errors: tuple[TidegateError, ...]
     emptied: frozenset[str] = frozenset()
+    operators: Mapping[str, OperatorMatch] = field(default_factory=dict[str, OperatorMatch])
 
     @property
     def verdict(self) -> Verdict:
@@ -109,16 +116,24 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
     now = {query.done.query: wish.renamed.get(query.done.query, query.done.query) for query in saved.queries}
     matched = {now[query.done.query]: query for query in saved.queries if now[query.done.query] in declared}
     missing = [uid for uid, name in now.items() if name not in declared]
+    emptied = {uid for uid, query in matched.items() if _begins_empty(declared[uid], query, wish)}
+    matches = {
+        uid: match for uid, query in matched.items() if (match := _match(declared[uid], query, wish)) is not None
+    }
+    before = matched
+    matched = {uid: carried(query, matches[uid]) if uid in matches else query for uid, query in before.items()}
     pairs = [(declared[uid], query) for uid, query in matched.items()]
-    rewritten = _rewritten(matched, program, wish)
+    rewritten = {uid: change for uid, change in _rewritten(matched, program).items() if uid not in emptied}
     return Judgement(
         matched=matched,
-        emptied=frozenset(matched if wish.scope is Scope.OFFSETS_ONLY else ()),
+        operators=matches,
+        emptied=frozenset(emptied),
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
         rewritten=rewritten,
         changes=(
             *_uids_changed(declared, now, missing),
-            *_emptied(matched, wish),
+            *_emptied(emptied, matched, wish),
+            *(text for uid, match in matches.items() for text in told(uid, match)),
             *(text for pair in pairs for text in _sources_told(*pair, wish)),
             *(text for pair in pairs for text in _sinks_changed(*pair, wish)),
             *(text for uid, change in rewritten.items() for text in changes_told(uid, matched[uid], change)),
@@ -126,6 +141,11 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
         errors=(
             *_names_wrong(saved, program, wish, now),
             *_missing(saved, program, wish, now, missing),
+            *(
+                error
+                for uid, match in matches.items()
+                for error in _operator_errors(uid, match, before[uid], program, wish)
+            ),
             *(error for pair in pairs for error in _query_errors(*pair, program, wish)),
         ),
     )
@@ -137,8 +157,14 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
 def _names_wrong(
     saved: SavepointRecord, program: Program, wish: Restore, now: Mapping[str, str]
 ) -> Iterator[TidegateError]:
-    old = {uid for query in saved.queries for uid in (query.done.query, *query.done.sources, *query.done.sinks)}
-    new = {uid for query in program.queries for uid in (query.uid, *query.sources, *query.sinks)}
+    old = {
+        uid
+        for query in saved.queries
+        for uid in (query.done.query, *query.done.sources, *query.done.sinks, *_uids(query.operators))
+    }
+    new = {
+        uid for query in program.queries for uid in (query.uid, *query.sources, *query.sinks, *_uids(query.operators))
+    }
     for before, after in wish.renamed.items():
         if before not in old:
             yield _unmatched(f"a uid of the savepoint in {before}={after}: one of {_list(old)}", before, program)
@@ -160,7 +186,11 @@ def _names_wrong(
     yield from _as_one("query", now, program)
     declared = {query.uid for query in program.queries}
     for done in (query.done for query in saved.queries if now[query.done.query] in declared):
-        for kind, uids in (("source", done.sources), ("sink", done.sinks)):
+        for kind, uids in (
+            ("source", done.sources),
+            ("sink", done.sinks),
+            ("operator", tuple(done.operator_uids.values())),
+        ):
             yield from _as_one(kind, {uid: wish.renamed.get(uid, uid) for uid in uids}, program)
 
 
@@ -212,17 +242,44 @@ def _uids_changed(
 # --- one query ---------------------------------------------------------------------------------------------
 
 
-def _rewritten(matched: Mapping[str, SavedQuery], program: Program, wish: Restore) -> Mapping[str, StateChange]:
-    if wish.scope is Scope.OFFSETS_ONLY:
-        return {}
+def _begins_empty(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> bool:
+    """Also what had no state, and has some now."""
+    return wish.scope is Scope.OFFSETS_ONLY or bool(query.operators and not saved.operators)
+
+
+def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMatch | None:
+    """None where every operator is what it was; also where nobody has given one a uid and they do not fit: Spark's own
+    comparison, by number and kind, then says why."""
+    if _begins_empty(query, saved, wish):
+        return None
+    found = match_operators(saved.operators, query.operators, wish.renamed)
+    nobody_says = not _uids(saved.operators) and not _uids(query.operators)
+    return None if (found.unclear and nobody_says) or found.changes_nothing else found
+
+
+def _operator_errors(
+    uid: str, match: OperatorMatch, saved: SavedQuery, program: Program, wish: Restore
+) -> Iterator[TidegateError]:
+    may_leave = wish.allows_to_leave(saved.done.query)
+    yield from operators_refused(match, may_leave=may_leave, where=f"job {program.name}, query {uid}")
+
+
+def _uids(operators: Iterable[StatefulOperator]) -> list[str]:
+    return [each.uid for each in operators if each.uid]
+
+
+def _rewritten(matched: Mapping[str, SavedQuery], program: Program) -> Mapping[str, StateChange]:
     changes = {uid: state_change(query, program.backend, program.partitions) for uid, query in matched.items()}
     return {uid: change for uid, change in changes.items() if change is not None}
 
 
-def _emptied(matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
+def _emptied(emptied: Container[str], matched: Mapping[str, SavedQuery], wish: Restore) -> Iterator[str]:
     for uid, saved in matched.items():
+        if uid not in emptied:
+            continue
         if wish.scope is not Scope.OFFSETS_ONLY:
-            return
+            yield f"query {uid} has stateful operators now, and they begin with empty state"
+            continue
         if saved.operators:
             yield f"query {uid} goes on with empty state: groups and timers that were begun are given up"
         yield f"query {uid} counts its epochs from 1 again"
@@ -276,6 +333,7 @@ def _query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish
     if gone and not wish.allows_to_leave(saved.done.query):
         expected = f"the savepoint's sources in the query: {', '.join(gone)}"
         yield _sources_changed(expected, ", ".join(query.sources), where, _source_option(query, saved, wish))
+    yield from _read_more_often(query, saved, wish, where)
     yield from _kinds_changed(query, saved, wish, where)
     yield from _logs_unclear(query, saved, wish, where)
     if wish.scope is not Scope.OFFSETS_ONLY:
@@ -296,6 +354,23 @@ def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str
     missing = [uid for uid, name in after.items() if name not in query.sources]
     new = [uid for uid in dict.fromkeys(query.sources) if uid not in after.values()]
     return _map_option(missing, new)
+
+
+def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
+    """A stream that a plan reads twice is one source for Spark or two, as the plan is. Where it is one, it cannot go on
+    in one place and begin anew in the other."""
+    if wish.scope is Scope.STATE_ONLY:
+        return
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
+    for uid in dict.fromkeys(query.sources):
+        if 0 < before.count(uid) < query.sources.count(uid):
+            yield TidegateError(
+                Code.SOURCES_CHANGED,
+                expected=f"source {uid} to be read as often as in the savepoint: {before.count(uid)}",
+                found=f"it is read {query.sources.count(uid)} times",
+                where=where,
+                next_step=f'read the same input a second time as a source of its own: job.source("{uid}-again", ...)',
+            )
 
 
 def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:

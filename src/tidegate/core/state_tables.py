@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, SavepointRecord
@@ -15,13 +15,14 @@ PARQUET = ".parquet"
 @dataclass(frozen=True, slots=True)
 class StateTable:
     """One store of one stateful operator: `query` by its uid, `operator` by its number in Spark's plan, `kind` as Spark
-    calls it, `store` by its name. A join has several stores, custom state has its variables, everything else has one,
-    `default`."""
+    calls it, `store` by its name. `uid` is the one that the program has given the operator, or empty. A join has
+    several stores, custom state has its variables, everything else has one, `default`."""
 
     query: str
     operator: int
     kind: str
     store: str
+    uid: str = ""
 
     @property
     def folder(self) -> str:
@@ -29,13 +30,28 @@ class StateTable:
         return f"queries/{self.query}/state/{self.operator}/{self.store}"
 
     def __str__(self) -> str:
-        return f"operator {self.operator} ({self.kind}) {self.store}"
+        named = f"{self.kind}, uid {self.uid}" if self.uid else self.kind
+        return f"operator {self.operator} ({named}) {self.store}"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTables:
+    """The tables of a query in the canonical savepoint in this folder. `numbers`: by the number that an operator has
+    now, the one that it has in the savepoint; of those not in it they are the same."""
+
+    savepoint: str
+    numbers: Mapping[int, int]
+
+    def folder_of(self, table: StateTable) -> str:
+        """Where the files of a table are, by the number that its operator has now."""
+        there = replace(table, operator=self.numbers.get(table.operator, table.operator))
+        return f"{self.savepoint}/{there.folder}"
 
 
 def tables_of(saved: SavedQuery) -> tuple[StateTable, ...]:
     """Those of a query, in the order of its operators and their stores; custom state is one."""
     return tuple(
-        StateTable(saved.done.query, operator.number, operator.name, store)
+        StateTable(saved.done.query, operator.number, operator.name, store, operator.uid)
         for operator in saved.operators
         for store in operator.stores
     )
@@ -45,7 +61,7 @@ def chosen(
     savepoint: SavepointRecord,
     tables: Sequence[StateTable],
     query: str,
-    operator: int | None,
+    operator: int | str | None,
     store: str | None,
     where: str,
 ) -> tuple[SavedQuery, StateTable]:
@@ -57,7 +73,8 @@ def chosen(
     found = [
         each
         for each in its_own
-        if (operator is None or each.operator == operator) and (store is None or each.store == store)
+        if (operator is None or operator in (each.operator, each.uid or each.operator))
+        and (store is None or each.store == store)
     ]
     if len(found) != 1:
         there = "; ".join(map(str, its_own)) or "none: the query has no state"

@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -51,6 +52,7 @@ from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, interrupts_cancel_nothing
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
+from tidegate.spark.operator_uids import uids_given
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
@@ -74,6 +76,7 @@ from tidegate.spark.sources import (
 )
 from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
 from tidegate.spark.state_parquet import write_table
+from tidegate.spark.state_plan import operators_planned
 from tidegate.spark.supervised import current, start_moves
 
 _MODES = ("append", "update", "complete")
@@ -81,13 +84,14 @@ _LOG = logging.getLogger("tidegate")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the program declared it."""
+    """A query as the program declared it. `operators`: the uids that it has given stateful operators."""
 
     uid: str
     rows: DataFrame
     mode: str
     sources: tuple[str, ...]
     sinks: tuple[TwoPhaseSink, ...]
+    operators: tuple[str, ...]
 
 
 class Job:
@@ -107,6 +111,8 @@ class Job:
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
+        self._operators: set[str] = set()
+        """Uids of stateful operators; those of a DataFrame that several queries go on from stand in each of them."""
         self._left_out: dict[str, frozenset[str]] = {}
         self._positioned: dict[str, PositionedSource] = {}
         self._keep_nothing: list[str] = []
@@ -124,7 +130,7 @@ class Job:
     def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
         """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by."""
         where = f"job {self.name}, source {uid}"
-        _checked_uid(uid, where, self._uids)
+        _checked_uid(uid, where, self._uids | self._operators)
         level = self.settings.checkpointing_mode
         rows = source if isinstance(source, DataFrame) else source.load(self.spark, where, level)
         if isinstance(source, DataFrame):
@@ -153,15 +159,23 @@ class Job:
         where = f"job {self.name}, query {uid}"
         taken = {*self._uids}
         for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
-            taken.add(_checked_uid(name, f"{where}, {what}", taken))
+            taken.add(_checked_uid(name, f"{where}, {what}", taken | self._operators))
         if mode not in _MODES:
             raise _program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
         if not sinks:
             raise _program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
         sources = self._sources().uids_of(rows, where)
+        operators: set[str] = set()
+        for name in uids_given(rows):
+            operators.add(_checked_uid(name, f"{where}, an operator", taken | operators))
         check_levels(sinks, self.settings.checkpointing_mode, where)
-        self._queries.append(Declared(uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks)))
+        self._queries.append(
+            Declared(
+                uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks), operators=tuple(sorted(operators))
+            )
+        )
         self._uids = taken
+        self._operators |= operators
 
     def run(
         self,
@@ -432,7 +446,7 @@ class Job:
             positions=self._positions(declared, place / f"g{generation}", asked),
             may_repeat=goes_back(folder, record, declared.uid),
         )
-        return QueryPlan(
+        plan = QueryPlan(
             query=query,
             rows=declared.rows,
             begun_at=partial(self._begun_at, declared, place / f"g{generation}" / "spark"),
@@ -446,6 +460,11 @@ class Job:
             min_pause_seconds=self.settings.checkpointing_min_pause,
             again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
         )
+        if not declared.operators:
+            return plan
+        operators = operators_planned(self.spark, plan)
+        start_moves(f"query {declared.uid}, planned")
+        return replace(plan, operator_uids={str(each.number): each.uid for each in operators if each.uid})
 
     def _max_concurrent(self, declared: Declared, where: str) -> int:
         """How many decided epochs may still be uncommitted; one where a sink does not go with more, and said."""

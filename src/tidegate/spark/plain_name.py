@@ -15,10 +15,15 @@ from tempfile import TemporaryDirectory
 _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 
+def is_plain(folder: Path) -> bool:
+    """Whether the path is the same as a URI."""
+    return _PLAIN.fullmatch(str(folder)) is not None
+
+
 @contextmanager
 def plainly_named(folder: Path) -> Generator[Path, None, None]:
     """The same folder, by its own name where that is plain, else by a link that is there as long as the body runs."""
-    if _PLAIN.fullmatch(str(folder)):
+    if is_plain(folder):
         yield folder
         return
     with TemporaryDirectory(prefix="tidegate-state-") as aside:

@@ -97,7 +97,8 @@ class QueryPlan:
     `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
     configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
     it is. `again_here`: whether another run may follow in this process after a failure. Not with state in memory, which
-    an epoch that was cut off may have left behind, and not where each start is a new generation.
+    an epoch that was cut off may have left behind, and not where each start is a new generation. `operator_uids` are
+    those that the program has given stateful operators, by their number in Spark's plan.
     """
 
     query: Query
@@ -112,6 +113,7 @@ class QueryPlan:
     timeout_seconds: float = math.inf
     min_pause_seconds: float = 0.0
     again_here: bool = True
+    operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -593,7 +595,7 @@ class QueryRun:
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
         committables = read_committables([bytes(result[0]) for result in results])
         state_ids, state_rows = stream.state(names_files=self.plan.store.names_files)
-        computed = Computed(committables, starts, state_ids, state_rows)
+        computed = Computed(committables, starts, state_ids, state_rows, dict(self.plan.operator_uids))
         with self._changed:
             self._watch.computed()
         return computed

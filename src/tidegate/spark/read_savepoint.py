@@ -18,6 +18,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.core.state_change import is_custom
 from tidegate.core.state_tables import StateTable, chosen
+from tidegate.spark.plain_name import is_plain
 from tidegate.spark.session import open_session
 from tidegate.spark.state_tables import read_canonical, read_native
 
@@ -42,14 +43,20 @@ class SavedState:
         )
 
     def state(
-        self, query: str, *, operator: int | None = None, store: str | None = None, spark: SparkSession | None = None
+        self,
+        query: str,
+        *,
+        operator: int | str | None = None,
+        store: str | None = None,
+        spark: SparkSession | None = None,
     ) -> DataFrame:
         """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`. A
         `store` of custom state is one of its variables; elements of a list or a map have columns of their own.
 
-        `operator` and `store` are needed where the query has several. They are read by the active session, `spark`, or
-        a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where nothing, or not one table,
-        is meant; SAVEPOINT_INCOMPLETE where files are missing: their bytes are proven by `tidegate savepoint verify`.
+        `operator`, a number or a uid, and `store` are needed where the query has several. They are read by the active
+        session, `spark`, or a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where
+        nothing, or not one table, is meant; SAVEPOINT_INCOMPLETE where files are missing: their bytes are proven by
+        `tidegate savepoint verify`.
         """
         folder = self._savepoint.folder
         saved, table = chosen(self._savepoint.record, self.tables, query, operator, store, str(folder))
@@ -59,9 +66,10 @@ class SavedState:
         if self._savepoint.record.format is SavepointFormat.CANONICAL:
             return read_canonical(session, folder / table.folder)
         checkpoint = folder / QUERIES / query / "spark"
-        return read_native(session, _readable(checkpoint) if is_custom(table.kind) else checkpoint, saved, table)
+        as_it_is = is_plain(checkpoint) and not is_custom(table.kind)
+        return read_native(session, checkpoint if as_it_is else _readable(checkpoint), saved, table)
 
-    def state_arrow(self, query: str, *, operator: int | None = None, store: str | None = None) -> Dataset:
+    def state_arrow(self, query: str, *, operator: int | str | None = None, store: str | None = None) -> Dataset:
         """The same rows without Spark, from a canonical savepoint: `.to_table()` has all of them, `.to_batches()` some
         at a time. Raises as `state`, and STATE_TABLE for a native savepoint: its files are for Spark alone."""
         folder, record = self._savepoint.folder, self._savepoint.record

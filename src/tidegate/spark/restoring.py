@@ -21,6 +21,7 @@ from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
+from tidegate.checkpoints.rewritten import offsets_of
 from tidegate.checkpoints.savepoint_claim import against_claim, claim, claimed_by_another
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
@@ -46,10 +47,12 @@ from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
+from tidegate.core.operator_match import OperatorMatch, operators_refused
 from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
-from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Verdict, judge, places_of
+from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 from tidegate.core.state_change import StateChange, lives_by_rows, state_form
+from tidegate.core.state_tables import SavedTables
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce
@@ -60,8 +63,8 @@ from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.sources import reads_files
-from tidegate.spark.state_plan import compare_operators, has_operators
-from tidegate.spark.state_rewrite import rewrite_state
+from tidegate.spark.state_plan import compare_operators, describe_new, operators_planned
+from tidegate.spark.state_rewrite import begin_operators, rewrite_state
 from tidegate.spark.state_rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
@@ -234,14 +237,11 @@ class JobRestore:
         what waits of the job's transactions is not looked at, as it moves."""
         program = Program(
             name=self.target.name,
-            queries=[
-                ProgramQuery(plan.query.uid, plan.query.sources, plan.query.sinks, reads_files(plan.rows))
-                for plan in plans
-            ],
+            queries=[self._declared(plan, session) for plan in plans],
             backend=settings.state_backend,
             partitions=settings.parallelism,
         )
-        found = self._with_new_operators(judge(self.savepoint.record, program, self.wish), plans, session)
+        found = judge(self.savepoint.record, program, self.wish)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
         given_up = self._given_up(plans) if alone else None
         allowed = [each for each in of_sinks if self.wish.rewind and each[1].catalogue_entry is Code.SINK_AHEAD]
@@ -259,23 +259,11 @@ class JobRestore:
         first = () if given_up is None else given_up.told()
         return replace(found, changes=(*found.changes, *first, *again), errors=(*found.errors, *against))
 
-    def _with_new_operators(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> Judgement:
-        """What had no state, and has some now, begins with empty state."""
-        new = [
-            plan.query.uid
-            for plan in plans
-            if plan.query.uid in found.matched
-            and plan.query.uid not in found.emptied
-            and not found.matched[plan.query.uid].operators
-            and has_operators(session, plan)
-        ]
-        told = [f"query {uid} has stateful operators now, and they begin with empty state" for uid in new]
-        return replace(
-            found,
-            changes=(*found.changes, *told),
-            emptied=found.emptied.union(new),
-            rewritten={uid: change for uid, change in found.rewritten.items() if uid not in new},
-        )
+    def _declared(self, plan: QueryPlan, session: SparkSession) -> ProgramQuery:
+        query = plan.query
+        operators = () if self.wish.scope is Scope.OFFSETS_ONLY else operators_planned(session, plan)
+        start_moves(f"query {query.uid}, planned")
+        return ProgramQuery(query.uid, query.sources, query.sinks, reads_files(plan.rows), operators)
 
     def carry_out(
         self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, session: SparkSession
@@ -298,7 +286,7 @@ class JobRestore:
     def _open(self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession) -> None:
         restoring = self._restoring(found, plans, session)
         try:
-            rewrite = partial(self._rewritten, found, {plan.query.uid: plan.conf for plan in plans}, session)
+            rewrite = partial(self._rewritten, found, {plan.query.uid: plan for plan in plans}, session)
             checkpoints = prepare(replace(restoring, rewrite=rewrite))
             start_moves("a savepoint's files, restored")
             rows = self._state_compared(found, plans, session, checkpoints)
@@ -371,9 +359,11 @@ class JobRestore:
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession
     ) -> Iterator[TidegateError]:
         for plan in plans:
-            saved = found.matched.get(plan.query.uid)
+            saved, match = found.matched.get(plan.query.uid), found.operators.get(plan.query.uid)
+            if match is not None and any(operators_refused(match, may_leave=True, where=str(plan.query))):
+                continue  # Spark could say the same in other words only
             if saved is not None and plan.query.uid not in found.emptied:
-                error = compare_operators(session, plan, saved, self.savepoint)
+                error = compare_operators(session, plan, saved, self.savepoint, match)
                 if error is not None:
                     yield error
                 start_moves(f"query {plan.query.uid}, operators compared with the savepoint")
@@ -459,6 +449,7 @@ class JobRestore:
 
     def _restored(self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement) -> RestoredQuery:
         query, empty = plan.query, plan.query.uid in found.emptied
+        match = found.operators.get(query.uid)
         places = places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
@@ -475,6 +466,7 @@ class JobRestore:
             ),
             run=Run(run=number, token=token, host=host, process=process, since=since),
             places=places,
+            operators=match.places if match is not None and match.moves_files else None,
             make_empty=partial(begin_empty, session, plan, saved, places) if empty else None,
         )
 
@@ -486,18 +478,22 @@ class JobRestore:
     def _rewritten(
         self,
         found: Judgement,
-        confs: Mapping[str, Mapping[str, str]],
+        plans: Mapping[str, QueryPlan],
         session: SparkSession,
         query: RestoredQuery,
         checkpoint: Path,
     ) -> None:
-        change = found.rewritten.get(query.uid)
-        tables, form = self._tables(query.saved), state_form(query.saved)
+        plan, change, match = plans[query.uid], found.rewritten.get(query.uid), found.operators.get(query.uid)
+        tables, form = self._tables(query.saved, match), state_form(query.saved)
         if change is None and tables is not None and form is not None and query.make_empty is None:
             change = StateChange(form, form)
         if change is not None:
             final = generation_folder(self.job_folder / QUERIES / query.uid, self.target.generation) / "spark"
-            rewrite_state(session, confs[query.uid], checkpoint, final, query.saved, change, start_moves, tables)
+            rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, start_moves, tables)
+        form = form if change is None else change.after
+        if match is not None and match.new and form is not None:
+            describe_new(session, plan, offsets_of(checkpoint, query.epoch), match.new, checkpoint)
+            begin_operators(session, plan.conf, checkpoint, query.saved, match.new, form, start_moves)
 
     def _state_compared(
         self, found: Judgement, plans: Sequence[QueryPlan], session: SparkSession, checkpoints: Mapping[str, Path]
@@ -508,7 +504,8 @@ class JobRestore:
             saved = found.matched.get(plan.query.uid)
             if saved is None or not saved.operators or plan.query.uid in found.emptied:
                 continue
-            tables = self._tables(saved)
+            match = found.operators.get(plan.query.uid)
+            tables = self._tables(saved, match)
             if tables is not None:
                 from tidegate.checkpoints.canonical import count_rows  # loads what no other start needs
 
@@ -517,7 +514,8 @@ class JobRestore:
             else:
                 before = self.savepoint.folder / QUERIES / saved.done.query / "spark"
                 change = found.rewritten.get(plan.query.uid)
-                wanted = expected_state(session, before, saved, _conf_before(plan.conf, change))
+                numbers = {} if match is None else match.numbers
+                wanted = expected_state(session, before, saved, _conf_before(plan.conf, change), numbers)
                 rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf)
             if rows != wanted:
                 raise TidegateError(
@@ -531,10 +529,14 @@ class JobRestore:
             start_moves(f"query {plan.query.uid}, state compared with the savepoint")
         return counted
 
-    def _tables(self, saved: SavedQuery) -> Path | None:
-        """The savepoint that has the query's state as tables; None where Spark's files have it, or there is none."""
+    def _tables(self, saved: SavedQuery, match: OperatorMatch | None) -> SavedTables | None:
+        """The query's state as tables; None where Spark's files have it, or there is none. What a savepoint keeps as
+        tables depends on all of the query's operators, also on those that are left behind."""
         is_canonical = self.savepoint.record.format is SavepointFormat.CANONICAL
-        return self.savepoint.folder if is_canonical and saved.operators and lives_by_rows(saved.operators) else None
+        every = [*saved.operators, *(() if match is None else match.left)]
+        if not is_canonical or not saved.operators or not lives_by_rows(every):
+            return None
+        return SavedTables(str(self.savepoint.folder), {} if match is None else match.numbers)
 
     def _tell(self, found: Judgement, rows: Mapping[str, Mapping[str, int]]) -> None:
         job, where = f"job {self.target.name}, generation {self.target.generation}", self.savepoint.found_at

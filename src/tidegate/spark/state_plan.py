@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -20,11 +21,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
+from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.checkpoints.savepoint_folder import Savepoint
+from tidegate.checkpoints.savepoint_query import operators_of
 from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedQuery
+from tidegate.core.operator_match import OperatorMatch
+from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.spark.operator_uids import with_uids
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import query_settings
 
@@ -39,44 +43,79 @@ _GIVEN = 11
 
 
 def compare_operators(
-    session: SparkSession, plan: QueryPlan, saved: SavedQuery, savepoint: Savepoint
+    session: SparkSession, plan: QueryPlan, saved: SavedQuery, savepoint: Savepoint, match: OperatorMatch | None
 ) -> TidegateError | None:
-    """What stands against the operators, or None. Writes nothing of the job or of the savepoint."""
+    """What stands against the operators, or None. Writes nothing of the job or of the savepoint. `match`: where
+    operators of the query have other numbers than in the savepoint, or are new."""
     with TemporaryDirectory(prefix="tidegate-plan-") as folder:
         checkpoint = Path(folder).resolve()
         try:
-            _describe(savepoint, saved, checkpoint)
+            _describe(savepoint, saved, checkpoint, match)
+            if match is not None and match.new:
+                describe_new(session, plan, saved.done.offsets, match.new, checkpoint)
             _plan_first_epoch(session, plan, saved, checkpoint / STATE)
         except PySparkException as error:
             return _different(plan, saved, str(error).strip().split("\n")[0][:500])
-        except (Py4JError, OSError, TidegateError) as error:
+        except (Py4JError, ValueError, OSError, TidegateError) as error:
             # Spark compares them once more, in the first epoch.
             _LOG.warning("%s: its operators could not be compared with the savepoint: %s", plan.query, error)
     return None
 
 
-def has_operators(session: SparkSession, plan: QueryPlan) -> bool:
-    """Whether a query keeps state; Spark describes the state of each operator where it plans its first epoch."""
-    with (
-        TemporaryDirectory(prefix="tidegate-plan-") as folder,
-        query_settings(session, {**plan.conf, _ADAPTIVE: "false"}),
-    ):
-        state = Path(folder).resolve() / STATE
-        _incremental(session, plan, 0, _NO_METADATA, state).executedPlan()
-        return state.is_dir() and any(state.iterdir())
+def operators_planned(session: SparkSession, plan: QueryPlan) -> tuple[StatefulOperator, ...]:
+    """The stateful operators of a query as Spark plans them, with the uids that the program has given them."""
+    with TemporaryDirectory(prefix="tidegate-plan-") as folder:
+        checkpoint = Path(folder).resolve()
+        try:
+            describe_planned(session, plan, plan.conf, checkpoint)
+        except (PySparkException, Py4JError, ValueError, OSError) as error:
+            raise TidegateError(
+                Code.QUERY_REFUSED,
+                expected="a query of which Spark plans an epoch",
+                found=str(error).strip().split("\n")[0][:500],
+                where=str(plan.query),
+                next_step="see whether it runs without a savepoint and without tidegate.uid; nothing was changed",
+            ) from None
+        return with_uids(plan.rows, operators_of(checkpoint, {}), str(plan.query))
 
 
-def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path) -> None:
+def describe_new(
+    session: SparkSession, plan: QueryPlan, offsets: bytes, new: Iterable[StatefulOperator], checkpoint: Path
+) -> None:
+    """Add Spark's descriptions of the state of new operators to a checkpoint, as the settings in the entry of the log
+    have it that Spark goes on behind."""
+    metadata = offsets.decode().split("\n")[1]
+    with TemporaryDirectory(prefix="tidegate-plan-") as folder:
+        planned = Path(folder).resolve()
+        describe_planned(session, plan, {**plan.conf, **_settings_of(session, metadata)}, planned)
+        for operator in new:
+            name = f"{STATE}/{operator.number}"
+            shutil.copytree(planned / name, checkpoint / name, ignore=shutil.ignore_patterns(".*.crc"))
+
+
+def describe_planned(session: SparkSession, plan: QueryPlan, conf: Mapping[str, str], checkpoint: Path) -> None:
+    """Let Spark describe the state of each operator, as it does where it plans the first epoch of all: its entry is in
+    the log then, and is looked up where custom state is described."""
+    (checkpoint / OFFSETS).mkdir()
+    (checkpoint / offsets_entry(0)).write_text(f"v1\n{_NO_METADATA}")
+    with query_settings(session, {**conf, _ADAPTIVE: "false"}):
+        _incremental(session, plan, 0, _NO_METADATA, checkpoint / STATE).executedPlan()
+
+
+def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path, match: OperatorMatch | None) -> None:
     (checkpoint / STATE).mkdir()
     (checkpoint / OFFSETS).mkdir()
     # As where Spark plans an epoch, for which newer descriptions are looked up: its entry is there.
     for epoch in (saved.done.epoch, saved.done.epoch + 1):
         (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
-    for name, source in _descriptions(savepoint, saved):
-        if name.rpartition("/")[2].startswith("."):
+    for before, source in _descriptions(savepoint, saved):
+        name = before if match is None else moved_name(before, match.places)
+        if name is None or name.rpartition("/")[2].startswith("."):
             continue  # a checksum of Spark's own file system, which is not needed
         data, target = source.read_bytes(), checkpoint / name
         target.parent.mkdir(parents=True, exist_ok=True)
+        if match is not None and names_operator(name):
+            data = renumbered(data, match.places, str(source))
         target.write_bytes(moved_to(data, checkpoint, str(source)) if names_schemas(name) else data)
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ from tidegate.checkpoints.operator_metadata import prefix_columns
 from tidegate.checkpoints.rewritten import (
     as_snapshots,
     begin,
+    commits_of,
     end,
     offsets_of,
     replace_commits,
@@ -38,13 +40,14 @@ from tidegate.checkpoints.rewritten import (
     state_partitions,
 )
 from tidegate.checkpoints.spark_layout import STATE
+from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.core.log_change import state_ids_of, with_settings, with_state_ids
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets
-from tidegate.core.state_change import StateChange
-from tidegate.core.state_tables import StateTable
+from tidegate.core.state_change import StateChange, StateForm
+from tidegate.core.state_tables import SavedTables, StateTable
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
@@ -495,7 +498,7 @@ def rewrite_state(
     saved: SavedQuery,
     change: StateChange,
     moves: Callable[[str], None],
-    tables: Path | None = None,
+    tables: SavedTables | None = None,
 ) -> None:
     """Put a checkpoint with the state in its new form in the place of a restored one, durable. `conf` are the settings
     of the query, `final` is where the checkpoint will stand. `moves` is told of each step. `tables`: the canonical
@@ -521,6 +524,31 @@ def rewrite_state(
     moves(f"{checkpoint}, state rewritten")
 
 
+def begin_operators(
+    session: SparkSession,
+    conf: Mapping[str, str],
+    checkpoint: Path,
+    saved: SavedQuery,
+    new: tuple[StatefulOperator, ...],
+    form: StateForm,
+    moves: Callable[[str], None],
+) -> None:
+    """Give operators that are new, and described in a checkpoint, empty stores beside the state of the others: of the
+    version that the saved epoch ends with, so that Spark finds all of them where it goes on. Durable.
+
+    Raises RESTORE_STATE, and what the disk has to say.
+    """
+    begun, store = msgspec.structs.replace(saved, operators=new), STORES[form.backend]
+    entry = parse_offsets(offsets_of(checkpoint, saved.done.epoch))
+    settings = {} if entry is None else entry.conf
+    with query_settings(session, {**conf, **settings, **NOT_COUNTED}):
+        ids = _Rewrite(session, checkpoint, checkpoint, begun, StateChange(form, form), moves, None).begun()
+    commits = commits_of(checkpoint, saved.done.epoch)
+    if store.names_files:
+        replace_commits(checkpoint, saved.done.epoch, with_state_ids(commits, {**state_ids_of(commits), **ids}))
+    sync_whole(checkpoint)
+
+
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
     """One checkpoint's state, all its operators; only with the settings of its query in force."""
@@ -531,9 +559,17 @@ class _Rewrite:
     saved: SavedQuery
     change: StateChange
     moves: Callable[[str], None]
-    tables: Path | None
+    tables: SavedTables | None
 
     def run(self) -> StateIds:
+        """All of the state, in its new form."""
+        return self._in_jvm(self._divided if self._is_divided else self._all_copied)
+
+    def begun(self) -> StateIds:
+        """Empty stores."""
+        return self._in_jvm(lambda maker: {each.number: self._copied(maker, each, ()) for each in self.saved.operators})
+
+    def _in_jvm(self, work: Callable[[Any], StateIds]) -> StateIds:
         jvm: Any = self.session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         classic: Any = self.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
@@ -549,9 +585,7 @@ class _Rewrite:
                 self.saved.done.epoch,
                 self.change.after.partitions,
             )
-            if self._is_divided:
-                return self._divided(maker)
-            return {operator.number: self._copied(maker, operator) for operator in self.saved.operators}
+            return work(maker)
         except (PySparkException, Py4JError) as error:
             full = full_disk(error)
             if full is not None:
@@ -573,11 +607,17 @@ class _Rewrite:
         self.moves(f"{self.after}, state divided")
         return found
 
-    def _copied(self, rewrite: Any, operator: StatefulOperator) -> list[list[str]]:
-        """Store by store; the ids by partition, one for each store."""
+    def _all_copied(self, rewrite: Any) -> StateIds:
+        found: dict[int, list[list[str]]] = {}
+        for each in self.saved.operators:
+            sources = () if self.tables is not None else state_partitions(self.before, each.number)
+            found[each.number] = self._copied(rewrite, each, sources)
+        return found
+
+    def _copied(self, rewrite: Any, operator: StatefulOperator, sources: Sequence[int]) -> list[list[str]]:
+        """Store by store, from these partitions; the ids by partition, one for each store."""
         metadata = self.before / STATE / str(operator.number) / "_metadata" / "metadata"
         prefixes = prefix_columns(metadata.read_bytes(), str(metadata))
-        sources = () if self.tables is not None else state_partitions(self.before, operator.number)
         loads_empty = self.change.after.backend is Backend.ROCKSDB
         by_store: list[list[str]] = []
         for position, store in enumerate(operator.stores):
@@ -592,7 +632,7 @@ class _Rewrite:
                 self._join_version(),
                 " ".join(map(str, sources)),
                 " ".join(self._ids(operator, position, sources)),
-                None if self.tables is None else self._rows(self.tables / table.folder),
+                None if self.tables is None else self._rows(Path(self.tables.folder_of(table))),
                 loads_empty,
             )
             by_store.append(line.split(" ")[1:])

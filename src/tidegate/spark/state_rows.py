@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_tables import StateTable, tables_of
+from tidegate.core.state_tables import tables_of
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.session import query_settings
@@ -38,21 +39,22 @@ def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf
     """The rows of state behind the saved epoch, by operator; by side of a join whose rows nobody has recorded. Custom
     state, and operators that Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot
     be read."""
-    return _counted(session, checkpoint, saved, conf, saved.operators)
+    return _counted(session, checkpoint, saved, conf, saved.operators, {})
 
 
 def expected_state(
-    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], numbers: Mapping[int, int]
 ) -> dict[str, int]:
     """What `count_state` has to find in what was restored from this checkpoint: the rows recorded of the saved epoch.
-    Only what nobody has recorded is counted. Raises RESTORE_STATE where that cannot be read."""
+    Only what nobody has recorded is counted. `numbers`: those that operators have in this checkpoint, where they are
+    others than now. Raises RESTORE_STATE where that cannot be read."""
     recorded = {
         _named(operator, {}): saved.done.state_rows[str(operator.number)]
         for operator in saved.operators
-        if _is_recorded(saved, operator) and list(_parts(operator, checkpoint))
+        if _is_recorded(saved, operator) and list(_parts(_under(numbers, operator), checkpoint))
     }
     unknown = [operator for operator in saved.operators if not _is_recorded(saved, operator)]
-    return {**recorded, **_counted(session, checkpoint, saved, conf, unknown)}
+    return {**recorded, **_counted(session, checkpoint, saved, conf, unknown, numbers)}
 
 
 def recorded_tables(saved: SavedQuery) -> dict[str, int]:
@@ -69,19 +71,25 @@ def _is_recorded(saved: SavedQuery, operator: StatefulOperator) -> bool:
     return bool(saved.done.state_rows.get(str(operator.number)))
 
 
+def _under(numbers: Mapping[int, int], operator: StatefulOperator) -> StatefulOperator:
+    return msgspec.structs.replace(operator, number=numbers.get(operator.number, operator.number))
+
+
 def _counted(
     session: SparkSession,
     checkpoint: Path,
     saved: SavedQuery,
     conf: Mapping[str, str],
     operators: Sequence[StatefulOperator],
+    numbers: Mapping[int, int],
 ) -> dict[str, int]:
     counted: dict[str, int] = {}
     with query_settings(session, {**conf, **NOT_COUNTED}):
         for operator in operators:
-            for part in _parts(operator, checkpoint):
+            there = _under(numbers, operator)
+            for part in _parts(there, checkpoint):
                 name = _named(operator, {} if _is_recorded(saved, operator) else part)
-                rows = _count(session, checkpoint, saved.done.epoch, operator, part)
+                rows = _count(session, checkpoint, saved.done.epoch, there, part)
                 counted[name] = counted.get(name, 0) + rows
                 start_moves(f"{checkpoint}, {_named(operator, part)}, counted")
     return counted
@@ -91,12 +99,11 @@ def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, con
     """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
     counted: dict[str, int] = {}
     with query_settings(session, {**conf, **NOT_COUNTED}):
-        for operator in saved.operators:
-            for store in operator.stores:
-                table = StateTable(saved.done.query, operator.number, operator.name, store)
-                part = {"storeName": store}
-                counted[str(table)] = _count(session, checkpoint, saved.done.epoch, operator, part)
-                start_moves(f"{checkpoint}, {table}, counted")
+        operators = {operator.number: operator for operator in saved.operators}
+        for table in tables_of(saved):
+            part = {"storeName": table.store}
+            counted[str(table)] = _count(session, checkpoint, saved.done.epoch, operators[table.operator], part)
+            start_moves(f"{checkpoint}, {table}, counted")
     return counted
 
 

@@ -15,6 +15,7 @@ from tidegate.checkpoints.spark_layout import commits_entry
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.log_change import state_ids_of
+from tidegate.core.records import StatefulOperator
 from tidegate.testing.world.configurations import TASKS
 from tidegate.testing.world.disk import ABSENT, OFFSETS, STATE, Content, Disk
 from tidegate.testing.world.rows import State
@@ -27,6 +28,8 @@ _METADATA: Final = "v1\n" + json.dumps(
         "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": TASKS}],
     }
 )
+
+PLANNED: Final = StatefulOperator(number=0, name=OPERATOR, stores=("default",), partitions=TASKS)
 
 
 class FolderDisk(Disk):

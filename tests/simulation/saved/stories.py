@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
-from tests.simulation.saved.disk import count_states
+from tests.simulation.saved.disk import PLANNED, count_states
 from tests.simulation.saved.job import SavedJob
 from tests.simulation.saved.sinks import Targets
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
@@ -348,10 +348,12 @@ def worlds_spark() -> Generator[None, None, None]:
     with ExitStack() as stack:
         for name, answer in {
             "reads_files": lambda rows: (False,),
-            "has_operators": lambda session, plan: True,
-            "compare_operators": lambda session, plan, saved, savepoint: None,
+            "operators_planned": lambda session, plan: (PLANNED,),
+            "compare_operators": lambda session, plan, saved, savepoint, match: None,
             "count_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
-            "expected_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
+            "expected_state": lambda session, checkpoint, saved, conf, numbers: count_states(
+                checkpoint, saved.done.epoch
+            ),
         }.items():
             stack.enter_context(mock.patch.object(restoring, name, answer))
         stack.enter_context(mock.patch.object(side_by_side, "THREADS", 1 << 30))

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
-from tidegate import FileSink, Job, Restore, SQLiteSink, TidegateError
+from tidegate import FileSink, FunctionSink, Job, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
 from tidegate.checkpoints.savepoint_claim import claim
 from tidegate.checkpoints.savepoint_folder import CLAIM, MANIFEST, open_savepoint, verify
@@ -481,6 +482,37 @@ def test_a_new_query_that_was_allowed_to_repeat_rows_does_under_the_uid_of_a_ren
     renamed = {"words": "terms", "table-0": "table-1"}
     run_from(job("words", "terms"), Restore(str(path), rewind="monday", renamed=renamed))
     assert (place.table("t0"), place.table("t1")) == ([("sea",), ("sea",)], [])
+
+
+def test_a_query_that_goes_on_under_another_name_does_not_begin_over_where_no_sink_could_tell(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """The savepoint that it was restored from is named once more, and --map is forgotten: the check says so, too."""
+    seen: list[str] = []
+
+    def words(uid: str) -> Job:
+        job = place.job()
+
+        def show(rows: DataFrame, _: int) -> None:
+            seen.extend(row["word"] for row in rows.collect())
+
+        job.query(uid, place.words(job), sinks=[FunctionSink("seen", show)])
+        return job
+
+    place.write("sea")
+    path = saved(place, words("before"))
+    place.write("wind")
+    run_from(words("after"), Restore(str(path), renamed={"before": "after"}))
+    assert seen == ["sea", "wind"]
+    error = error_of(lambda: run_from(words("before"), path))
+    assert (error.code, "goes on as after" in error.found) == ("TG-RESTORE-UNMATCHED", True)
+    assert error_of(lambda: words("before").start()).code == "TG-RESTORE-UNMATCHED"
+    with monkeypatch.context() as patched:
+        patched.setenv(CHECK_ONLY, "1")
+        assert error_of(lambda: words("before").start(savepoint=path)).code == "TG-RESTORE-UNMATCHED"
+    assert SAYS not in capfd.readouterr().err
+    run_from(words("after"), path)
+    assert seen == ["sea", "wind"]
 
 
 def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch):

@@ -124,6 +124,26 @@ def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
     return restored is not None and restored.rewind != "" and uid in restored.program
 
 
+def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
+    """What stands against a query that a restore has left behind, or let go on under another uid, and that is in the
+    program again with no savepoint that has it: it would read its input from the beginning. Of sinks with evidence
+    recovery sees the same in them; this is for those that keep none."""
+    left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
+    ledger = LocalStorage(generation_folder(job_folder / QUERIES / uid, record.generation))
+    if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
+        return None
+    newest = left[-1]
+    now = newest.renamed.get(uid)
+    return TidegateError(
+        Code.RESTORE_UNMATCHED,
+        expected=f"the queries that go on in generation {record.generation}",
+        found=f"query {uid}, which {f'goes on as {now}' if now else 'was left behind'} since generation "
+        f"{newest.generation} was opened from {newest.savepoint}: it would read its input from the beginning",
+        where=f"job {record.name}",
+        next_step="restore a savepoint that has the query, or give the query another uid and another target",
+    )
+
+
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
     """What the generations of a job were opened from that were restored, the oldest first."""
     numbers = entry_numbers(LocalStorage(job_folder).list(RESTORES))

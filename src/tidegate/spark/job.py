@@ -23,7 +23,7 @@ from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import goes_back, settle
+from tidegate.checkpoints.savepoint_restore import begins_over, goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
@@ -250,6 +250,7 @@ class Job:
             drain = self._drain(record, folder, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
+            self._check_uids(handle, record, folder)
             self._compare_sources(handle)
             self._say_what_does_nothing(handle)
             storage.put_if_absent(JOB_RECORD, encode(record))
@@ -373,6 +374,8 @@ class Job:
             target = record if restore is None else restore.target
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
+            if restore is None:
+                self._check_uids(handle, record, folder)
             if wish is not None:
                 plans = [run.plan for run in handle.runs]
                 say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
@@ -545,6 +548,12 @@ class Job:
                 start_moves(f"sink {sink.uid}, checked")
         raise_all(violations, f"job {self.name}")
         return plans
+
+    def _check_uids(self, handle: JobHandle, record: JobRecord, folder: Path) -> None:
+        """Nothing begins over that has gone on under another uid, or was left behind."""
+        asked = [run.plan.query for run in handle.runs if run.plan.query.forgetful]
+        found = [begins_over(folder, record, query.uid) for query in asked]
+        raise_all([error for error in found if error is not None], f"job {self.name}")
 
     def _compare_sources(self, handle: JobHandle) -> None:
         """Each of tidegate's own sources with how far the queries have read in it."""

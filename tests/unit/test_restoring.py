@@ -28,6 +28,7 @@ from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 WROTE = SinkProgress(epoch=5, digest="right")
 BEFORE = SinkProgress(epoch=9, digest="right", generation=1)
 OPERATOR = StatefulOperator(number=0, name="stateStoreSave", stores=("default",), partitions=2)
+DEDUPE = StatefulOperator(number=0, name="dedupe", stores=("default",), partitions=2)
 LIMIT = StatefulOperator(number=1, name="globalLimit", stores=("default",), partitions=2)
 CUSTOM = StatefulOperator(number=0, name="transformWithStateInPySparkExec", stores=("default",), partitions=2)
 
@@ -242,6 +243,48 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, Verdict, list[str]]
         Restore("p"),
         Verdict.MIGRATE,
         ["query a: source new is new, and begins where the program says"],
+    ),
+    "a source that is read twice now": (
+        savepoint(reading("a-in")),
+        program(query("a", sources=("a-in", "a-in"), reads_files=(True, True))),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-SOURCES-CHANGED"],
+    ),
+    "an operator with a uid, under another number, and one before it": (
+        savepoint(saved("a", operators=(changed(OPERATOR, uid="sums"),))),
+        program(query("a", operators=(DEDUPE, changed(OPERATOR, number=1, uid="sums")))),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a: operator 0 (dedupe) is new, and begins with empty state"],
+    ),
+    "an operator with another uid": (
+        savepoint(saved("a", operators=(changed(OPERATOR, uid="sums"),))),
+        program(query("a", operators=(changed(OPERATOR, uid="totals"),))),
+        Restore("p", renamed={"sums": "totals"}),
+        Verdict.MIGRATE,
+        ["query a: operator sums goes on as totals"],
+    ),
+    "an operator less": (
+        savepoint(saved("a", operators=(changed(OPERATOR, uid="sums"), changed(DEDUPE, number=1, uid="once")))),
+        program(query("a", operators=(changed(OPERATOR, uid="sums"),))),
+        Restore("p"),
+        Verdict.IMPOSSIBLE,
+        ["TG-RESTORE-UNMATCHED"],
+    ),
+    "an operator less, left behind": (
+        savepoint(saved("a", operators=(changed(OPERATOR, uid="sums"), changed(DEDUPE, number=1, uid="once")))),
+        program(query("a", operators=(changed(OPERATOR, uid="sums"),))),
+        Restore("p", allow_non_restored_of=("a",)),
+        Verdict.MIGRATE,
+        ["query a: the state of operator once (dedupe) is left behind"],
+    ),
+    "a query without state that has some now": (
+        savepoint(saved("a", operators=())),
+        program(query("a", operators=(OPERATOR,))),
+        Restore("p"),
+        Verdict.MIGRATE,
+        ["query a has stateful operators now, and they begin with empty state"],
     ),
     "another kind of source": (
         SAVED,

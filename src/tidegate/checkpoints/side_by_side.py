@@ -50,7 +50,8 @@ class _Work(Generic[ItemT, ResultT]):
         self._left = deque(each)
 
     def go_on(self) -> None:
-        """Do one after another, until nothing is left."""
+        """Do one after another, until nothing is left. Whoever fails leaves nothing to the others; what stands before it
+        in order was begun before."""
         while True:
             try:
                 outcome, item = self._left.popleft()
@@ -59,6 +60,7 @@ class _Work(Generic[ItemT, ResultT]):
             try:
                 outcome.set_result(self._act(item))
             except BaseException as error:  # noqa: BLE001 (whoever waits for it hears of it)
+                self.end()
                 outcome.set_exception(error)
 
     def end(self) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka.admin._acl import AclOperation
 from kafka import KafkaAdminClient
 from typer.testing import CliRunner
 
+from tests.integration.place import wait_until
 from tests.kafka.rights import On, grant
 from tidegate.cli import main
 from tidegate.core.errors import Code, TidegateError
@@ -240,7 +241,7 @@ def test_without_the_proc_folder_ps_tells_the_same(
     other = processes.spawn(["sleep", "60"], tmp_path, tmp_path / "log")
     assert other.is_alive()
     other.send(signal.SIGSTOP)
-    assert other.is_paused()
+    wait_until(other.is_paused, "the process stands still")
     processes.kill([other])
     assert not other.is_alive()
 

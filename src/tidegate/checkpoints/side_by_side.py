@@ -50,8 +50,8 @@ class _Work(Generic[ItemT, ResultT]):
         self._left = deque(each)
 
     def go_on(self) -> None:
-        """Do one after another, until nothing is left. Whoever fails leaves nothing to the others; what stands before it
-        in order was begun before."""
+        """Do one after another, until nothing is left. Who fails leaves nothing to the others; what stands before it in
+        their order was begun before."""
         while True:
             try:
                 outcome, item = self._left.popleft()

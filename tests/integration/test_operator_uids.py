@@ -255,6 +255,8 @@ def test_operators_that_change_places_and_names_take_their_state_along(place: Pl
     place.write(event("00:01", "sea", 1), event("00:01", "wind", 1))
     path = saved(place, counting(place, two("seas", "winds")))
     place.write(event("00:02", "sea", 2), event("00:02", "wind", 2), event("00:02", "windy", 2))
+    plain = counting(place, two("winds", "seas"))
+    assert error_of(plain.start).code == "TG-RESTORE-OPERATORS", "Spark would see no difference"
     run_from(counting(place, two("lulls", "seas")), Restore(str(path), renamed={"winds": "lulls"}))
     rows = ['{"word":"sea","n":1}', '{"word":"wind","n":1}', '{"word":"windy","n":2}']
     assert rows_of(place) == rows, "what each had seen it sees no more"

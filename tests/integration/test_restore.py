@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
-from tidegate import FileSink, FunctionSink, Job, Restore, SQLiteSink, TidegateError
+from tidegate import FileSink, FileSource, FunctionSink, Job, PrintSink, Restore, SQLiteSink, TidegateError
 from tidegate.checkpoints.locks import acquire
 from tidegate.checkpoints.savepoint_claim import claim
 from tidegate.checkpoints.savepoint_folder import CLAIM, MANIFEST, open_savepoint, verify
@@ -502,6 +502,10 @@ def test_a_query_that_goes_on_under_another_name_does_not_begin_over_where_no_si
     place.write("sea")
     path = saved(place, words("before"))
     place.write("wind")
+    both, whole = words("after"), everything(place)
+    both.query("before", both.source("again", FileSource(str(place.input), format="text")), sinks=[PrintSink("shown")])
+    error = error_of(lambda: run_from(both, Restore(str(path), renamed={"before": "after"})))
+    assert (error.code, everything(place)) == ("TG-RESTORE-UNMATCHED", whole), "said before a generation is opened"
     run_from(words("after"), Restore(str(path), renamed={"before": "after"}))
     assert seen == ["sea", "wind"]
     error = error_of(lambda: run_from(words("before"), path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.core.operator_match import OperatorMatch, match_operators, operators_refused
+from tidegate.core.operator_match import OperatorMatch, match_operators, numbered_otherwise, operators_refused
 from tidegate.core.records import StatefulOperator
 
 AGGREGATE, DEDUPE = "stateStoreSave", "dedupe"
@@ -88,6 +88,25 @@ def test_state_of_one_kind_is_not_given_to_another_one_of_its_uid():
 def test_custom_state_and_limits_do_not_begin_beside_state_that_goes_on(kind: str):
     found = matched(operators(f"{AGGREGATE} sums"), operators(f"{AGGREGATE} sums", f"{kind} new"))
     assert codes(found) == ["TG-RESTORE-OPERATORS"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ({"0": "a", "1": "b"}, {"0": "a", "1": "b"}, False),
+        ({"0": "a", "1": "b"}, {"0": "b", "1": "a"}, True),
+        ({"0": "a"}, {"0": "new", "1": "a"}, True),
+        ({"0": "a"}, {"0": "renamed"}, True),
+        ({"1": "a"}, {"0": "a"}, True),
+        ({}, {"0": "a"}, False),
+        ({"0": "a"}, {}, False),
+        ({"0": "a"}, {"0": "a", "1": "b"}, False),
+    ],
+)
+def test_a_plain_start_gives_no_state_to_another_operator(before: dict[str, str], now: dict[str, str], refused: bool):
+    error = numbered_otherwise(before, now, "query")
+    assert (error is not None) == refused
+    assert error is None or (error.code, "-s" in error.next_step) == ("TG-RESTORE-OPERATORS", True)
 
 
 def test_what_stays_as_it_was_changes_nothing_and_a_new_name_moves_no_file():

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import DECIDED, Query, entry
 from tidegate.core.records import Decided, DoneEpoch, FinishedThrough, decode
+
+
+def newest_operator_uids(ledger: LocalStorage) -> Mapping[str, str]:
+    """The uids of stateful operators, by number, in the newest decided epoch; none where nothing is decided yet."""
+    newest = max(entry_numbers(ledger.list(DECIDED)), default=None)
+    name = "" if newest is None else entry(DECIDED, newest)
+    data = ledger.read(name) if name else None
+    return {} if data is None else decode(Decided, data, str(ledger.path(name))).operator_uids
 
 
 def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) -> DoneEpoch | None:

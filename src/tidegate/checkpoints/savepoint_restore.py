@@ -133,12 +133,19 @@ def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError 
     if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
         return None
     newest = left[-1]
-    now = newest.renamed.get(uid)
+    return would_begin_over(record, uid, newest.renamed.get(uid), newest.generation, newest.savepoint)
+
+
+def would_begin_over(
+    record: JobRecord, uid: str, now: str | None, generation: int, savepoint: str | os.PathLike[str]
+) -> TidegateError:
+    """`now`: the uid that the query goes on under since that generation was opened from that savepoint; None where it
+    was left behind."""
     return TidegateError(
         Code.RESTORE_UNMATCHED,
         expected=f"the queries that go on in generation {record.generation}",
         found=f"query {uid}, which {f'goes on as {now}' if now else 'was left behind'} since generation "
-        f"{newest.generation} was opened from {newest.savepoint}: it would read its input from the beginning",
+        f"{generation} was opened from {savepoint}: it would read its input from the beginning",
         where=f"job {record.name}",
         next_step="restore a savepoint that has the query, or give the query another uid and another target",
     )

@@ -97,9 +97,32 @@ def carried(saved: SavedQuery, match: OperatorMatch) -> SavedQuery:
         saved.done,
         commits=with_operators(saved.done.commits, match.places),
         state_rows={str(now): rows[str(before)] for before, now in match.places.items() if str(before) in rows},
-        operator_uids={str(now.number): now.uid for _, now in match.pairs if now.uid},
+        operator_uids={
+            str(each.number): each.uid for each in (*(now for _, now in match.pairs), *match.new) if each.uid
+        },
     )
     return msgspec.structs.replace(saved, done=done, operators=operators)
+
+
+def numbered_otherwise(before: Mapping[str, str], now: Mapping[str, str], where: str) -> TidegateError | None:
+    """What stands against going on without a restore, by the uids of the newest epoch and of the program, by number:
+    Spark would give the state of one operator to another, and says nothing where their kinds and schemas are the same.
+    An operator may get a uid, or lose it."""
+    moved = {uid for number, uid in before.items() if now.get(number, uid) != uid}
+    moved |= {uid for number, uid in before.items() if uid in now.values() and now.get(number) != uid}
+    if not moved:
+        return None
+    return _refused(
+        f"operators where their state is: {_by_number(before)}",
+        f"{_by_number(now)} in the program",
+        where,
+        "take a savepoint (`tidegate stop JOB -p DIR` works without the program), and start this program with it "
+        "(`tidegate run -s`): a restore moves state by its uid, and --map OLD=NEW renames it",
+    )
+
+
+def _by_number(uids: Mapping[str, str]) -> str:
+    return ", ".join(f"{uid} is {number}" for number, uid in sorted(uids.items())) or "none has a uid"
 
 
 def told(uid: str, match: OperatorMatch) -> Iterator[str]:

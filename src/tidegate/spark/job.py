@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
@@ -32,6 +33,7 @@ from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.operator_match import numbered_otherwise
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.core.restoring import Restore
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
@@ -550,9 +552,13 @@ class Job:
         return plans
 
     def _check_uids(self, handle: JobHandle, record: JobRecord, folder: Path) -> None:
-        """Nothing begins over that has gone on under another uid, or was left behind."""
-        asked = [run.plan.query for run in handle.runs if run.plan.query.forgetful]
-        found = [begins_over(folder, record, query.uid) for query in asked]
+        """Nothing begins over that has gone on under another uid, or was left behind; and every operator finds its own
+        state where Spark looks for it."""
+        plans = [run.plan for run in handle.runs]
+        found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
+        for plan in plans:
+            before = newest_operator_uids(LocalStorage(plan.folder))
+            found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
         raise_all([error for error in found if error is not None], f"job {self.name}")
 
     def _compare_sources(self, handle: JobHandle) -> None:

@@ -4,7 +4,8 @@ A name is a tag of the operator's node in the analyzed plan: it changes nothing 
 every DataFrame that is made of this one. The optimizer merges nodes and loses tags; but it leaves stateful operators in
 their order, and Spark numbers them from the last one to the sources, those of a left side before those of a right one
 (`IncrementalExecution`, seen in 4.2 and 4.3). So the number of an operator is its place among them, and its kind says
-whether that is so.
+whether that is so. What this does not see: joins of streams below each other that the optimizer turns round (a semi or
+anti join above another one); they are told apart by the schemas of their state alone.
 """
 
 from __future__ import annotations

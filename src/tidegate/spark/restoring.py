@@ -35,10 +35,12 @@ from tidegate.checkpoints.savepoint_restore import (
     RestoredQuery,
     Restoring,
     all_restored,
+    begins_over,
     commit,
     prepare,
     read_restored,
     settle,
+    would_begin_over,
 )
 from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.checkpoints.spark_layout import entry_numbers
@@ -249,6 +251,7 @@ class JobRestore:
             *names_wrong(self.savepoint),
             *self._against_claim(),
             *self._drained(),
+            *self._begun_over(found, plans),
             *self._sources_compared(found, plans, compare),
             *self._backend_of_checkpoint(found),
             *self._operators_compared(found, plans, session),
@@ -315,6 +318,19 @@ class JobRestore:
     def _is_claimed(self) -> bool:
         """Whether a savepoint belongs to the job from now on; the files of a retained checkpoint are its job's own."""
         return self.wish.claim and self.savepoint.origin is None
+
+    def _begun_over(self, found: Judgement, plans: Sequence[QueryPlan]) -> Iterator[TidegateError]:
+        """Queries that the program has and the savepoint has not, though an epoch was shown of them: as every start of
+        the new generation would say of those whose sinks cannot tell."""
+        for plan in plans:
+            uid = plan.query.uid
+            if self.wish.rewind or uid in found.matched or not plan.query.forgetful:
+                continue
+            if uid in found.left_behind:
+                now, generation = self.wish.renamed.get(uid), self.target.generation
+                yield would_begin_over(self.target, uid, now, generation, self.savepoint.found_at)
+            elif (error := begins_over(self.job_folder, self.target, uid)) is not None:
+                yield error
 
     def _drained(self) -> Iterator[TidegateError]:
         drain = None if self.found is None else DrainRecord(self.job_folder, self.found.job_id).read()

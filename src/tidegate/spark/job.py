@@ -556,7 +556,7 @@ class Job:
         state where Spark looks for it."""
         plans = [run.plan for run in handle.runs]
         found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
-        for plan in plans:
+        for plan in (each for each in plans if each.operator_uids):  # only these can contradict
             before = newest_operator_uids(LocalStorage(plan.folder))
             found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
         raise_all([error for error in found if error is not None], f"job {self.name}")

@@ -15,7 +15,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.log_change import with_operators
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_change import MOVABLE, Reach
+from tidegate.core.state_change import lives_by_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +152,27 @@ def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> I
         )
     if match.left and not may_leave:
         missing, new = [each.uid for each in match.left], [each.uid for each in match.new if each.uid]
-        option = f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
         yield TidegateError(
             Code.RESTORE_UNMATCHED,
             expected=f"the savepoint's operators in the query: {_list(match.left)}",
             found=f"none is {', '.join(missing)}",
             where=where,
-            next_step=f"name what it is called now ({option}), or leave its state behind (--allow-non-restored-state)",
+            next_step=f"name what it is called now ({map_option(missing, new)}), or leave its state behind "
+            "(--allow-non-restored-state)",
         )
     for each in match.new:
-        if MOVABLE.get(each.name) is not Reach.EVERYWHERE:
+        if not lives_by_rows([each]):
             yield _refused(
                 "new operators whose empty stores can be made beside state that goes on",
                 f"operator {_named(each)}",
                 where,
                 "put it into a query of its own, which begins anew; or go on with empty state (--offsets-only)",
             )
+
+
+def map_option(missing: Sequence[str], new: Sequence[str]) -> str:
+    """The whole option, where one uid is missing and one is new; else the reader has to know which is which."""
+    return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
 
 
 _PUT_BACK = "put the operators back as they were; or go on with empty state (--offsets-only)"

@@ -14,7 +14,7 @@ import msgspec
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
-from tidegate.core.operator_match import OperatorMatch, carried, match_operators, operators_refused, told
+from tidegate.core.operator_match import OperatorMatch, carried, map_option, match_operators, operators_refused, told
 from tidegate.core.records import SavedQuery, SavepointRecord, StatefulOperator
 from tidegate.core.spark_log import log_offset
 from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
@@ -216,14 +216,9 @@ def _missing(
             where=f"job {program.name}",
             next_step="start it without a savepoint, with empty state"
             if nothing_matches and not set(missing) & set(kept)
-            else f"name what it is called now ({_map_option(missing, new)}), or leave its state behind "
+            else f"name what it is called now ({map_option(missing, new)}), or leave its state behind "
             "(--allow-non-restored-state)",
         )
-
-
-def _map_option(missing: Sequence[str], new: Sequence[str]) -> str:
-    """The whole option, where one uid is missing and one is new; else the reader has to know which is which."""
-    return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
 
 
 def _uids_changed(
@@ -353,7 +348,7 @@ def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str
     after = {uid: wish.renamed.get(uid, uid) for uid in saved.done.sources}
     missing = [uid for uid, name in after.items() if name not in query.sources]
     new = [uid for uid in dict.fromkeys(query.sources) if uid not in after.values()]
-    return _map_option(missing, new)
+    return map_option(missing, new)
 
 
 def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:

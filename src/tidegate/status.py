@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import msgspec
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.job_layout import (
     JOB_RECORD,
     QUERIES,
@@ -25,12 +24,13 @@ from tidegate.checkpoints.job_layout import (
     query_names,
     unbegun_names,
 )
-from tidegate.checkpoints.locks import read_holder
-from tidegate.checkpoints.probe import driver_lives, supervisor_lives
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
+from tidegate.disk.durable import storage_error
+from tidegate.disk.locks import read_holder
+from tidegate.disk.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)

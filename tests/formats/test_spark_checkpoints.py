@@ -21,8 +21,8 @@ from tidegate.checkpoints.spark_layout import (
     source_folder,
     state_folder,
 )
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
+from tidegate.disk.storage import LocalStorage
 
 EPOCHS = {"stateful": [0, 1, 2, 3], "stateless": [0, 1, 2]}
 WATERMARKS_MS = [0, 1704067195000, 1704067255000, 1704067315000]

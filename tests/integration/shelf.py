@@ -14,7 +14,6 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate import TidegateError, TwoPhaseSink
-from tidegate.checkpoints.durable import SyncFailed
 from tidegate.core.records import (
     Answer,
     Attempt,
@@ -25,6 +24,7 @@ from tidegate.core.records import (
     SinkIdentity,
     committable_digest,
 )
+from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction
 
 

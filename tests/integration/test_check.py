@@ -17,8 +17,8 @@ from tests.integration.place import Place
 from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob
 from tidegate import FileSink
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.cli.exits import Exit
+from tidegate.disk.storage import LocalStorage
 
 Lines = dict[str, dict[str, str]]
 

@@ -18,11 +18,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.integration.shelf import FitfulShelfSink, ShelfSink
 from tidegate import FileSink, FileSource, Job, JobHandle
-from tidegate.checkpoints.locks import jvm_lock_is_free
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
+from tidegate.disk.locks import jvm_lock_is_free
 from tidegate.jobs.beat import JobState
 from tidegate.spark import epoch_watch, query_run
 from tidegate.spark.historian import Historian

@@ -19,12 +19,12 @@ from tests.integration.shelf import FitfulShelfSink, LosingShelfSink, ShelfSink
 from tests.support.driver import Driver
 from tests.support.logged import events, told
 from tidegate import FileSink, FileSource, Job, JobHandle, SQLiteSink
-from tidegate.checkpoints import durable as folders
-from tidegate.checkpoints.locks import acquire, jvm_lock_is_free
 from tidegate.checkpoints.retention import delete_checkpoints
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import CheckpointRecord, JobRecord, decode
+from tidegate.disk import durable as folders
+from tidegate.disk.locks import acquire, jvm_lock_is_free
+from tidegate.disk.storage import LocalStorage
 from tidegate.spark.query_run import QueryRun
 
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")

@@ -15,7 +15,7 @@ from tidegate.jobs.beat import Beat, JobState, QueryBeat, write_beat
 
 _HOLDER = """
 import sys
-from tidegate.checkpoints.locks import acquire
+from tidegate.disk.locks import acquire
 lock = acquire(sys.argv[1], "job")
 print("held", flush=True)
 sys.stdin.read()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.jobs.under_run import in_session
 from tests.support.archive import using_options
-from tidegate.checkpoints.locks import read_holder
+from tidegate.disk.locks import read_holder
 
 _BIN = Path(sys.executable).parent
 

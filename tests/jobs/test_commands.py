@@ -21,9 +21,9 @@ from tests.support.saved_job import RECORD, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.savepoint_folder import dispose
 from tidegate.checkpoints.savepoint_take import take
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import BEAT, JobState, write_beat
 from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import os, threading
-from tidegate.checkpoints.side_by_side import THREADS, side_by_side
+from tidegate.disk.side_by_side import THREADS, side_by_side
 
 nothing_comes, held_open = os.pipe()
 reading = threading.Semaphore(0)

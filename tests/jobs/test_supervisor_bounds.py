@@ -18,10 +18,10 @@ import pytest
 
 from tests.jobs.test_supervisor import COUNT, DECLARING, KILLED, starts
 from tests.jobs.under_run import in_session
-from tidegate.checkpoints.locks import acquire
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE
+from tidegate.disk.locks import acquire
 from tidegate.jobs import child, cures, progress, session_processes, supervisor
 from tidegate.jobs.failures import Failure, read_failures
 from tidegate.jobs.settings import load_settings
@@ -38,7 +38,7 @@ def steps(*told):
 
 
 TAKING = """
-from tidegate.checkpoints.locks import acquire
+from tidegate.disk.locks import acquire
 declare()
 acquire(folder, "numbers")
 sys.exit(9)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.archive import using_options
 from tests.support.driver import PYTHON_PATH
-from tidegate.checkpoints.locks import read_holder
+from tidegate.disk.locks import read_holder
 from tidegate.jobs.failures import Failure, read_failures
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")

@@ -7,11 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.finish import choose
 from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, RUNS, START, Query, entry, prepared_name
 from tidegate.core.levels import Level
 from tidegate.core.records import Attempt, Committable, JobRecord, Prepared, Run, Start, encode
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.place import JobPlace, open_job
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink

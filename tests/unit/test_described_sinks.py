@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.sinks import FORMAT, SINKS, DescribedSink, Sinks, describe, open_sink, write_sinks
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import TwoPhaseSink

@@ -20,9 +20,9 @@ from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoi
 from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.checkpoints.savepoint_take import HELD, STEPS, take, take_last
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Drain, encode
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.beat import JobState
 from tidegate.spark.last_savepoint import LastSavepoint
 

@@ -11,11 +11,11 @@ import pytest
 from tests.support.killed_job import QUERY, KilledJob
 from tests.support.logged import told
 from tidegate.checkpoints.job_layout import JOB_RECORD, RESTORES
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import entry
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, JobRecord, Restored, SinkIdentity, encode
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs import left_open
 from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.sinks import DescribedSink, describe

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.checkpoints.durable import SyncFailed, storage_error
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import SyncFailed, storage_error
 from tidegate.jobs import receiver
 from tidegate.jobs.lines import LineCutter, LineTooLong
 from tidegate.jobs.receiver import Peer, Receiver

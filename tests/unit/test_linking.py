@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints import linking
 from tidegate.checkpoints.saved_tables import link_readable
+from tidegate.disk import linking
 
 STATE = "state/0/0/1.delta"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints import locks
-from tidegate.checkpoints.locks import JVM_LOCK, acquire, jvm_lock_is_free, read_holder, wait_for_jvm_lock
 from tidegate.core.errors import TidegateError
+from tidegate.disk import locks
+from tidegate.disk.locks import JVM_LOCK, acquire, jvm_lock_is_free, read_holder, wait_for_jvm_lock
 
 HOLD_THE_DRIVER_LOCK = """
 import sys
-from tidegate.checkpoints.locks import acquire
+from tidegate.disk.locks import acquire
 lock = acquire(sys.argv[1], "words")
 print("held", flush=True)
 sys.stdin.read()

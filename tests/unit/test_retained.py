@@ -8,10 +8,10 @@ import pytest
 
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, read_retained
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
+from tidegate.disk.storage import LocalStorage
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import RECORD, write_job
-from tidegate.checkpoints import savepoint_claim, savepoint_folder, storage
+from tidegate.checkpoints import savepoint_claim, savepoint_folder
 from tidegate.checkpoints.savepoint_claim import against_claim, claim, read_claim
 from tidegate.checkpoints.savepoint_folder import (
     CLAIM,
@@ -27,6 +27,7 @@ from tidegate.checkpoints.savepoint_folder import (
 from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import encode
+from tidegate.disk import storage
 
 
 @pytest.fixture

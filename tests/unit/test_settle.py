@@ -14,12 +14,12 @@ import pytest
 
 from tests.support.command import tidegate
 from tests.support.killed_job import QUERY, KilledJob, numbers_of
-from tidegate.checkpoints.locks import acquire
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, START, entry, prepared_name
 from tidegate.core.records import Committable, JobRecord, Start, encode
+from tidegate.disk.locks import acquire
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.settle import Ended, Ending, Order, settle
 from tidegate.jobs.sinks import SINKS
 from tidegate.jobs.transactions import Waiting, look, name_of
@@ -111,9 +111,7 @@ def test_while_a_driver_is_alive_everything_is_in_use_and_stays(tmp_path: Path) 
 def test_looking_takes_no_lock_from_a_driver_in_another_process(tmp_path: Path) -> None:
     job = KilledJob(tmp_path)
     job.prepare(0)
-    program = (
-        "import sys; from tidegate.checkpoints.locks import acquire; acquire(sys.argv[1], 'job'); print(1, flush=True)"
-    )
+    program = "import sys; from tidegate.disk.locks import acquire; acquire(sys.argv[1], 'job'); print(1, flush=True)"
     driver = subprocess.Popen(
         [sys.executable, "-c", f"{program}; sys.stdin.read()", str(job.folder)],
         stdin=subprocess.PIPE,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tidegate.checkpoints.side_by_side import THREADS, side_by_side
+from tidegate.disk.side_by_side import THREADS, side_by_side
 
 BOUND_SECONDS = 20.0
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.core.errors import TidegateError
+from tidegate.disk.storage import LocalStorage, check_folder
 
 
 @pytest.fixture

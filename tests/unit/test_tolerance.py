@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.durable import SyncFailed, Trust, storage_error
 from tidegate.core.errors import TidegateError
 from tidegate.core.tolerance import Tolerance
+from tidegate.disk.durable import SyncFailed, Trust, storage_error
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.query_run import is_of_the_storage
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.undecided_state import clear_undecided_state
+from tidegate.disk.storage import LocalStorage
 
 
 def test_state_of_epochs_that_are_in_no_commit_log_goes_and_all_other_state_stays(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import DECIDED, Query, entry
 from tidegate.core.records import Decided, DoneEpoch, FinishedThrough, decode
+from tidegate.disk.storage import LocalStorage
 
 
 def newest_operator_uids(ledger: LocalStorage) -> Mapping[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.records import Drain, decode, encode
+from tidegate.disk.storage import LocalStorage
 
 DRAIN = "drain"
 

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_frames import encode_frame, frame_behind, whole_frames
 from tidegate.checkpoints.ingest_layout import (
     MARK,
@@ -27,6 +26,7 @@ from tidegate.checkpoints.ingest_layout import (
     write_mark,
 )
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 
 SEGMENT_BYTES = 8 << 20
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.ingest_frames import Frame, whole_frames
 from tidegate.checkpoints.ingest_layout import Position, Segment, lines_lost, missing_before, segments, unbroken
 from tidegate.checkpoints.ingest_log import altered
+from tidegate.disk.durable import Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import os
 import re
 from pathlib import Path
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.core.ledger_names import START
 from tidegate.core.names import is_name
+from tidegate.disk.durable import storage_error
 
 JOB_RECORD = "job.json"
 QUERIES = "queries"

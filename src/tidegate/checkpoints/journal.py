@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, JournalRef
+from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import (
     CheckpointRecord,
@@ -25,6 +24,7 @@ from tidegate.core.records import (
     decode,
     encode,
 )
+from tidegate.disk.storage import LocalStorage
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tidegate.checkpoints.blocks import measured
-from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
-from tidegate.checkpoints.linking import linked
-from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.savepoint_folder import Savepoint, check_names
 from tidegate.checkpoints.savepoint_hold import hold_files
 from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.savepoint_take import RunningJob, check_sources
 from tidegate.checkpoints.spark_layout import offsets_entry
-from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
     KINDS,
@@ -33,6 +28,11 @@ from tidegate.core.records import (
     SavepointRecord,
     decode,
 )
+from tidegate.disk.blocks import measured
+from tidegate.disk.durable import Trust
+from tidegate.disk.linking import linked
+from tidegate.disk.probe import driver_or_jvm_lives
+from tidegate.disk.walking import files_below
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:

@@ -11,11 +11,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.drained import DRAIN
-from tidegate.checkpoints.durable import Trust, remove_folder, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.records import Closing, JobRecord, decode, encode
+from tidegate.disk.durable import Trust, remove_folder, sync_folder
+from tidegate.disk.storage import LocalStorage
 
 _CLOSING = "closing"
 

@@ -24,7 +24,7 @@ from tidegate.checkpoints.spark_layout import (
     offsets_entry,
 )
 from tidegate.checkpoints.sync import sync_whole
-from tidegate.checkpoints.walking import files_below
+from tidegate.disk.walking import files_below
 
 
 def begin(checkpoint: Path, partitions: int) -> Path:

@@ -20,8 +20,6 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import IO, cast
 
-from tidegate.checkpoints.blocks import Readable, read_blocks
-from tidegate.checkpoints.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
 from tidegate.checkpoints.savepoint_folder import (
     MANIFEST,
     Savepoint,
@@ -29,9 +27,11 @@ from tidegate.checkpoints.savepoint_folder import (
     open_savepoint,
 )
 from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedFile, SavepointRecord, decode
+from tidegate.disk.blocks import Readable, read_blocks
+from tidegate.disk.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
+from tidegate.disk.walking import files_below
 
 MANIFEST_AT_MOST_BYTES = 1 << 30
 """Some seven million files. What says of itself that it is longer is no manifest."""

@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tidegate.checkpoints.blocks import measured
-from tidegate.checkpoints.durable import storage_error, sync_folder
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import KINDS, CheckpointRecord, DoneEpoch, SavedFile, SavepointRecord, decode, digest_of
 from tidegate.core.state_tables import tables_of
+from tidegate.disk.blocks import measured
+from tidegate.disk.durable import storage_error, sync_folder
 
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"

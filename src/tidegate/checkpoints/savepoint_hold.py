@@ -25,10 +25,10 @@ from tidegate.checkpoints.spark_layout import (
     is_temporary,
     offsets_entry,
 )
-from tidegate.checkpoints.storage import LocalStorage
-from tidegate.checkpoints.walking import files_below
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
+from tidegate.disk.storage import LocalStorage
+from tidegate.disk.walking import files_below
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.checkpoints.savepoint_folder import MANIFEST
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import Trust
 
 
 def check_place(into: Path, job_folder: Path | None = None) -> None:

@@ -26,13 +26,9 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from tidegate.checkpoints.blocks import measured, read_blocks
-from tidegate.checkpoints.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
-from tidegate.checkpoints.linking import linked
 from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
-from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -43,7 +39,6 @@ from tidegate.checkpoints.spark_layout import (
     entry_numbers,
     offsets_entry,
 )
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
@@ -61,6 +56,11 @@ from tidegate.core.records import (
     encode,
 )
 from tidegate.core.restoring_sinks import begins_with
+from tidegate.disk.blocks import measured, read_blocks
+from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
+from tidegate.disk.linking import linked
+from tidegate.disk.side_by_side import side_by_side
+from tidegate.disk.storage import LocalStorage
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})

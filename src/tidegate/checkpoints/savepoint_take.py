@@ -15,18 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tidegate.checkpoints.blocks import measured, read_blocks
 from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
 from tidegate.checkpoints.savepoint_query import operators_of, saved_query
-from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import STATE, is_state
-from tidegate.checkpoints.walking import files_below
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
@@ -40,6 +36,10 @@ from tidegate.core.records import (
 )
 from tidegate.core.state_change import lives_by_rows, rows_refused
 from tidegate.core.state_tables import StateTable
+from tidegate.disk.blocks import measured, read_blocks
+from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.disk.side_by_side import side_by_side
+from tidegate.disk.walking import files_below
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")

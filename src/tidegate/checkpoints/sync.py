@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
-from tidegate.checkpoints.side_by_side import side_by_side
 from tidegate.checkpoints.spark_layout import COMMITS, is_temporary
+from tidegate.disk.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
+from tidegate.disk.side_by_side import side_by_side
 
 Version: TypeAlias = tuple[int, int, int]
 """What tells one content of a path from the next: inode, size, time of change."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, STATE, entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
+from tidegate.disk.durable import storage_error
+from tidegate.disk.storage import LocalStorage
 
 
 def clear_unbegun(checkpoint: LocalStorage) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.spark_layout import COMMITS, STATE, entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
+from tidegate.disk.durable import storage_error
+from tidegate.disk.storage import LocalStorage
 
 
 def clear_undecided_state(checkpoint: LocalStorage) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
+from tidegate.disk.durable import storage_error
 from tidegate.jobs.failures import Failure
 from tidegate.jobs.supervisor import News
 

@@ -32,9 +32,9 @@ def export(
 
     - `tidegate savepoint export savepoint-0f1e2d3c-nightly - | gzip > nightly.tar.gz`
     """
-    from tidegate.checkpoints.durable import Trust
     from tidegate.checkpoints.savepoint_archive import export_file, export_stream
     from tidegate.checkpoints.savepoint_folder import open_savepoint
+    from tidegate.disk.durable import Trust
 
     found = open_savepoint(path.absolute())
     if file == _STREAM:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tidegate.checkpoints.drained import is_drained
-from tidegate.checkpoints.durable import Trust
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.checkpoints.locks import read_holder
-from tidegate.checkpoints.probe import driver_lives, supervisor_lives
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
+from tidegate.disk.durable import Trust
+from tidegate.disk.locks import read_holder
+from tidegate.disk.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.jobs.copy_progress import read_progress

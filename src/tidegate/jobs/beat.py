@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.locks import Holder
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.locks import Holder
 
 BEAT = "beat.json"
 

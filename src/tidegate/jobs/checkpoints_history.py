@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.durable import storage_error
 
 ENTRIES_KEPT = 1_000
 

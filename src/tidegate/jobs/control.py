@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.durable import storage_error
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.durable import storage_error
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.beat import Incarnation
 
 VERSION = 1

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.drained import is_drained
-from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retention import is_being_deleted
 from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
@@ -24,6 +23,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
+from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.jobs.beat import read_beat
 from tidegate.jobs.copy_progress import CopyProgress
 from tidegate.jobs.place import JobPlace, QueryPlace, open_job

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.storage import LocalStorage
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

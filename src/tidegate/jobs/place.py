@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, newest_begun, query_names
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, Start, decode
+from tidegate.disk.storage import LocalStorage
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from tidegate.checkpoints.durable import is_of_a_failed_sync
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.jobs.lines import LineCutter, LineTooLong
 
 _LOG = logging.getLogger("tidegate")

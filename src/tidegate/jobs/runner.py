@@ -15,11 +15,11 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from tidegate.checkpoints import journal
-from tidegate.checkpoints.storage import Storage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
+from tidegate.disk.storage import Storage
 from tidegate.jobs.log_subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 

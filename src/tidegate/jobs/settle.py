@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.savepoint_restore import settle as finish_restore
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
+from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.jobs.finishing import finish
 from tidegate.jobs.place import JobPlace, QueryPlace, open_job
 from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink

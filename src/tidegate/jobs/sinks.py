@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidegate.checkpoints.storage import Storage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.redaction import may_be_secret
+from tidegate.disk.storage import Storage
 from tidegate.sinks.base import TwoPhaseSink
 
 SINKS = "sinks.json"

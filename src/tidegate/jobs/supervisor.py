@@ -20,10 +20,10 @@ from typing import IO
 
 import msgspec
 
-from tidegate.checkpoints.durable import storage_error
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import storage_error
 from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.control import Kind

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.durable import Trust, ensure_folder
-from tidegate.checkpoints.probe import SUPERVISOR_LOCK, supervisor_lives
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.durable import Trust, ensure_folder
+from tidegate.disk.probe import SUPERVISOR_LOCK, supervisor_lives
 from tidegate.jobs.beat import Incarnation, Post
 
 

@@ -16,10 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
-from tidegate.checkpoints.locks import acquire
-from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
+from tidegate.disk.locks import acquire
+from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.java import find_java
 

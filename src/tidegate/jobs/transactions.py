@@ -12,8 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from tidegate.checkpoints.probe import driver_or_jvm_lives
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core import effects as fx
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import choose
@@ -32,6 +30,8 @@ from tidegate.core.ledger import (
     read_prepared,
 )
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
+from tidegate.disk.probe import driver_or_jvm_lives
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.place import JobPlace, QueryPlace
 from tidegate.jobs.sinks import DescribedSink, KafkaTarget, OtherTarget, Sinks, open_sink
 from tidegate.jobs.verdicts import Named, Seen, Verdict, verdict_of

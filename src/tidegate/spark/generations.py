@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.durable import sync_folder
 from tidegate.checkpoints.job_layout import generations
 from tidegate.checkpoints.spark_layout import SOURCES
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
 from tidegate.core.records import Start, decode
+from tidegate.disk.durable import sync_folder
+from tidegate.disk.storage import LocalStorage
 from tidegate.sinks.base import TwoPhaseSink
 
 

@@ -17,13 +17,13 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
-from tidegate.checkpoints.durable import is_of_a_failed_sync
-from tidegate.checkpoints.locks import keep_for_life
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
 from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
+from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.disk.locks import keep_for_life
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.jobs.logs import log_happening

@@ -20,13 +20,11 @@ from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
-from tidegate.checkpoints.locks import acquire, wait_for_jvm_lock
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.checkpoints.savepoint_restore import begins_over, goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
-from tidegate.checkpoints.storage import LocalStorage, check_folder
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.kinds import Backend, Retention
@@ -36,6 +34,8 @@ from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.operator_match import numbered_otherwise
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.core.restoring import Restore
+from tidegate.disk.locks import acquire, wait_for_jvm_lock
+from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
 from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.log_subject import about

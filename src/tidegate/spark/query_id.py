@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, checksum_of, entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
+from tidegate.disk.storage import LocalStorage
 
 
 def mend_query_id(checkpoint: LocalStorage) -> None:

@@ -24,9 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.checkpoints.checksums import drop_checksums
-from tidegate.checkpoints.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
@@ -51,6 +49,8 @@ from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
 from tidegate.core.tolerance import EpochFault
+from tidegate.disk.durable import ensure_folder, is_of_a_failed_sync
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf

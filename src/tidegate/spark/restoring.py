@@ -17,9 +17,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
-from tidegate.checkpoints.durable import ensure_folder
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
-from tidegate.checkpoints.probe import driver_or_jvm_lives
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
 from tidegate.checkpoints.rewritten import offsets_of
 from tidegate.checkpoints.savepoint_claim import against_claim, claim, claimed_by_another
@@ -44,7 +42,6 @@ from tidegate.checkpoints.savepoint_restore import (
 )
 from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
@@ -55,6 +52,9 @@ from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, S
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.core.state_tables import SavedTables
+from tidegate.disk.durable import ensure_folder
+from tidegate.disk.probe import driver_or_jvm_lives
+from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 from tidegate.jobs.runner import introduce

@@ -16,10 +16,10 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from tidegate.checkpoints.locks import JVM_LOCK
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
+from tidegate.disk.locks import JVM_LOCK
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.jobs.java import require_java
 from tidegate.spark.callbacks import listen_to

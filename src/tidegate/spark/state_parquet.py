@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
 
 from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.walking import files_below
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.state_tables import PARQUET, StateTable
+from tidegate.disk.walking import files_below
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.state_tables import first_line, read_native

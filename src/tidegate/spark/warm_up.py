@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidegate.checkpoints.durable import sync_file
+from tidegate.disk.durable import sync_file
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, options_to_make
 from tidegate.sinks.files import FileSink
 from tidegate.sinks.sqlite import SQLiteSink

@@ -12,8 +12,8 @@ import struct
 import sys
 from pathlib import Path
 
-from tidegate.checkpoints.durable import Trust
-from tidegate.checkpoints.locks import DRIVER_LOCK, JVM_LOCK, holds
+from tidegate.disk.durable import Trust
+from tidegate.disk.locks import DRIVER_LOCK, JVM_LOCK, holds
 
 SUPERVISOR_LOCK = "locks/supervisor.lock"
 

@@ -21,10 +21,10 @@ from types import TracebackType
 
 import msgspec
 
-from tidegate.checkpoints.durable import Trust, ensure_folder
-from tidegate.checkpoints.storage import LocalStorage
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk.durable import Trust, ensure_folder
+from tidegate.disk.storage import LocalStorage
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from tidegate.checkpoints.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 
 Names: TypeAlias = list[str]
 Version: TypeAlias = tuple[int, int, int, int]

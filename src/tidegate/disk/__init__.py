@@ -1,0 +1,1 @@
+"""Durable writes, the storage of records, locks, and work on many files. No Spark."""

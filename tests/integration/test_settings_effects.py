@@ -356,9 +356,21 @@ def test_where_epochs_cannot_overlap_a_start_says_so(place: Place, caplog: pytes
     assert "checkpointing.max_concurrent is 1 and not 4" in caplog.text
 
 
-def test_epochs_that_pause_in_between_do_not_overlap(place: Place):
-    error = error_of(lambda: place.job(checkpointing_max_concurrent=4, checkpointing_min_pause="1ms"))
-    assert error.code == "TG-SETTINGS-CLASH"
+def test_epochs_that_pause_in_between_do_not_overlap(place: Place, caplog: pytest.LogCaptureFixture):
+    """As in Flink, a pause makes it one epoch at a time, and the start says so."""
+    place.write("sea")
+    place.write("sand")
+    sink = ShelfSink("shelf", place.folder)
+    sink.moods.gate = threading.Event()
+    handle = shelf_job(place, sink, checkpointing_max_concurrent=4, checkpointing_min_pause="1ms").start()
+    wait_until(lambda: 1 in place.log("spark/offsets"), "the next epoch")
+    time.sleep(1)
+    assert place.log("ledger/prepared") == [0]
+    sink.moods.gate.set()
+    wait_until_finished(handle, 1)
+    handle.stop()
+    assert "checkpointing.max_concurrent is 1 where checkpointing.min_pause is above 0" in caplog.text
+    assert sink.rows() == ["sand", "sea"]
 
 
 # --- retained ----------------------------------------------------------------------------------------------

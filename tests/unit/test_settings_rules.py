@@ -12,7 +12,6 @@ BROKEN = {
     "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),
     "unaligned, two at once": (["checkpointing.unaligned=true", "checkpointing.max_concurrent=2"], 1),
     "aligned timeout alone": (["checkpointing.aligned_timeout=1s"], 1),
-    "a pause and two at once": (["checkpointing.min_pause=1s", "checkpointing.max_concurrent=2"], 1),
     "no time at all": (["checkpointing.timeout=0"], 1),
     "hashmap without its deltas": (["state.backend=hashmap", "state.changelog=false", "state.incremental=false"], 2),
     "a first pause above the longest": (["restart.exponential.initial=2min"], 1),
@@ -23,7 +22,7 @@ BROKEN = {
             "checkpointing.min_pause=1s",
             "checkpointing.mode=at-most-once",
         ],
-        3,
+        2,
     ),
 }
 
@@ -65,6 +64,10 @@ def test_a_value_that_nobody_could_read_breaks_no_rule_as_well() -> None:
 SAID = {
     "an interval above the timeout": (["checkpointing.interval=1h"], "checkpointing.timeout = 10min"),
     "a timeout above the supervisor's": (["checkpointing.timeout=30min"], "progress_timeout = 10min"),
+    "a pause and two at once": (
+        ["checkpointing.min_pause=1s", "checkpointing.max_concurrent=2"],
+        "checkpointing.max_concurrent is 1",
+    ),
     "barriers": (["checkpointing.unaligned=true"], "several queries joined by channels"),
     "hashmap": (["state.backend=hashmap"], "transformWithState"),
     "a parameter of another strategy": (["restart.fixed_delay.attempts=3"], "restart.fixed_delay.attempts = 3"),
@@ -81,6 +84,12 @@ def test_what_does_not_do_what_it_seems_to_is_said(case: str) -> None:
 def test_nothing_is_said_of_the_defaults_or_of_what_is_chosen() -> None:
     assert Settings.load({}, {}).notes() == []
     assert Settings.load({}, {}, ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=3"]).notes() == []
+
+
+@pytest.mark.parametrize(("pause", "at_once"), [("0", 3), ("1ms", 1)])
+def test_a_pause_makes_it_one_epoch_at_a_time(pause: str, at_once: int) -> None:
+    overrides = ["checkpointing.max_concurrent=3", f"checkpointing.min_pause={pause}"]
+    assert Settings.load({}, {}, overrides).max_concurrent == at_once
 
 
 def test_every_parameter_of_a_strategy_has_its_rule() -> None:

@@ -331,6 +331,12 @@ class Settings:
         """Whether somebody has set it, be it to its default."""
         return SETTINGS[attribute].name in self.origins
 
+    @property
+    def max_concurrent(self) -> int:
+        """`checkpointing_max_concurrent` as it acts: a pause between two epochs makes it 1, as in Flink (docs/dev/
+        datastream/fault-tolerance/checkpointing, minimum time between checkpoints)."""
+        return 1 if self.checkpointing_min_pause > 0 else self.checkpointing_max_concurrent
+
     def describe(self) -> list[Row]:
         """Every setting in the order of the table, as it may be shown."""
         return [

@@ -108,13 +108,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Verdict.REFUSED,
-        ("checkpointing_min_pause", "checkpointing_max_concurrent"),
-        lambda s: s.checkpointing_min_pause > 0 and s.checkpointing_max_concurrent > 1,
-        "checkpointing.max_concurrent = 1 where checkpointing.min_pause is above 0: one epoch ends before the next",
-        "leave one of them out",
-    ),
-    Rule(
-        Verdict.REFUSED,
         ("checkpointing_timeout",),
         lambda s: s.checkpointing_timeout < _LEAST_TIMEOUT_SECONDS,
         "checkpointing.timeout of at least 10ms: every epoch would be cancelled",
@@ -157,6 +150,13 @@ RULES: tuple[Rule, ...] = (
         lambda s: 0 < s.progress_timeout < s.checkpointing_timeout and s.is_set("checkpointing_timeout"),
         "the supervisor ends a driver after progress_timeout without progress, before an epoch reaches "
         "checkpointing.timeout",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_min_pause", "checkpointing_max_concurrent"),
+        lambda s: s.max_concurrent < s.checkpointing_max_concurrent,
+        "checkpointing.max_concurrent is 1 where checkpointing.min_pause is above 0, as in Flink: the pause begins "
+        "when an epoch is committed",
     ),
     Rule(
         Verdict.SAID,

@@ -473,7 +473,7 @@ class Job:
 
     def _max_concurrent(self, declared: Declared, where: str) -> int:
         """How many decided epochs may still be uncommitted; one where a sink does not go with more, and said."""
-        wanted = self.settings.checkpointing_max_concurrent
+        wanted = self.settings.max_concurrent
         placed = [sink.uid for sink in declared.sinks if sink.prepared_rows_have_their_place]
         if wanted == 1 or not placed:
             return wanted

@@ -77,6 +77,11 @@ class Code(Enum):
         "so many files are open that Spark's calls of the program would not be heard",
     )
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "state of another backend or format than state.backend asks for")
+    STATE_MISMATCH = (
+        "TG-STATE-MISMATCH",
+        Remedy.PROGRAM,
+        "the state in the checkpoint does not fit the stateful operators of the query",
+    )
     PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
     RESTORE_PARTITIONS = (
         "TG-RESTORE-PARTITIONS",
@@ -179,6 +184,7 @@ class Code(Enum):
         Remedy.DECIDE,
         "to end this transaction so would lose or repeat rows, or is not for a command to do now",
     )
+    STATE_DAMAGED = ("TG-STATE-DAMAGED", Remedy.DECIDE, "a file of a query's state is missing, or was altered")
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
     RECORD_NEWER = ("TG-RECORD-NEWER", Remedy.DECIDE, "a durable record was written by a newer release")
     JOB_DRAINED = ("TG-JOB-DRAINED", Remedy.DECIDE, "the job was drained: every row that comes now would be too late")

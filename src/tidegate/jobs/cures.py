@@ -47,6 +47,7 @@ _DOES_NOT_FIT = frozenset(
     {
         Code.SOURCES_CHANGED,
         Code.STATE_FORMAT,
+        Code.STATE_MISMATCH,
         Code.LEVEL_REFUSED,
         Code.RESTORE_OPERATORS,
         Code.RESTORE_PARTITIONS,

@@ -31,8 +31,9 @@ from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining, Reins
 from tidegate.spark.endings import Ending
+from tidegate.spark.figures import Figures
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
-from tidegate.spark.query_run import Figures, QueryPlan, QueryRun
+from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -55,6 +54,7 @@ from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
+from tidegate.spark.figures import Figures, keep_age
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.patience import Patience
@@ -65,6 +65,7 @@ from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.session import lives, query_settings
 from tidegate.spark.sources import Monitor
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
+from tidegate.spark.state_fault import state_fault
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.writer import (
@@ -83,7 +84,6 @@ _COMMIT_POLL_SECONDS_AT_MOST = 0.1
 _COMMIT_POLL_GROWTH = 1.05  # a pause is then about a twentieth of what has been waited
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
-_FIGURES_KEPT = 1000
 _LOST_START_SECONDS = 10.0
 COMMIT_RETURNS_WITHIN_SECONDS = 10.0
 """A commit that is under way when waiting for sinks is over may come to its end; one that hangs is left. The supervisor
@@ -114,25 +114,6 @@ class QueryPlan:
     min_pause_seconds: float = 0.0
     again_here: bool = True
     operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(slots=True)
-class Figures:
-    """What a run has seen; for status and progress only."""
-
-    epoch: int = -1
-    finished: int = -1
-    epochs: int = 0
-    rows: int = 0
-    given_up: int = 0
-    aborted: int = 0
-    redone: int = 0
-    epoch_ms: list[float] = field(default_factory=list[float])
-    commit_delay_ms: list[float] = field(default_factory=list[float])
-
-    def medians(self) -> tuple[float | None, float | None]:
-        """Median time from `offsets/N`, and from `commits/N`, appearing to *done*, in milliseconds."""
-        return _median(self.epoch_ms), _median(self.commit_delay_ms)
 
 
 class QueryRun:
@@ -469,6 +450,9 @@ class QueryRun:
         quoted = quoted_in(str(error))
         if quoted is not None:
             raise quoted from error
+        unfit = None if self._stream is None else self._unfit(self._stream.thrown())
+        if unfit is not None:
+            raise unfit from error
         raise TidegateError(
             Code.QUERY_FAILED,
             expected="a query that runs",
@@ -492,6 +476,10 @@ class QueryRun:
             where=str(record),
             next_step="bring the storage back (a mount, a volume), then start again: nothing is lost",
         )
+
+    def _unfit(self, thrown: Any) -> TidegateError | None:
+        """What no restart cures: the checkpoint, and what the program wants of its state, do not fit."""
+        return state_fault(thrown, str(self.plan.query), self.plan.folder, self.plan.operator_uids)
 
     def _errors_of_the_storage(self) -> bool:
         return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
@@ -565,6 +553,9 @@ class QueryRun:
         quoted = quoted_in(str(error))
         if quoted is not None and quoted.catalogue_entry in _TO_BE_DECIDED:
             return quoted
+        unfit = self._unfit(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
+        if unfit is not None:
+            return unfit
         failed = TidegateError(
             Code.EPOCH_FAILED,
             expected=f"epoch {epoch} to be computed and pre-committed",
@@ -709,8 +700,8 @@ class QueryRun:
         self.figures.epochs += 1
         self.figures.rows += rows
         if self._stream is not None:
-            _keep_age(self.figures.epoch_ms, self._storage.path(entry(OFFSETS, epoch)))
-            _keep_age(self.figures.commit_delay_ms, self._storage.path(entry(COMMITS, epoch)))
+            keep_age(self.figures.epoch_ms, self._storage.path(entry(OFFSETS, epoch)))
+            keep_age(self.figures.commit_delay_ms, self._storage.path(entry(COMMITS, epoch)))
 
     @property
     def _jvm(self) -> Any:
@@ -767,17 +758,3 @@ def _is_told_in_any_case(error: BaseException) -> bool:
 def _is_unavailable(error: BaseException) -> bool:
     """Whether a sink that shows its rows inside the epoch was not ready until the end: whoever stops hears of it."""
     return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
-
-
-def _keep_age(figures: list[float], file: Path) -> None:
-    """Add the age of `file` in milliseconds, if it is there."""
-    try:
-        written = file.stat().st_mtime
-    except FileNotFoundError:
-        return
-    figures.append((time.time() - written) * 1000)
-    del figures[:-_FIGURES_KEPT]
-
-
-def _median(values: list[float]) -> float | None:
-    return round(median(values), 1) if values else None

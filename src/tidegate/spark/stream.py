@@ -77,6 +77,14 @@ class RunningStream:
             next_step="start the job again: the epoch is undecided and its input comes again",
         )
 
+    def thrown(self) -> Any:
+        """The Java throwable that ended the query; None where it runs, ended well, or the JVM is gone."""
+        try:
+            error: Any = self._execution.exception()
+            return error.get() if error.isDefined() else None
+        except JVM_IS_GONE:
+            return None
+
     def has_ended(self) -> bool:
         """Whether the stream thread has ended: until then it can still write `commits/N`."""
         try:

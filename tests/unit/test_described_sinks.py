@@ -50,6 +50,7 @@ def kafka() -> KafkaSink:
         value=["a", "b"],
         transactional_id_prefix="team",
         transaction_timeout=60,
+        invalid_text="replace",
         options=OPTIONS,
     )
 
@@ -76,7 +77,8 @@ def test_a_kafka_sink_is_opened_as_the_program_had_it(tmp_path: Path) -> None:
     sink = kafka()
     again = open_sink(written(tmp_path, sink), OPTIONS)
     assert isinstance(again, KafkaSink)
-    for name in ("uid", "topic", "key", "value", "headers", "partition", "format", "prefix", "transaction_timeout"):
+    kept = ("uid", "topic", "key", "value", "headers", "partition", "format", "prefix", "transaction_timeout")
+    for name in (*kept, "invalid_text"):
         assert getattr(again, name) == getattr(sink, name), name
     assert again.clients == sink.clients
 
@@ -93,8 +95,10 @@ def test_a_value_that_names_a_variable_or_a_file_is_kept_and_read_only_where_a_c
 
 
 def test_tables_and_files_are_opened_by_their_paths(tmp_path: Path) -> None:
-    table = open_sink(written(tmp_path, SQLiteSink("table", tmp_path / "a.db", table="t", key=["x", "y"])), {})
+    given = SQLiteSink("table", tmp_path / "a.db", table="t", key=["x", "y"], nan="null", invalid_text="replace")
+    table = open_sink(written(tmp_path, given), {})
     assert isinstance(table, SQLiteSink)
+    assert table.rules == given.rules
     assert (table.path, table.table, table.key) == (tmp_path / "a.db", "t", ("x", "y"))
     files = open_sink(written(tmp_path, FileSink("files", tmp_path / "out", format="csv", header=True)), {})
     assert isinstance(files, FileSink)

@@ -69,6 +69,11 @@ class Code(Enum):
     OUTPUT_MODE = ("TG-OUTPUT-MODE", Remedy.PROGRAM, "an output mode that a sink cannot take")
     KEY_COLUMN = ("TG-KEY-COLUMN", Remedy.PROGRAM, "a key column that the rows or the table do not have")
     SCHEMA_MISMATCH = ("TG-SCHEMA-MISMATCH", Remedy.PROGRAM, "the rows do not fit the table or the format")
+    RECORD_REFUSED = (
+        "TG-RECORD-REFUSED",
+        Remedy.PROGRAM,
+        "a sink cannot take a row; its epoch is undecided, and every start would come to the same row again",
+    )
     SINK_LOCAL_ONLY = ("TG-SINK-LOCAL-ONLY", Remedy.PROGRAM, "a sink on a local disk under a cluster master")
     SPARK_CONNECT = ("TG-SPARK-CONNECT", Remedy.PROGRAM, "a Spark Connect session: the protocol needs the driver's JVM")
     TOO_MANY_FILES = (
@@ -156,7 +161,6 @@ class Code(Enum):
         Remedy.RESTART,
         "an epoch that was cancelled does not end: only the end of its process ends it",
     )
-    RECORD_REFUSED = ("TG-RECORD-REFUSED", Remedy.RESTART, "a target refused a row; its epoch is undecided")
     EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
     FUNCTION_FAILED = (
         "TG-FUNCTION-FAILED",

@@ -40,6 +40,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True, tag="kafka"):
     transaction_timeout: float | None
     options: dict[str, str]
     left_out: tuple[str, ...] = ()
+    invalid_text: str = "refuse"
 
     def __str__(self) -> str:
         return f"Kafka {self.servers}, {'topics by row' if self.topic is None else f'topic {self.topic}'}"
@@ -51,6 +52,8 @@ class SQLiteTarget(msgspec.Struct, frozen=True, kw_only=True, tag="sqlite"):
     path: str
     table: str
     key: tuple[str, ...]
+    invalid_text: str = "refuse"
+    nan: str = "refuse"
 
     def __str__(self) -> str:
         return f"SQLite {self.path}, table {self.table}"
@@ -138,9 +141,16 @@ def _target_of(sink: TwoPhaseSink) -> Target:
                 transaction_timeout=sink.transaction_timeout,
                 options=kept,
                 left_out=tuple(sorted(sink.clients.options.keys() - kept.keys())),
+                invalid_text=sink.invalid_text.value,
             )
         case SQLiteSink() if type(sink) is SQLiteSink:
-            return SQLiteTarget(path=str(sink.path), table=sink.table, key=sink.key)
+            return SQLiteTarget(
+                path=str(sink.path),
+                table=sink.table,
+                key=sink.key,
+                invalid_text=sink.rules.invalid_text.value,
+                nan=sink.rules.nan.value,
+            )
         case FileSink() if type(sink) is FileSink:
             return FilesTarget(path=str(sink.path))
         case _:
@@ -198,15 +208,24 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
                 headers=target.headers,
                 partition=target.partition,
                 format=target.format,
+                invalid_text=target.invalid_text,
                 transactional_id_prefix=target.prefix,
                 transaction_timeout=target.transaction_timeout,
                 options={**target.options, **_put_in(described, target, options)},
                 delivery=described.level.value,
             )
-        case SQLiteTarget(path=path, table=table, key=key):
+        case SQLiteTarget() as target:
             from tidegate.sinks.sqlite import SQLiteSink
 
-            return SQLiteSink(described.uid, path, table=table, key=key, delivery=described.level.value)
+            return SQLiteSink(
+                described.uid,
+                target.path,
+                table=target.table,
+                key=target.key,
+                invalid_text=target.invalid_text,
+                nan=target.nan,
+                delivery=described.level.value,
+            )
         case FilesTarget(path=path):
             from tidegate.sinks.files import FileSink
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.sinks.arrow import batch_of, columns_of, timestamps_as_text
 from tidegate.sinks.json_lines import json_objects
+from tidegate.sinks.nested import leaves_of
+from tidegate.sinks.row_values import InvalidText, refused_nulls, refused_texts, rows_where, with_valid_texts
+from tidegate.sinks.rows import RowRefused, one_for_each_row
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
+
+
+_compute = cast("Any", pc)
+_LAST_PARTITION = 2**31 - 1
 
 
 class Format(Enum):
@@ -57,8 +65,21 @@ class Layout:
         """Whether messages are key and value alone: all that a batch of the client can say."""
         return self.partition is None and self.headers is None
 
+    def refused(self, batch: pa.RecordBatch, invalid_text: InvalidText) -> list[RowRefused]:
+        """The rows that no message can be made of because of a value."""
+        used = {self.topic_column, self.key, self.partition, self.headers, *self.values}
+        rows = batch.select([name for name in batch.schema.names if name in used])
+        nulls = refused_nulls(rows, filter(None, [self.topic_column]), "the topic column")
+        found = [*refused_texts(rows, invalid_text), *nulls]
+        if self.partition is not None:
+            found += _refused_numbers(_column(batch, self.partition), self.partition)
+        if self.headers is not None:
+            found += _refused_headers(_column(batch, self.headers), self.headers)
+        return one_for_each_row(found)
+
     def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
-        """The rows of `batch` by topic, in their order there."""
+        """The rows of `batch` by topic, in their order there; texts that are not UTF-8 with U+FFFD."""
+        batch = with_valid_texts(batch)
         keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
         messages: list[Message] = [
             {"key": key, "value": value} for key, value in zip(keys, self._values(batch), strict=True)
@@ -119,6 +140,32 @@ def _headers(column: Column) -> list[list[tuple[str, bytes | None]] | None]:
     """Spark's array of (key, value) structs."""
     rows = cast("list[list[dict[str, Any]] | None]", column.to_pylist())
     return [None if row is None else [(each["key"], each["value"]) for each in row] for row in rows]
+
+
+def _refused_numbers(column: Column, name: str) -> Iterator[RowRefused]:
+    outside = _compute.or_(_compute.less(column, -1), _compute.greater(column.cast(pa.int64()), _LAST_PARTITION))
+    for row in rows_where(outside):
+        yield RowRefused(
+            row=row,
+            column=name,
+            expected=f"the number of a partition in {name!r}, or a null",
+            found=str(column[row].as_py()),
+            next_step="mend the column in select=[...], or leave such rows out with where=",
+        )
+
+
+def _refused_headers(column: Column, name: str) -> Iterator[RowRefused]:
+    for leaf in leaves_of(column, name):
+        if leaf.path == f"{name}[].key" and leaf.values.null_count:
+            rows = leaf.rows()
+            for place in rows_where(leaf.values.is_null()):
+                yield RowRefused(
+                    row=int(rows[place]),
+                    column=name,
+                    expected=f"a key in every header of {name!r}",
+                    found="a null",
+                    next_step="leave such headers out with F.filter in select=[...]",
+                )
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Column:

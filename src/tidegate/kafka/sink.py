@@ -41,6 +41,8 @@ from tidegate.kafka.slots import default_root
 from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Mark, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.sinks.row_values import InvalidText, option_of
+from tidegate.sinks.rows import RowRefused
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_FOR_ORPHANS_SECONDS = 2.0
@@ -57,6 +59,7 @@ class KafkaSink(TwoPhaseSink):
     `options`: librdkafka's settings; a value may be `env:NAME` or `file:PATH`. `transaction_timeout`: seconds after
     which the broker aborts what is still open (its own maximum, unless given); such rows are written again from the
     journal. `transactional_id_prefix` stands in front of every transactional id. At most one decided epoch waits.
+    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or its text gets U+FFFD ("replace").
 
     Source of the rules: KIP-98, KIP-447 (offsets in a transaction), KIP-664 (describing transactions).
     """
@@ -77,6 +80,7 @@ class KafkaSink(TwoPhaseSink):
         headers: str | None = None,
         partition: str | None = None,
         format: str = "json",
+        invalid_text: str = "refuse",
         transactional_id_prefix: str = "",
         transaction_timeout: float | None = None,
         options: Mapping[str, str | int | float | bool] | None = None,
@@ -91,6 +95,7 @@ class KafkaSink(TwoPhaseSink):
         self.headers = headers
         self.partition = partition
         self.format = format
+        self.invalid_text = option_of(InvalidText, "invalid_text", invalid_text, uid)
         self.prefix = transactional_id_prefix
         self.transaction_timeout = transaction_timeout
         self.clients = Clients(servers, {name: _text(given) for name, given in (options or {}).items()})
@@ -153,10 +158,13 @@ class KafkaSink(TwoPhaseSink):
         seen_by_tasks._finished = finished_through
         return seen_by_tasks
 
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return layout_of(self, batch.schema).refused(batch, self.invalid_text)
+
     def begin(self, attempt: Attempt) -> Transaction:
         settings = self._settings()
         lease = producers_of(settings, attempt.sink).take(settings, attempt, self._finished)
-        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease)
+        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease, refused=self.refused)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ from tidegate.core.records import (
 if TYPE_CHECKING:  # not loaded for who only asks a sink
     import pyarrow as pa
 
+    from tidegate.sinks.rows import RowRefused
+
 
 class JournalKeeper(Enum):
     """Who keeps the rows of an epoch until it is done."""
@@ -61,7 +63,10 @@ class Transaction(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of `batch` (the sink's columns, at least one row). Nothing becomes visible."""
+        """Take the rows of `batch` (the sink's columns, at least one row). Nothing becomes visible.
+
+        Raises RowRefused, the first of the sink's `refused`, and has then taken no row of `batch`.
+        """
 
     @abstractmethod
     def pre_commit(self) -> Committable | None:
@@ -147,6 +152,13 @@ class TwoPhaseSink(ABC):
     def in_epoch(self, finished_through: int) -> TwoPhaseSink:
         """What goes to the tasks of an epoch in place of this sink; epochs up to `finished_through` are finished."""
         return self
+
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        """The rows of `batch` that the target cannot hold because of a value, at most one refusal for each row.
+
+        Called in a task, with the rows that `write` would get. The rows that are left out here are taken by `write`.
+        """
+        return ()
 
     @abstractmethod
     def begin(self, attempt: Attempt) -> Transaction:

@@ -11,6 +11,7 @@ line feed (a text may have line breaks, a carriage return is none), `nullValue` 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tidegate.sinks.arrow import all_finite, batch_of, columns_of, timestamps_as_text
+from tidegate.sinks.row_values import refused_nulls
 from tidegate.sinks.rows import RowRefused, StraightWriter
 
 if TYPE_CHECKING:
@@ -35,15 +37,7 @@ class CSVRows(StraightWriter):
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = columns_of(batch)
-        if len(columns) == 1 and columns[0].null_count:
-            # The line would be empty, and readers take an empty line for none.
-            raise RowRefused(
-                expected=f"a value in column {batch.schema.names[0]!r} of every row: it is the only one",
-                found="a null",
-                next_step="leave such rows out with where=, give them a value with F.coalesce, or add a column",
-            )
-        rows = batch_of([_plain(column) for column in columns], batch.schema.names)
+        rows = batch_of([_plain(column) for column in columns_of(batch)], batch.schema.names)
         options = pyarrow.csv.WriteOptions(include_header=self._names_are_due, quoting_style="needed")
         pyarrow.csv.write_csv(rows, self._file, options)
         self._names_are_due = False
@@ -53,6 +47,11 @@ class CSVRowsWithHeader(CSVRows):
     """The first line of each file has the names of the columns."""
 
     _names_are_due = True
+
+
+def refused_in_csv(batch: pa.RecordBatch) -> Iterator[RowRefused]:
+    """A null in the only column: the line would be empty, and readers take an empty line for none."""
+    return refused_nulls(batch, batch.schema.names if batch.num_columns == 1 else (), "the only column")
 
 
 def _plain(column: Column) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO
@@ -10,13 +10,17 @@ from typing import IO
 import pyarrow as pa
 
 from tidegate.sinks.arrow import fields_in
-from tidegate.sinks.csv_rows import CSVRows, CSVRowsWithHeader
+from tidegate.sinks.csv_rows import CSVRows, CSVRowsWithHeader, refused_in_csv
 from tidegate.sinks.json_lines import JSONLinesWriter
 from tidegate.sinks.parquet import ParquetRows
-from tidegate.sinks.rows import RowWriter
-from tidegate.sinks.text_lines import TextLines
+from tidegate.sinks.rows import RowRefused, RowWriter
+from tidegate.sinks.text_lines import TextLines, refused_as_lines
 
 _Fits = Callable[[pa.DataType], bool]
+
+
+def _none(batch: pa.RecordBatch) -> Iterable[RowRefused]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Format:
     """One format.
 
     `name` is what the user says, `suffix` that of the final names; `has` tells whether the format holds values of a
-    type, nested ones included, as Spark reads them back, and `types` says it in words.
+    type, nested ones included, as Spark reads them back, and `types` says it in words. `refuses` finds the rows whose
+    values, though of such types, a reader would not give back.
     """
 
     name: str
@@ -33,6 +38,7 @@ class Format:
     has: _Fits
     types: str
     columns_at_most: int | None = None
+    refuses: Callable[[pa.RecordBatch], Iterable[RowRefused]] = _none
 
 
 def _any(kind: pa.DataType) -> bool:
@@ -95,6 +101,7 @@ _ALL = (
         writer=CSVRows,
         has=_is_plain,
         types="single values: a CSV field can hold no array, map or struct, and no bytes",
+        refuses=refused_in_csv,
     ),
     Format(
         name="text",
@@ -103,6 +110,7 @@ _ALL = (
         has=_is_text,
         types="string: a line of text has no other",
         columns_at_most=1,
+        refuses=refused_as_lines,
     ),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.file_formats import Format
 from tidegate.sinks.file_parts import Part, committable_of
-from tidegate.sinks.hive_folders import NAME_BYTES_AT_MOST, by_folder
-from tidegate.sinks.rows import RowRefused, RowWriter
+from tidegate.sinks.hive_folders import by_folder, refused_as_folders
+from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
+from tidegate.sinks.rows import RowRefused, RowWriter, one_for_each_row
 from tidegate.sinks.staging import Seal, Stage
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ FILES_AT_MOST = 10_000
 HELD_BYTES_AT_MOST = 256 * 1024 * 1024
 """What the writers of one attempt hold back together, as Arrow counts it."""
 
-PATH_BYTES_AT_MOST = 4096
-"""What Linux takes as one path, its end included."""
-
 _STEP_ROWS = 1_000
 """Between two looks at the size of a file that is to be ended at a size."""
 
@@ -47,13 +44,27 @@ class FileShape:
     """How rows are laid out in files: the columns that name Hive's folders, and when a file is ended.
 
     `max_rows` is exact. `target_bytes` counts what a writer holds back as Arrow does, so files are about that large,
-    and smaller where the format compresses.
+    and smaller where the format compresses. `invalid_text`: None leaves texts as they are, for a reader that is Spark.
     """
 
     format: Format
     partition_by: tuple[str, ...] = ()
     max_rows: int | None = None
     target_bytes: int | None = None
+    invalid_text: InvalidText | None = None
+
+    def refused(self, batch: pa.RecordBatch, target: Path) -> list[RowRefused]:
+        """The rows of `batch` that cannot be laid out so below `target`, or would not be read back."""
+        found = [] if self.invalid_text is None else list(refused_texts(batch, self.invalid_text))
+        batch = self.prepared(batch)
+        if self.partition_by:
+            found += refused_as_folders(batch, self.partition_by, target)
+        others = [name for name in batch.schema.names if name not in self.partition_by]
+        return one_for_each_row([*found, *self.format.refuses(batch.select(others))])
+
+    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as they are written: with texts that everybody can read."""
+        return batch if self.invalid_text is None else with_valid_texts(batch)
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows for each folder."""
@@ -73,11 +84,11 @@ class FileTransaction(Transaction):
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        try:
-            for folder, rows in self._shape.pieces(batch):
-                self._write(folder, rows)
-        except RowRefused as refused:
-            raise self._error(refused) from None
+        refused = self._shape.refused(batch, self._stage.root.parent)
+        if refused:
+            raise refused[0]
+        for folder, rows in self._shape.pieces(self._shape.prepared(batch)):
+            self._write(folder, rows)
         self._rows += batch.num_rows
         self._let_go()
 
@@ -108,30 +119,19 @@ class FileTransaction(Transaction):
 
     def _begin(self, folder: str, schema: pa.Schema) -> _OpenFile:
         if self._files == FILES_AT_MOST:
-            raise RowRefused(
+            raise TidegateError(
+                Code.SCHEMA_MISMATCH,
                 expected=f"at most {FILES_AT_MOST} files from one task in one epoch",
                 found="rows for one more",
+                where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}",
                 next_step="repartition the rows by the columns of partition_by=, choose columns with fewer values, or "
                 "let files grow larger",
             )
-        if folder:
-            self._refuse_too_long(folder)
         if len(self._open) == OPEN_AT_MOST:
             self._end(next(iter(self._open)))
         number, self._files = self._files, self._files + 1
         self._open[folder] = _OpenFile(number, *self._create(number, schema))
         return self._open[folder]
-
-    def _refuse_too_long(self, folder: str) -> None:
-        # Here and not at commit: a decided epoch must get its folders.
-        target = self._stage.root.parent
-        size_bytes = len(os.fsencode(target / folder)) + 1 + NAME_BYTES_AT_MOST
-        if size_bytes >= PATH_BYTES_AT_MOST:
-            raise RowRefused(
-                expected=f"partition values that fit a path ({PATH_BYTES_AT_MOST} bytes with a file's name)",
-                found=f"{folder[:60]!r}... with {size_bytes} bytes",
-                next_step="partition by fewer or shorter columns",
-            )
 
     def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
         path = self._stage.file(self._attempt, number)
@@ -153,15 +153,6 @@ class FileTransaction(Transaction):
                 return
             held -= file.writer.held_bytes
             file.writer.flush()
-
-    def _error(self, refused: RowRefused) -> TidegateError:
-        return TidegateError(
-            Code.SCHEMA_MISMATCH,
-            expected=refused.expected,
-            found=refused.found,
-            where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}",
-            next_step=refused.next_step,
-        )
 
 
 class _OpenFile:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
@@ -29,6 +30,8 @@ from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
 from tidegate.sinks.file_parts import CHECKSUM_UP_TO_BYTES, Part, flaws_of, parts_of
 from tidegate.sinks.file_stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
+from tidegate.sinks.row_values import InvalidText, option_of
+from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.staging import Stage, make_folder, sync_folder
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
@@ -42,6 +45,7 @@ class FileSink(TwoPhaseSink):
     `header` each CSV file begins with the names of the columns. `partition_by` puts the rows into Hive's folders
     `<column>=<value>`, as Spark does: the columns stand in the folders' names only, and nulls and empty texts both
     come back as null. A file is ended, and another one begun, at `max_file_rows` rows or at about `target_file_bytes`.
+    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or its text gets U+FFFD ("replace").
 
     A task with rows gives one file or, where it is partitioned or limited, several, each
     `<job>-<job id>-g<generation>-e<epoch>-t<task>-<attempt>[_<number>].<format>`, visible all at once. The files of an
@@ -66,6 +70,7 @@ class FileSink(TwoPhaseSink):
         partition_by: Sequence[str] | str = (),
         max_file_rows: int | None = None,
         target_file_bytes: int | None = None,
+        invalid_text: str = "refuse",
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
@@ -81,6 +86,7 @@ class FileSink(TwoPhaseSink):
             partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
             max_rows=max_file_rows,
             target_bytes=target_file_bytes,
+            invalid_text=option_of(InvalidText, "invalid_text", invalid_text, uid),
         )
         self._is_url = "://" in str(path)
         self._stage = Stage(self.path / ".tidegate", ".staged")
@@ -123,6 +129,9 @@ class FileSink(TwoPhaseSink):
         return None if newest is None else newest.position
 
     # --- in a task -----------------------------------------------------------------------------------------
+
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return self.shape.refused(batch, self.path)
 
     def begin(self, attempt: Attempt) -> Transaction:
         return FileTransaction(self._stage, attempt, self.shape)

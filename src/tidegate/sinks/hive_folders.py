@@ -6,13 +6,16 @@ digits; a null and an empty text become `__HIVE_DEFAULT_PARTITION__`, which is r
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.row_values import rows_where
 from tidegate.sinks.rows import RowRefused
 
 if TYPE_CHECKING:
@@ -20,7 +23,13 @@ if TYPE_CHECKING:
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 NAME_BYTES_AT_MOST = 255
-"""What Linux's file systems take as one name; to be refused by the task, for a decided epoch must get its folder."""
+"""What Linux's file systems take as one name."""
+
+PATH_BYTES_AT_MOST = 4096
+"""What Linux takes as one path, its end included."""
+
+_ESCAPED_BYTES = 3
+"""What a byte of a value takes at most in a folder's name."""
 
 _ESCAPED = frozenset([*map(chr, range(0x20)), *"\x7f\"#%'*/:=?\\{[]^"])
 _TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
@@ -36,14 +45,9 @@ def can_name_a_folder(kind: pa.DataType) -> bool:
 
 
 def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each folder without `columns`, in the order of rows; folders as they first appear.
-
-    Raises RowRefused for a value that is too long for a folder's name.
-    """
+    """The rows of each folder without `columns`, in the order of rows; folders as they first appear."""
     others = batch.select([name for name in batch.schema.names if name not in columns])
-    by_name = dict(zip(batch.schema.names, columns_of(batch), strict=True))
-    levels = [_level(name, by_name[name]) for name in columns]
-    encoded: Any = _compute.binary_join_element_wise(*levels, "/").dictionary_encode()
+    encoded: Any = cast("Any", _folders(batch, columns)).dictionary_encode()
     folders: list[str] = encoded.dictionary.to_pylist()
     if len(folders) == 1:
         yield folders[0], others
@@ -56,28 +60,62 @@ def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[s
         start += count
 
 
+def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Path) -> Iterator[RowRefused]:
+    """The rows that no folder below `target` can be named after so that their values are read back.
+
+    Here and not at commit: a decided epoch must get its folders.
+    """
+    texts = {name: _texts(batch, name) for name in columns}
+    for name, text in texts.items():
+        for row in rows_where(_compute.equal(text, NULL)):
+            yield _refused(row, name, "read back", repr(NULL), "leave such rows out with where=: the name means a null")
+    longest = [len(folder_name(name, None)) + _ESCAPED_BYTES * _longest(text) for name, text in texts.items()]
+    at_most = PATH_BYTES_AT_MOST - len(os.fsencode(target)) - 2 - NAME_BYTES_AT_MOST
+    if max(longest) <= NAME_BYTES_AT_MOST and sum(longest) + len(longest) < at_most:
+        return
+    for name, text in texts.items():
+        for row in _longer(_level(name, text), NAME_BYTES_AT_MOST):
+            what = f"a folder's name ({NAME_BYTES_AT_MOST} bytes)"
+            yield _refused(row, name, what, "a longer one", "partition by a hash or a prefix of the column")
+    for row in _longer(_folders(batch, columns), at_most - 1):
+        what = f"a path ({PATH_BYTES_AT_MOST} bytes with a file's name)"
+        yield _refused(row, columns[0], what, "a longer one", "partition by fewer or shorter columns")
+
+
 def folder_name(column: str, value: str | None) -> str:
     """`<column>=<value>`, escaped."""
     return f"{_escaped(column)}={_escaped(value) if value else NULL}"
 
 
-def _level(name: str, column: Column) -> Column:
+def _folders(batch: pa.RecordBatch, columns: Sequence[str]) -> Column:
+    """The folder of every row, all levels of it."""
+    return _compute.binary_join_element_wise(*(_level(name, _texts(batch, name)) for name in columns), "/")
+
+
+def _level(name: str, texts: Column) -> Column:
     """The folder of every row for one partition column; each distinct value is escaped once."""
-    encoded: Any = cast("Any", column.cast(pa.string())).dictionary_encode()
-    names = [_checked(folder_name(name, value), name) for value in encoded.dictionary.to_pylist()]
+    encoded: Any = cast("Any", texts).dictionary_encode()
+    names = [folder_name(name, value) for value in encoded.dictionary.to_pylist()]
     return pa.array(names, pa.string()).take(encoded.indices).fill_null(folder_name(name, None))
+
+
+def _texts(batch: pa.RecordBatch, name: str) -> Column:
+    return columns_of(batch)[batch.schema.names.index(name)].cast(pa.string())
+
+
+def _longest(texts: Column) -> int:
+    """The bytes of the longest text."""
+    return _compute.max(_compute.binary_length(texts)).as_py() or 0
+
+
+def _longer(names: Column, at_most: int) -> list[int]:
+    return rows_where(_compute.greater(_compute.binary_length(names), at_most))
+
+
+def _refused(row: int, column: str, fit: str, found: str, next_step: str) -> RowRefused:
+    expected = f"values of partition column {column!r} that fit {fit}"
+    return RowRefused(row=row, column=column, expected=expected, found=found, next_step=next_step)
 
 
 def _escaped(text: str) -> str:
     return "".join(f"%{ord(each):02X}" if each in _ESCAPED else each for each in text)
-
-
-def _checked(folder: str, column: str) -> str:
-    size_bytes = len(folder.encode())
-    if size_bytes > NAME_BYTES_AT_MOST:
-        raise RowRefused(
-            expected=f"values of partition column {column!r} that fit a folder's name ({NAME_BYTES_AT_MOST} bytes)",
-            found=f"{folder[:60]!r}... with {size_bytes} bytes",
-            next_step="partition by a shorter column, for instance a hash or a prefix of it",
-        )
-    return folder

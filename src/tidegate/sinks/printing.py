@@ -12,13 +12,16 @@ from rich.table import Table
 
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence
+from tidegate.sinks.row_values import InvalidText, option_of, refused_texts, with_valid_texts
+from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 
 
 class PrintSink(WriteAheadSink):
     """Prints each epoch's rows as a table when it is committed: so a row is shown once, when it is final.
 
-    At most `limit` rows an epoch; the title says how many there are. A terminal cannot prove what it has shown: an
+    At most `limit` rows an epoch; the title says how many there are. A row with a text that is not UTF-8 is refused
+    (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"). A terminal cannot prove what it has shown: an
     epoch that was being printed when the process died is shown again after the restart.
     """
 
@@ -29,12 +32,17 @@ class PrintSink(WriteAheadSink):
         uid: str,
         *,
         limit: int = 20,
+        invalid_text: str = "refuse",
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
     ) -> None:
         super().__init__(uid, select=select, where=where, delivery=delivery)
         self.limit = limit
+        self.invalid_text = option_of(InvalidText, "invalid_text", invalid_text, uid)
+
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return one_for_each_row(refused_texts(batch, self.invalid_text))
 
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
         shown = list(islice(_rows(batches), self.limit))
@@ -54,7 +62,7 @@ class PrintSink(WriteAheadSink):
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterable[dict[str, Any]]:
     for batch in batches:
-        yield from batch.to_pylist()
+        yield from with_valid_texts(batch).to_pylist()
 
 
 def _text(value: object) -> str:

@@ -1,10 +1,13 @@
-"""What every file format is to the rows it takes."""
+"""What every file format is to the rows it takes, and the refusal of a row."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import pyarrow as pa
+
+from tidegate.core.errors import Code
 
 
 class RowWriter(Protocol):
@@ -16,7 +19,7 @@ class RowWriter(Protocol):
         ...
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises RowRefused for a value that the format cannot say."""
+        """Take rows. Their values have been looked at (`Format.refuses`): none is refused here."""
 
     def flush(self) -> None:
         """Write what is held back. The file goes on."""
@@ -44,10 +47,26 @@ class StraightWriter:
 
 
 class RowRefused(ValueError):
-    """A row that the target's format cannot hold: found in the task, before anything is prepared."""
+    """A row that a target cannot hold because of a value in it: found in the task, before anything is prepared.
 
-    def __init__(self, *, expected: str, found: str, next_step: str) -> None:
+    `row` is the position of the row in the batch that the transaction was given, from 0 on; `column` the name of the
+    column with the value. The code is the same for all of them, because the remedy is in the program.
+    """
+
+    code = Code.RECORD_REFUSED
+
+    def __init__(self, *, row: int, column: str, expected: str, found: str, next_step: str) -> None:
+        self.row = row
+        self.column = column
         self.expected = expected
         self.found = found
         self.next_step = next_step
         super().__init__(f"expected {expected}, found {found}")
+
+
+def one_for_each_row(refused: Iterable[RowRefused]) -> list[RowRefused]:
+    """The first refusal of every row, in the order of the rows."""
+    found: dict[int, RowRefused] = {}
+    for each in refused:
+        found.setdefault(each.row, each)
+    return [found[row] for row in sorted(found)]

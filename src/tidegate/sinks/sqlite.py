@@ -10,6 +10,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
+
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import (
@@ -23,10 +25,12 @@ from tidegate.core.records import (
 )
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.sinks.row_values import InvalidText, NaN, option_of
+from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite_check import violations_of
 from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
 from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions, uri
-from tidegate.sinks.sqlite_values import affinity_of
+from tidegate.sinks.sqlite_values import SQLiteRules, affinity_of
 from tidegate.sinks.staging import Seal, Stage, make_folder, sync_file, sync_folder
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
@@ -42,7 +46,9 @@ class SQLiteSink(TwoPhaseSink):
     Without `key` rows are appended; with `key` a row replaces the one that has the same values in these columns (the
     last one wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE
     transaction, together with its row in the table `_tidegate_ledger`, which is the evidence. Values: see
-    `tidegate.sinks.sqlite_values`. The database's journal mode is left as it is.
+    `tidegate.sinks.sqlite_values`. A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or its
+    text gets U+FFFD ("replace"); one with a NaN, which SQLite does not have, is refused (`nan="refuse"`), or gets a
+    NULL ("null"). The database's journal mode is left as it is.
 
     Rows are staged in `<path>.tidegate/`, on the same disk. Only for sessions whose tasks run on this machine.
     """
@@ -57,6 +63,8 @@ class SQLiteSink(TwoPhaseSink):
         *,
         table: str,
         key: Sequence[str] | str | None = None,
+        invalid_text: str = "refuse",
+        nan: str = "refuse",
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
@@ -65,6 +73,11 @@ class SQLiteSink(TwoPhaseSink):
         self.path = Path(os.path.abspath(path))
         self.table = table
         self.key = (key,) if isinstance(key, str) else tuple(key or ())
+        self.rules = SQLiteRules(
+            self.key,
+            option_of(InvalidText, "invalid_text", invalid_text, uid),
+            option_of(NaN, "nan", nan, uid),
+        )
         self._stage = Stage(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
 
     # --- before a query starts -----------------------------------------------------------------------------
@@ -97,8 +110,11 @@ class SQLiteSink(TwoPhaseSink):
 
     # --- in a task -----------------------------------------------------------------------------------------
 
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return self.rules.refused(batch)
+
     def begin(self, attempt: Attempt) -> Transaction:
-        return SQLiteTransaction(self._stage, attempt, self.key)
+        return SQLiteTransaction(self._stage, attempt, self.rules)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.sqlite_values import values_of
+from tidegate.sinks.row_values import with_valid_texts
+from tidegate.sinks.sqlite_values import SQLiteRules, values_of
 from tidegate.sinks.staging import Seal, Stage
 
 ATTACHED_AT_ONCE = 8
@@ -34,19 +34,21 @@ _VALUES_PER_STATEMENT = 999
 class SQLiteTransaction(Transaction):
     """Writes one attempt's stage file. Nothing is on the disk before the first row."""
 
-    def __init__(self, stage: Stage, attempt: Attempt, key: Sequence[str]) -> None:
+    def __init__(self, stage: Stage, attempt: Attempt, rules: SQLiteRules) -> None:
         self._stage = stage
         self._attempt = attempt
-        self._key = key
+        self._rules = rules
         self._file = stage.file(attempt)
         self._connection: sqlite3.Connection | None = None
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        refused = self._rules.refused(batch)
+        if refused:
+            raise refused[0]
         if self._connection is None:
             self._connection = self._create(batch.schema)
-        columns = [values_of(column) for column in columns_of(batch)]
-        self._refuse_nulls_in_key(batch.schema, columns)
+        columns = [values_of(column) for column in columns_of(with_valid_texts(batch))]
         insert_rows(self._connection, columns, batch.num_rows)
         self._rows += batch.num_rows
 
@@ -75,19 +77,6 @@ class SQLiteTransaction(Transaction):
         connection = new_stage(self._file, schema.names)
         connection.execute("BEGIN")
         return connection
-
-    def _refuse_nulls_in_key(self, schema: pa.Schema, columns: Sequence[Sequence[object]]) -> None:
-        # Here and not at commit: a decided epoch must not be refused by the table. SQLite itself would take every
-        # NULL for a key of its own and append the row again and again.
-        for name in self._key:
-            if None in columns[schema.get_field_index(name)]:
-                raise TidegateError(
-                    Code.KEY_COLUMN,
-                    expected=f"a value in key column {name!r} of every row",
-                    found="a null (or NaN)",
-                    where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}",
-                    next_step="leave such rows out with where=, or give them a value with F.coalesce",
-                )
 
 
 def new_stage(file: Path, names: Sequence[str]) -> sqlite3.Connection:

@@ -3,7 +3,7 @@
 | Arrow | SQLite | value |
 |---|---|---|
 | integers, boolean | INTEGER | a boolean as 0 or 1 |
-| floats | REAL | NaN as NULL: SQLite has none |
+| floats | REAL | infinities as they are; a NaN, which SQLite does not have, is refused, or NULL |
 | string | TEXT | |
 | binary | BLOB | |
 | decimal | TEXT | exact, all decimal places, no exponent |
@@ -14,15 +14,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 from tidegate.sinks.arrow import nan_as_null, timestamps_as_text
+from tidegate.sinks.row_values import InvalidText, NaN, refused_nans, refused_nulls, refused_texts
+from tidegate.sinks.rows import RowRefused, one_for_each_row
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
+
+
+@dataclass(frozen=True, slots=True)
+class SQLiteRules:
+    """Which rows a table cannot hold because of a value: a text that is not UTF-8, a NaN, a null in the key."""
+
+    key: tuple[str, ...]
+    invalid_text: InvalidText
+    nan: NaN
+
+    def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
+        """Here and not at commit: a decided epoch must not be refused by the table. (SQLite itself would take every
+        NULL for a key of its own and append the row again and again.)"""
+        others = set(batch.schema.names).difference(self.key)
+        nans = refused_nans(batch, spared=() if self.nan is NaN.REFUSE else others)
+        nulls = refused_nulls(batch, self.key, "key column")
+        return one_for_each_row([*refused_texts(batch, self.invalid_text), *nans, *nulls])
 
 
 def affinity_of(kind: pa.DataType) -> str | None:

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.row_values import refused_nulls, rows_where
 from tidegate.sinks.rows import RowRefused, StraightWriter
 
 _compute = cast("Any", pc)
 
 
 class TextLines(StraightWriter):
-    """One line a row. What a reader would not give back as the same one row is refused: a line break (line feed or
-    carriage return), a null (it would come back as an empty text), a byte order mark at the start (readers drop it).
-    """
+    """One line a row."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file = file
-        self._name: str = schema.names[0]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        column = columns_of(batch)[0]
-        if column.null_count:
-            raise self._refused("a null", "leave such rows out with where=, or give them a value with F.coalesce")
-        if _compute.any(_compute.match_substring_regex(column, "[\n\r]|^\ufeff")).as_py():
-            raise self._refused(
-                "a line break, or a byte order mark at its start",
-                "take them out with F.regexp_replace in select=[...], or write json",
-            )
-        self._file.write("".join(f"{line}\n" for line in column.to_pylist()).encode())
+        self._file.write("".join(f"{line}\n" for line in columns_of(batch)[0].to_pylist()).encode())
 
-    def _refused(self, found: str, next_step: str) -> RowRefused:
-        return RowRefused(
-            expected=f"values of column {self._name!r} that are one line each", found=found, next_step=next_step
+
+def refused_as_lines(batch: pa.RecordBatch) -> Iterator[RowRefused]:
+    """What a reader would not give back as the same one row: a null (it would come back as an empty text), a line
+    break (line feed or carriage return), a byte order mark at the start (readers drop it)."""
+    name = batch.schema.names[0]
+    yield from refused_nulls(batch, [name], "column")
+    for row in rows_where(_compute.match_substring_regex(columns_of(batch)[0], "[\n\r]|^\ufeff")):
+        yield RowRefused(
+            row=row,
+            column=name,
+            expected=f"values of column {name!r} that are one line each",
+            found="a line break, or a byte order mark at its start",
+            next_step="take them out with F.regexp_replace in select=[...], or write json",
         )

@@ -24,6 +24,7 @@ from tidegate.core.records import (
     epoch_digest,
 )
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.rows import RowRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class WriteAheadSink(TwoPhaseSink):
         return None
 
     def begin(self, attempt: Attempt) -> Transaction:
-        return _Counted(attempt)
+        return _Counted(attempt, self.refused)
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
         found = [self.evidence(committable) for committable in committables]
@@ -126,13 +127,17 @@ _UNPROVEN = {
 
 
 class _Counted(Transaction):
-    """Only counts: the rows are in the journal, which the task's writer keeps and syncs."""
+    """Only looks and counts: the rows are in the journal, which the task's writer keeps and syncs."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, refused: Callable[[pa.RecordBatch], Sequence[RowRefused]]) -> None:
         self._attempt = attempt
+        self._refused = refused
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
+        refused = self._refused(batch)
+        if refused:
+            raise refused[0]
         self._rows += batch.num_rows
 
     def pre_commit(self) -> Committable | None:

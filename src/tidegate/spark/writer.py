@@ -16,10 +16,12 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.checkpoints.journal import JournalWriter, journal_name
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
+from tidegate.sinks.rows import RowRefused
 from tidegate.testing.strikes import STRIKES
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
@@ -140,6 +142,8 @@ class _SinkWriter:
             return
         try:
             self._take(rows)
+        except RowRefused as refused:
+            raise SinkFailed(self._error(refused)) from refused
         except Exception as error:
             raise SinkFailed(error) from error
 
@@ -151,6 +155,16 @@ class _SinkWriter:
         if self._journal is not None:
             self._journal.write(rows)
         STRIKES.reach("task.write", self._attempt.epoch)
+
+    def _error(self, refused: RowRefused) -> TidegateError:
+        attempt = self._attempt
+        return TidegateError(
+            refused.code,
+            expected=refused.expected,
+            found=refused.found,
+            where=f"sink {attempt.sink.sink!r}, epoch {attempt.epoch}, task {attempt.task}, column {refused.column!r}",
+            next_step=refused.next_step,
+        )
 
     def pre_commit(self) -> Committable | None:
         if self._transaction is None:

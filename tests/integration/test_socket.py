@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import socket
 import sqlite3
 import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from tests.integration.place import Place, error_of, wait_until
 from tests.support.driver import Driver
 from tests.support.fs_recorder import FsRecorder
 from tests.support.line_server import LineServer
+from tests.support.peer import Peer
 from tidegate import Job, JobHandle, SocketSource, SQLiteSink
 from tidegate.checkpoints.ingest_layout import Position, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
@@ -245,34 +245,6 @@ def test_an_at_most_once_job_begins_at_what_arrives_and_leaves_the_rest_of_the_l
         wait_until(lambda: len(shown(place)) > 1, "one more line")
         handle.stop()
     assert sorted(shown(place)) == ["1", "3"]
-
-
-class Peer:
-    """A server on the loopback that sends what it is told to, to the newest connection."""
-
-    def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._connections: list[socket.socket] = []
-        self.port: int = self._server.getsockname()[1]
-
-    def send(self, data: bytes) -> None:
-        self._server.settimeout(0.05 if self._connections else 30)
-        with suppress(TimeoutError):
-            self._connections.append(self._server.accept()[0])
-        self._connections[-1].sendall(data)
-
-    def was_asked(self) -> bool:
-        self._server.settimeout(0.05)
-        with suppress(TimeoutError):
-            self._connections.append(self._server.accept()[0])
-        return bool(self._connections)
-
-    def __enter__(self) -> Peer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in (*self._connections, self._server):
-            each.close()
 
 
 def declared(place: Place, port: int, **settings: str | float) -> Job:

@@ -43,16 +43,16 @@ def running(folder: Path, reach: Callable[[str], None] = lambda _step: None, epo
     return RunningJob(folder, RECORD, [RunningQuery(QUERY, query_folder(folder), epochs_kept)], reach)
 
 
-def finish(folder: Path, epoch: int) -> None:
-    """One more epoch: what Spark writes, then what the ledger does."""
-    begin(folder, epoch)
+def finish(folder: Path, epoch: int, position: str = "") -> None:
+    """One more epoch, which ends at `position` of its source: what Spark writes, then what the ledger does."""
+    begin(folder, epoch, position)
     write(folder, f"spark/commits/{epoch}", commits(epoch))
     ledger = LocalStorage(query_folder(folder))
     decided = Decided(
         epoch=epoch,
         run=1,
         prepared_digest="7f" * 32,
-        offsets=offsets(epoch).encode(),
+        offsets=offsets(epoch, position).encode(),
         commits=commits(epoch).encode(),
         state_rows={"0": 10 + epoch},
     )
@@ -61,14 +61,15 @@ def finish(folder: Path, epoch: int) -> None:
     ledger.replace(FINISHED_THROUGH, encode(reached))
 
 
-def begin(folder: Path, epoch: int) -> None:
+def begin(folder: Path, epoch: int, position: str = "") -> None:
     """An epoch that Spark has computed, and that nobody has decided."""
-    write(folder, f"spark/offsets/{epoch}", offsets(epoch))
+    write(folder, f"spark/offsets/{epoch}", offsets(epoch, position))
     write(folder, f"spark/state/0/0/{epoch + 1}.delta", f"state {epoch + 1}")
 
 
-def offsets(epoch: int) -> str:
-    return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{_CONF}}}\n{{"logOffset":{epoch}}}'
+def offsets(epoch: int, position: str = "") -> str:
+    end = position or f'{{"logOffset":{epoch}}}'
+    return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{_CONF}}}\n{end}'
 
 
 def commits(epoch: int) -> str:

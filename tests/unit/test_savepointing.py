@@ -388,12 +388,10 @@ def test_a_stop_takes_a_savepoint_where_the_job_has_a_folder_for_them(tmp_path: 
     saved.close("the test is over")
 
 
-def test_a_job_that_can_have_no_savepoint_takes_none_unasked(tmp_path: Path):
+def test_a_stop_takes_no_savepoint_unasked_where_no_folder_is_set(tmp_path: Path):
     saved = savepoints(tmp_path)
     assert saved.are_taken_unasked()
     assert not Savepoints(running(tmp_path / "job"), None).are_taken_unasked()
-    (tmp_path / "job" / "ingest" / "lines").mkdir(parents=True)
-    assert not saved.are_taken_unasked()
 
 
 def test_an_id_asked_by_the_program_for_one_folder_is_refused_at_the_desk_for_another(tmp_path: Path):

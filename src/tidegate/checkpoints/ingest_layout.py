@@ -99,14 +99,23 @@ def synced_end(folder: Path, where: str) -> Position:
     raise lines_lost(f"the end of the ingest log, in {MARK}", "no whole record", f"{where}, {folder}")
 
 
-def lines_lost(expected: str, found: str, where: str) -> TidegateError:
+def position_in(text: str | None) -> Position | None:
+    """The position in an ingest log that stands in Spark's offsets; None where the source is of another kind."""
+    try:
+        return None if text is None else msgspec.json.decode(text, type=Position)
+    except msgspec.MsgspecError:
+        return None
+
+
+def lines_lost(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
     """The log does not have the lines that a checkpoint still needs."""
     return TidegateError(
         Code.INGEST_LOST,
         expected=expected,
         found=found,
         where=where,
-        next_step="put the folder back as it was; or start under another job name or checkpointing.dir, without them",
+        next_step=next_step
+        or "put the folder back as it was; or start under another job name or checkpointing.dir, without them",
     )
 
 

@@ -108,7 +108,7 @@ class IngestLog:
 
     def _take_lock(self) -> None:
         """The driver's lock says it already; this one keeps two sources of one program apart, and every tool."""
-        path = self._folder / _LOCK
+        path = self._folder / LOCK
         try:
             fcntl.flock(self._open(path, os.O_CREAT), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -130,17 +130,9 @@ class IngestLog:
 
     def _cut_back(self) -> Position:
         """The end of the last whole frame; what stands behind it goes, and what a killed process wrote is synced."""
-        newest = self._segments[-1]
-        data = newest.path.read_bytes()
-        end = newest.begin
-        for frame in whole_frames(data, newest.begin):
-            end = frame.end
-        size = end.offset - newest.begin.offset
-        if len(data) > size:
-            further = frame_behind(data, newest.begin, end)
-            if further is not None:
-                raise altered(f"a whole frame behind {end}", f"the next whole one at {further}", newest.path)
-            os.ftruncate(self._newest, size)
+        end, size = whole_end(self._segments[-1])
+        if size > (whole := end.offset - self._segments[-1].begin.offset):
+            os.ftruncate(self._newest, whole)
         sync_file(self._newest)
         sync_folder(self._folder)
         return end
@@ -159,6 +151,20 @@ class IngestLog:
         self._segments.append(segment)
         self._descriptors.remove(old)
         os.close(old)
+
+
+def whole_end(newest: Segment) -> tuple[Position, int]:
+    """The end of the last whole frame of a log's newest segment, and the size of the file, which a crash may have made
+    longer. Raises RECORD_CORRUPT where whole frames follow a broken one: that is no torn end."""
+    data = newest.path.read_bytes()
+    end = newest.begin
+    for frame in whole_frames(data, newest.begin):
+        end = frame.end
+    if len(data) > end.offset - newest.begin.offset:
+        further = frame_behind(data, newest.begin, end)
+        if further is not None:
+            raise altered(f"a whole frame behind {end}", f"the next whole one at {further}", newest.path)
+    return end, len(data)
 
 
 def altered(expected: str, found: str, where: Path) -> TidegateError:
@@ -206,4 +212,4 @@ def _write(descriptor: int, data: bytes, at: int) -> None:
         rest, at = rest[written:], at + written
 
 
-_LOCK = "lock"
+LOCK = "lock"

@@ -24,13 +24,23 @@ class Slice:
 
 def require(folder: Path, wanted: Position, end: Position, where: str) -> None:
     """Raise when the log, which ends at `end`, is not the one of `wanted`, or does not reach back or forth to it."""
-    expected = f"the ingest log with {wanted} in it"
-    if wanted.log != end.log:
-        raise lines_lost(expected, f"log {end.log}: the folder was removed or exchanged", f"{where}, {folder}")
-    if wanted.offset > end.offset:
-        raise lines_lost(expected, f"its end at {end}: it is an older copy", f"{where}, {folder}")
+    require_between(None, end, wanted, f"{where}, {folder}")
     for found in missing_before(wanted, unbroken(segments(folder))):
-        raise lines_lost(expected, found, f"{where}, {folder}")
+        raise lines_lost(_expected(wanted), found, f"{where}, {folder}")
+
+
+def require_between(begin: Position | None, end: Position, wanted: Position, where: str) -> None:
+    """Raise when a log from `begin` to `end` does not have the place that is wanted. None: look at the end alone."""
+    if wanted.log != end.log:
+        raise lines_lost(_expected(wanted), f"log {end.log}: the folder was removed or exchanged", where)
+    if wanted.offset > end.offset:
+        raise lines_lost(_expected(wanted), f"its end at {end}: it is an older copy", where)
+    if begin is not None and wanted.offset < begin.offset:
+        raise lines_lost(_expected(wanted), f"the oldest line that is kept: {begin}", where)
+
+
+def _expected(wanted: Position) -> str:
+    return f"the ingest log with {wanted} in it"
 
 
 def slices(folder: Path, begin: Position, end: Position, where: str) -> list[Slice]:

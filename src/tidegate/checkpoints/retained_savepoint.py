@@ -10,18 +10,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.ingest_part import bring_parts
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
 from tidegate.checkpoints.savepoint_folder import Savepoint, check_names
 from tidegate.checkpoints.savepoint_hold import hold_files
 from tidegate.checkpoints.savepoint_query import saved_query
-from tidegate.checkpoints.savepoint_take import RunningJob, check_sources
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
     KINDS,
     CheckpointRecord,
     DoneEpoch,
-    JobRecord,
     SavedFile,
     SavedQuery,
     SavepointFormat,
@@ -59,11 +59,10 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
     if of_job != job_folder.resolve() and driver_or_jvm_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
-    job = JobRecord(name=record.job, job_id=record.job_id, generation=generation)
-    check_sources(RunningJob(of_job, job, []))
     with Trust().over(folder, "restore a retained checkpoint"):
         shutil.copyfile(folder / MANIFEST, into / MANIFEST)
         queries = tuple(_query(of_job, done, into) for done in record.queries)
+        _bring_logs(of_job, record, into)
         files = tuple(_files(into))
     return Savepoint(
         into,
@@ -93,6 +92,15 @@ def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
     return saved_query(done, held)
 
 
+def _bring_logs(of_job: Path, record: CheckpointRecord, into: Path) -> None:
+    try:
+        bring_parts(of_job / INGEST, record.queries, into / INGEST)
+    except TidegateError as error:
+        if error.catalogue_entry is not Code.INGEST_LOST:
+            raise
+        raise _incomplete(error.expected, of_job / INGEST, error.found) from error
+
+
 def _bring(source: Path, target: Path) -> None:
     if not linked(source, target):
         shutil.copyfile(source, target)
@@ -119,11 +127,11 @@ def _runs(of_job: Path, name: str) -> TidegateError:
     )
 
 
-def _incomplete(expected: str, where: Path) -> TidegateError:
+def _incomplete(expected: str, where: Path, found: str = "none") -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_INCOMPLETE,
         expected=expected,
-        found="none: the job has gone on since, and let go of it",
+        found=f"{found}: the job has gone on since, and let go of it",
         where=str(where),
         next_step="choose a newer one of the job's checkpoints, or a savepoint",
     )

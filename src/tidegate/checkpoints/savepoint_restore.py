@@ -3,7 +3,7 @@
     queries/<uid>/.restored-g<G>/   Spark's checkpoint and the ledger of generation G, put together under a hidden name
     restores/<G>                    what it was opened from
     job.json                        names generation G: from here on it counts, and no older one
-    queries/<uid>/g<G>              the hidden folder, renamed
+    queries/<uid>/g<G>              the hidden folder, renamed; `ingest_restore` does the same for ingest logs
 
 Killed before *job.json*, the next start finds folders that it names no generation of, and removes them; killed after
 it, the next start goes on with the renames. `settle` is that part of every start.
@@ -26,9 +26,12 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
+from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.ingest_restore import JoinedLog, prepare_log, settle_logs
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
 from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
+from tidegate.checkpoints.savepoint_proof import compare, copied, prove, unlike
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -56,8 +59,8 @@ from tidegate.core.records import (
     encode,
 )
 from tidegate.core.restoring_sinks import begins_with
-from tidegate.disk.blocks import measured, read_blocks
-from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_file, sync_folder
+from tidegate.disk.blocks import measured
+from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.disk.storage import LocalStorage
@@ -93,9 +96,9 @@ class RestoredQuery:
 class Restoring:
     """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
     disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `program`:
-    the uids of all its queries, also of those that begin anew. `rewrite`
-    may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps that are
-    passed, each durable before the next; `passed` of each file that was restored, for copying can take long."""
+    the uids of all its queries, also of those that begin anew. `logs`: the ingest logs that its sources continue.
+    `rewrite` may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps,
+    each durable before the next; `passed` of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -106,6 +109,7 @@ class Restoring:
     rewind: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     program: tuple[str, ...] = ()
+    logs: tuple[JoinedLog, ...] = ()
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
     passed: Callable[[Path], None] = lambda _file: None
@@ -176,6 +180,11 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
         for query in restoring.queries:
             remove_folder(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
+        for file in restoring.savepoint.record.files if restoring.logs else ():
+            if file.name.startswith(f"{INGEST}/"):
+                prove(restoring.savepoint.folder / file.name, file)
+        for log in restoring.logs:
+            prepare_log(restoring.job_folder, restoring.record.generation, log)
         restoring.reach("restore.copied")
         for query in restoring.queries:
             restoring.rewrite(query, hidden[query.uid] / "spark")
@@ -222,6 +231,7 @@ def settle(job_folder: Path) -> None:
         for folder in (job_folder / QUERIES / uid for uid in query_names(job_folder)):
             if folder.is_dir():
                 _settle_query(folder, current)
+        settle_logs(job_folder, current)
         for number in entry_numbers(storage.list(RESTORES)):
             if number > current:
                 storage.delete(entry(RESTORES, number))
@@ -256,7 +266,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             _restore_file(restoring, file, target, _change_of(name, query, final))
             return target
         if file.name.startswith(tables):
-            _prove_table(restoring.savepoint.folder / file.name, file)
+            prove(restoring.savepoint.folder / file.name, file)
             return restoring.savepoint.folder / file.name
         return None
 
@@ -295,7 +305,7 @@ def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> byte
     try:
         return with_sources(data, places)
     except (ValueError, IndexError) as error:
-        raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+        raise unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
 
 
 def _renumbered(places: Mapping[int, int], final: Path | None, data: bytes, where: str) -> bytes:
@@ -307,15 +317,7 @@ def _with_operators(places: Mapping[int, int], data: bytes, where: str) -> bytes
     try:
         return with_operators(data, places)
     except ValueError as error:
-        raise _unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
-
-
-def _prove_table(source: Path, file: SavedFile) -> None:
-    """The state of a canonical savepoint is read where it is, by whoever writes it again: `Restoring.rewrite`."""
-    try:
-        _compare(source, file, *measured(source))
-    except FileNotFoundError:
-        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
+        raise unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
 
 
 def _restore_file(
@@ -325,42 +327,14 @@ def _restore_file(
     try:
         if change is not None:
             data = source.read_bytes()
-            _compare(source, file, len(data), hashlib.sha256(data).hexdigest())
+            compare(source, file, len(data), hashlib.sha256(data).hexdigest())
             if not target.name.endswith(".crc"):
                 target.write_bytes(change(data, str(source)))
             return
-        found = measured(target) if restoring.link and linked(source, target) else _copied(source, target)
+        found = measured(target) if restoring.link and linked(source, target) else copied(source, target)
     except FileNotFoundError:
-        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
-    _compare(source, file, *found)
-
-
-def _copied(source: Path, target: Path) -> tuple[int, str]:
-    """Size and SHA-256 of a file, which is copied on the way. It is synced now, while others are read: `sync_whole`
-    then finds little to write."""
-    with source.open("rb", buffering=0) as read, target.open("wb") as written:
-        found = read_blocks(read, written.write)
-        written.flush()
-        sync_file(written.fileno())
-    return found
-
-
-def _compare(source: Path, file: SavedFile, size: int, digest: str) -> None:
-    if size < file.size_bytes:
-        raise _unlike(Code.SAVEPOINT_INCOMPLETE, f"{file.size_bytes} bytes", f"{size} bytes", source)
-    if (size, digest) != (file.size_bytes, file.sha256):
-        expected = f"{file.size_bytes} bytes of SHA-256 {file.sha256}"
-        raise _unlike(Code.SAVEPOINT_ALTERED, expected, f"{size} bytes of {digest}", source)
-
-
-def _unlike(code: Code, expected: str, found: str, where: Path) -> TidegateError:
-    return TidegateError(
-        code,
-        expected=expected,
-        found=found,
-        where=str(where),
-        next_step="copy the savepoint again from where it is whole; nothing of the job was changed",
-    )
+        raise unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
+    compare(source, file, *found)
 
 
 # --- the ledger --------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.ingest_part import bring_parts, link_logs
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.saved_tables import link_readable, tables_in
 from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint
@@ -59,7 +60,8 @@ that holds nothing else then. It tells `Copying` how far it is, and ends when it
 class RunningJob:
     """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
     runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that. `runs_on`: files are
-    copied one after the other, as the epochs want the cores."""
+    copied one after the other, as the epochs want the cores. `end_input`: called when every query has ended, before the
+    last savepoint; its sources take nothing in any more."""
 
     folder: Path
     record: JobRecord
@@ -68,6 +70,7 @@ class RunningJob:
     write_table: WriteTable | None = None
     is_drained: bool = False
     runs_on: bool = False
+    end_input: Callable[[], None] = lambda: None
 
 
 def take(
@@ -125,6 +128,7 @@ def take_last(
     gone on since. Nobody touches it; the new one is named `<id>-2`, or by the next number that is free. Raises as
     `take`.
     """
+    job.end_input()
     ended_with = {each.query.uid: newest_done(each) for each in job.queries}
     for number in range(1, _NAMES_AT_MOST):
         savepoint = take(job, savepoint_id if number == 1 else f"{savepoint_id}-{number}", into, copying, form)
@@ -137,19 +141,6 @@ def remove_held(job_folder: Path) -> None:
     """Let go of what a killed driver has held. Only with the job's locks held."""
     with Trust().over(job_folder / HELD, "let go of the files of a savepoint"):
         _remove(job_folder / HELD)
-
-
-def has_ingest_log(job: RunningJob) -> bool:
-    """Whether a source goes on from what the job itself keeps of it, which is in no savepoint."""
-    ingest = job.folder / INGEST
-    with Trust().over(ingest, "look for an ingest log"):
-        return ingest.is_dir() and any(ingest.iterdir())
-
-
-def check_sources(job: RunningJob) -> None:
-    """Raises SAVEPOINT_REFUSED where a savepoint would lack what a source goes on from."""
-    if has_ingest_log(job):
-        raise _refused(job, "sources that give the same rows again by themselves", "one with an ingest log of the job")
 
 
 def check_form(job: RunningJob, form: SavepointFormat) -> None:
@@ -193,8 +184,12 @@ def _put_together(
 
 
 def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
-    check_sources(job)
-    return [_held_query(job, running, held) for running in job.queries]
+    ingest, aside = job.folder / INGEST, held / "logs"
+    link_logs(ingest, aside)  # before the queries: what is needed behind their epochs is there
+    queries = [_held_query(job, running, held) for running in job.queries]
+    bring_parts(ingest, [query.done for query in queries], held / INGEST, aside)
+    _remove(aside)
+    return queries
 
 
 def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuery:
@@ -295,8 +290,8 @@ def _copied(
 
 
 def _is_state_of(queries: Set[str], name: str) -> bool:
-    _, query, _, below = name.split("/", 3)
-    return query in queries and is_state(below)
+    root, query, below = name.split("/", 2)
+    return root == QUERIES and query in queries and is_state(below.partition("/")[2])
 
 
 def _tables(

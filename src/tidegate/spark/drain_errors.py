@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
+from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import Drain
+from tidegate.core.levels import Level
+from tidegate.core.records import Drain, JobRecord
+
+_LOG = logging.getLogger("tidegate")
 
 
 def drained_error(found: Drain, where: str) -> TidegateError:
@@ -64,3 +71,18 @@ def still_due(where: str, runs: int) -> TidegateError:
         where=where,
         next_step="start again: the drain goes on",
     )
+
+
+def drain_of(folder: Path, record: JobRecord, level: Level, *, bounded: bool) -> DrainRecord | None:
+    """The record of a drain, kept unless no start goes on from anything. A job that has been drained is refused; a
+    bounded one has nothing to do, which is said."""
+    if level is Level.AT_MOST_ONCE:
+        return None
+    drain = DrainRecord(folder, record.job_id)
+    found = drain.read()
+    if found is not None and found.ended:
+        drained = drained_error(found, f"job {record.name}, {folder}")
+        if not bounded:
+            raise drained
+        _LOG.warning("job %s has finished: %s; %s", record.name, drained.found, drained.next_step)
+    return drain

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.drained import DrainRecord
-from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
@@ -47,13 +46,14 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
-from tidegate.spark.drain_errors import drained_error
+from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, interrupts_cancel_nothing
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
+from tidegate.spark.opened_sources import end_input, grounds_of, open_sources
 from tidegate.spark.operator_uids import uids_given
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
@@ -67,7 +67,6 @@ from tidegate.spark.session import JvmLock, adopt_session, is_local, open_sessio
 from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
     FileSource,
-    Ground,
     Monitor,
     OpenedSource,
     PositionedSource,
@@ -246,10 +245,11 @@ class Job:
             record = self._record(storage)
             with ExitStack() as aside:
                 restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
-                self._open_sources(folder, bounded, stack)
                 if restore is not None:
+                    self._open_sources(folder, bounded, aside, restore)
                     record = self._restored(restore, folder, bounded=bounded)
-            drain = self._drain(record, folder, bounded=bounded)
+            self._open_sources(folder, bounded, stack)
+            drain = drain_of(folder, record, self.settings.checkpointing_mode, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
             self._check_uids(handle, record, folder)
@@ -294,20 +294,6 @@ class Job:
         retained = self.settings.checkpointing_retained
         return [Retaining(RetainedCheckpoints(folder, self.name, record.job_id, queries, retained))]
 
-    def _drain(self, record: JobRecord, folder: Path, *, bounded: bool) -> DrainRecord | None:
-        """The record of a drain, kept unless no start goes on from anything. A job that has been drained is refused;
-        a bounded one has nothing to do, which is said."""
-        if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
-            return None
-        drain = DrainRecord(folder, record.job_id)
-        found = drain.read()
-        if found is not None and found.ended:
-            drained = drained_error(found, f"job {self.name}, {folder}")
-            if not bounded:
-                raise drained
-            _LOG.warning("job %s has finished: %s; %s", self.name, drained.found, drained.next_step)
-        return drain
-
     def _handle(
         self,
         record: JobRecord,
@@ -338,7 +324,10 @@ class Job:
         if self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
             return None
         queries = [RunningQuery(plan.query, plan.folder, epochs_kept(plan.conf)) for plan in plans]
-        job = RunningJob(folder, record, queries, write_table=partial(write_table, self.spark))
+        write = partial(write_table, self.spark)
+        job = RunningJob(
+            folder, record, queries, write_table=write, end_input=partial(end_input, self._opened.values())
+        )
         return Savepoints(job, self.settings.savepoints_dir)
 
     def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
@@ -347,6 +336,8 @@ class Job:
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
             restore, plans = above, self._looked_at(above, folder, bounded=bounded)
+        logs = tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
+        restore = replace(restore, logs=logs)
         restore.carry_out(plans, self.settings, self._compare_source, self.spark)
         return restore.target
 
@@ -367,12 +358,12 @@ class Job:
                 next_step="give this user the right to write there, or name another checkpointing.dir",
             )
         with ExitStack() as stack:
-            self._open_sources(folder, bounded, stack, only_look=True)
             record = self._record(LocalStorage(folder))
             mode = self.settings.checkpointing_mode
             restore = open_restore(wish, folder, self.name, mode, stack, only_look=True)
+            self._open_sources(folder, bounded, stack, restore, only_look=True)
             if restore is None:
-                self._drain(record, folder, bounded=bounded)
+                drain_of(folder, record, self.settings.checkpointing_mode, bounded=bounded)
             target = record if restore is None else restore.target
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
@@ -481,22 +472,23 @@ class Job:
         _LOG.warning("%s: checkpointing.max_concurrent is 1 and not %d: %s", where, wanted, because)
         return 1
 
-    def _open_sources(self, folder: Path, bounded: bool, stack: ExitStack, *, only_look: bool = False) -> None:
-        """Open tidegate's own sources for this start, until `stack` ends; `only_look`: those that write nothing."""
-        self._opened = {}
-        for uid, source in self._positioned.items():
-            readers = frozenset(self._reader(each, uid) for each in self._queries if uid in each.sources)
-            if readers and not (only_look and source.writes):
-                ground = Ground(
-                    folder=folder / INGEST / uid,
-                    where=f"job {self.name}, source {uid}",
-                    readers=readers,
-                    retained=self.settings.checkpointing_retained,
-                    bounded=bounded,
-                )
-                self._opened[uid] = source.opened(ground)
-                stack.callback(self._opened[uid].close)
-                start_moves(f"source {uid}, opened")
+    def _open_sources(
+        self,
+        folder: Path,
+        bounded: bool,
+        stack: ExitStack,
+        restore: JobRestore | None = None,
+        *,
+        only_look: bool = False,
+    ) -> None:
+        """Open tidegate's own sources for this start, until `stack` ends; look at them where a restore is judged."""
+        readers = {
+            uid: frozenset(self._reader(each, uid) for each in self._queries if uid in each.sources)
+            for uid, source in self._positioned.items()
+            if restore is not None or not (only_look and source.writes)
+        }
+        grounds = grounds_of(self.name, folder, readers, self.settings.checkpointing_retained, bounded, restore)
+        self._opened = open_sources(self._positioned, grounds, stack, only_look=restore is not None)
 
     def _reader(self, declared: Declared, source: str) -> str:
         return f"{self.name}.{declared.uid}.{source}"

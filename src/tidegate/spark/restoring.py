@@ -17,6 +17,8 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
 from tidegate.checkpoints.rewritten import offsets_of
@@ -210,6 +212,33 @@ class JobRestore:
     job_folder: Path
     found: JobRecord | None
     target: JobRecord
+    logs: tuple[JoinedLog, ...] = ()
+    """The ingest logs that its sources go on with."""
+
+    def saved_log(self, source: str) -> SavedLog | None:
+        """What the savepoint holds of the ingest log of a source of the program. Raises SOURCES_CHANGED where two logs
+        would become one."""
+        files = (file.name.split("/") for file in self.savepoint.record.files)
+        names = sorted({parts[1] for parts in files if parts[0] == INGEST})
+        found = [name for name in names if self.wish.renamed.get(name, name) == source]
+        if not found or self.wish.scope is Scope.STATE_ONLY:
+            return None
+        if len(found) > 1:
+            raise TidegateError(
+                Code.SOURCES_CHANGED,
+                expected="one durable socket source of the savepoint for each of the program",
+                found=f"{', '.join(found)} as {source}",
+                where=f"job {self.target.name}, source {source}",
+                next_step="give each of them a source of its own",
+            )
+        return SavedLog(self.savepoint.folder / INGEST / found[0], self._is_ours)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the job took the savepoint, or was opened from it."""
+        opened = [] if self.found is None else all_restored(self.job_folder, self.found)
+        digest = manifest_digest(self.savepoint.folder)
+        return self.target.job_id == self.savepoint.record.job_id or any(each.digest == digest for each in opened)
 
     def above_evidence(self, plans: Sequence[QueryPlan], level: Level) -> JobRestore:
         """The same, in a generation above all that the sinks have evidence of. Going back in another folder, a claimed
@@ -459,6 +488,7 @@ class JobRestore:
             rewind=self.wish.rewind,
             renamed=self.wish.renamed,
             program=tuple(plan.query.uid for plan in plans),
+            logs=self.logs,
             reach=_reach,
             passed=_passed,
         )

@@ -26,8 +26,6 @@ from tidegate.checkpoints.savepoint_take import (
     RunningJob,
     check_folder,
     check_form,
-    check_sources,
-    has_ingest_log,
     take,
     take_last,
 )
@@ -105,8 +103,8 @@ class Savepoints:
         """The one of the job's end."""
 
     def are_taken_unasked(self) -> bool:
-        """Whether a stop takes one without being told to: there is a folder for it, and the job can have one."""
-        return self._default is not None and not has_ingest_log(self._job)
+        """Whether a stop takes one without being told to: there is a folder for it."""
+        return self._default is not None
 
     def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
         """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
@@ -245,7 +243,6 @@ def _wait_for(called_off: Sequence[Taking]) -> None:
 
 def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Future[None]) -> None:
     try:
-        check_sources(job)
         check_form(job, form)
         check_place(folder, job.folder)
         check_folder(job, folder)

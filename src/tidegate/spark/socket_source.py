@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.ingest_layout import Position, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
-from tidegate.checkpoints.ingest_read import Slice, read_slice, require, slices
+from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
+from tidegate.checkpoints.ingest_restore import JoinedLog, join
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
@@ -79,6 +80,9 @@ class IngestedSocket(PositionedSource):
     def opened(self, ground: Ground) -> OpenedSource:
         return SocketIngest(Peer(self._host, self._port, self._max_line_bytes, ground.where), ground)
 
+    def looked_at(self, ground: Ground) -> OpenedSource:
+        return JudgedIngest(join(ground.folder.name, ground.folder.parent, ground.saved, ground.where), ground)
+
     def _violations(self) -> Iterator[tuple[str, str]]:
         if not self._host:
             yield "host= with a name or an address", repr(self._host)
@@ -115,6 +119,9 @@ class SocketIngest(OpenedSource, Companion):
     def companion(self) -> Companion:
         return self
 
+    def end_input(self) -> None:
+        self._receiver.close()
+
     def close(self) -> None:
         self._receiver.close()
         self._log.close()
@@ -129,6 +136,30 @@ class SocketIngest(OpenedSource, Companion):
     def look(self) -> None:
         if self._receiver.error is not None:
             raise self._receiver.error
+
+
+class JudgedIngest(OpenedSource):
+    """The log that a restored job will go on with, while the restore is judged."""
+
+    def __init__(self, joined: JoinedLog, ground: Ground) -> None:
+        self._joined = joined
+        self._ground = ground
+
+    def begin(self, where: str, level: Level) -> str:
+        return _text(self._joined.begin)
+
+    def compare(self, where: str, reached: str) -> None:
+        wanted = _begun(reached, where)
+        require_between(self._joined.begin, self._joined.end, wanted, f"{where}, {self._ground.folder}")
+
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
+        return _frame(session, where, None, None)
+
+    def monitor(self, name: str) -> Monitor | None:
+        return None
+
+    def joined(self) -> JoinedLog:
+        return self._joined
 
 
 class Kept:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
@@ -58,6 +59,7 @@ class Ground:
 
     `folder`: its own in the job's folder. `readers`: the names under which `monitor` will be asked, one by query.
     `retained`: the done epochs of a query that can be gone back to. `bounded`: the job ends when it has caught up.
+    `saved`: what a savepoint holds of an ingest log that the source goes on with.
     """
 
     folder: Path
@@ -65,6 +67,7 @@ class Ground:
     readers: frozenset[str]
     retained: int
     bounded: bool
+    saved: SavedLog | None = None
 
 
 class OpenedSource(ABC):
@@ -90,6 +93,13 @@ class OpenedSource(ABC):
         """What goes along with the job."""
         return None
 
+    def joined(self) -> JoinedLog | None:
+        """The ingest log that a restore goes on with, of a source that was only looked at."""
+        return None
+
+    def end_input(self) -> None:
+        """Every query has ended: nothing more is taken in."""
+
     def close(self) -> None:
         """The job has ended, or did not start; its locks are still held."""
 
@@ -107,6 +117,10 @@ class PositionedSource(ABC):
     @abstractmethod
     def opened(self, ground: Ground) -> OpenedSource:
         """What answers for this source during one start of a job."""
+
+    def looked_at(self, ground: Ground) -> OpenedSource:
+        """What answers for it while a restore is judged. Writes nothing."""
+        return self.opened(ground)
 
 
 class SparkSource:

@@ -102,6 +102,11 @@ class Watched:
             with self._quiet():
                 self._platter.lose(names_stay=death is Hit.EMPTY)
 
+    def settle(self) -> None:
+        """Everything that stands below `root` is durable."""
+        with self._quiet():
+            self._platter.settle()
+
     def seen(self, event: str, args: tuple[Any, ...]) -> None:
         """What the interpreter tells."""
         path = _path(event, args)
@@ -191,7 +196,16 @@ class _Platter:
         self.names.clear()
         self.contents.clear()
         self.folders.clear()
-        self._settle(self.root)
+        self.settle()
+
+    def settle(self) -> None:
+        """All that is there is durable."""
+        for path in (self.root, *self.root.rglob("*")):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                self.sync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _durable(self, folder: int) -> dict[str, Any]:
         return {
@@ -212,11 +226,3 @@ class _Platter:
             else:
                 (folder / name).mkdir()
                 self._write(content, folder / name)
-
-    def _settle(self, folder: Path) -> None:
-        for path in (folder, *folder.rglob("*")):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                self.sync(descriptor)
-            finally:
-                os.close(descriptor)

@@ -1,0 +1,131 @@
+"""The part of an ingest log behind a position, in segments of its own: what a savepoint holds of the log.
+
+A frame may begin a segment wherever it stands, because it is checked against its own place in the log. So the first
+segment is cut where the saved epoch ends and the last one where the log ends; those in between are linked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate.checkpoints.ingest_layout import (
+    Position,
+    lines_lost,
+    position_in,
+    segment_name,
+    segments,
+    synced_end,
+    unbroken,
+)
+from tidegate.checkpoints.ingest_log import LOCK, whole_end
+from tidegate.checkpoints.ingest_read import Slice, read_slice, require, slices
+from tidegate.core.records import DoneEpoch
+from tidegate.core.spark_log import parse_offsets
+from tidegate.disk.durable import sync_file
+from tidegate.disk.linking import linked
+
+
+def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, Position]:
+    """By source that has an ingest log, where the first of these epochs ends: the lines behind it are needed."""
+    found: dict[str, Position] = {}
+    for done in epochs:
+        offsets = parse_offsets(done.offsets)
+        for uid, text in zip(done.sources, () if offsets is None else offsets.positions, strict=False):
+            position = position_in(text)
+            if position is not None and (uid not in found or position.offset < found[uid].offset):
+                found[uid] = position
+    return found
+
+
+def link_logs(ingest: Path, aside: Path) -> None:
+    """Link every segment of a job's logs below `aside`. From here on the logs may be trimmed, and the lines stay."""
+    for log in ingest.iterdir() if ingest.is_dir() else ():
+        _link_segments(log, aside / log.name)
+
+
+def bring_parts(ingest: Path, epochs: Iterable[DoneEpoch], into: Path, aside: Path | None = None) -> None:
+    """The parts of a job's logs behind these epochs, below `into`. `aside`: what `link_logs` has linked, where the job
+    runs. Nothing is synced.
+
+    Raises INGEST_LOST where a log does not have the lines, RECORD_CORRUPT where they are altered.
+    """
+    for uid, begin in needed_from(epochs).items():
+        log, where = ingest / uid, f"source {uid}"
+        end = log_end(log, where)
+        if aside is not None:
+            _link_segments(log, aside / uid)
+            log = aside / uid
+        require(log, begin, end, where)
+        bring(slices(log, begin, end, where), begin, into / uid)
+
+
+def log_end(log: Path, where: str) -> Position:
+    """Behind the last line that counts, in a log that another process or thread may append to. Where nobody does, what
+    a killed process wrote is synced first, and counts."""
+    if _is_appended_to(log):
+        return synced_end(log, where)
+    found = unbroken(segments(log))
+    if not found:
+        raise lines_lost("the segments of an ingest log", "none", f"{where}, {log}")
+    with found[-1].path.open("rb") as file:
+        sync_file(file.fileno())
+    return whole_end(found[-1])[0]
+
+
+def bring(
+    pieces: Sequence[Slice], begin: Position, into: Path, may_link: Callable[[Slice], bool] = lambda _: True
+) -> None:
+    """Segments of these slices, which follow on each other from `begin`; an empty one where there are none. A whole
+    file is linked where `may_link` allows it and the disk can; the last one never is, because a log is appended to."""
+    into.mkdir(parents=True)
+    for piece in pieces:
+        target = into / segment_name(piece.begin)
+        for _ in read_slice(piece):
+            pass  # it raises at a frame that is not whole
+        if piece is pieces[-1] or not _is_whole(piece) or not may_link(piece) or not linked(piece.segment.path, target):
+            _copy(piece, target)
+    if not pieces:
+        (into / segment_name(begin)).touch()
+
+
+def _link_segments(log: Path, into: Path) -> None:
+    into.mkdir(parents=True, exist_ok=True)
+    for segment in segments(log):
+        with suppress(FileNotFoundError, FileExistsError):  # trimmed meanwhile, or linked before
+            os.link(segment.path, into / segment.path.name)
+
+
+def _is_whole(piece: Slice) -> bool:
+    begin, size = piece.segment.begin.offset, piece.segment.path.stat().st_size
+    return (piece.begin.offset, piece.end) == (begin, begin + size)
+
+
+def _copy(piece: Slice, target: Path) -> None:
+    with piece.segment.path.open("rb") as source, target.open("xb") as copy:
+        source.seek(piece.begin.offset - piece.segment.begin.offset)
+        left = piece.end - piece.begin.offset
+        while left and (block := source.read(min(left, _BLOCK_BYTES))):
+            copy.write(block)
+            left -= len(block)
+
+
+def _is_appended_to(log: Path) -> bool:
+    """Whether the log is open in a process that lives; also where that is this one."""
+    try:
+        descriptor = os.open(log / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+_BLOCK_BYTES = 1 << 20

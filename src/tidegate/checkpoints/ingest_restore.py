@@ -1,0 +1,186 @@
+"""The ingest log that a restored generation goes on with: the part in the savepoint, and what the job's own log has.
+
+    ingest/.<uid>.restored-g<G>   the log of generation G, put together under a hidden name
+    ingest/<uid>                  the log; the hidden folder takes its place when *job.json* names generation G
+
+A job that goes back in its own folder keeps its log: the lines that came since stand in it, and the new generation
+computes them once. In another folder the log begins with the part that the savepoint holds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.checkpoints.ingest_layout import INGEST, Position, lines_lost, segments, unbroken
+from tidegate.checkpoints.ingest_log import whole_end
+from tidegate.checkpoints.ingest_part import bring
+from tidegate.checkpoints.ingest_read import Slice, slices
+from tidegate.disk.durable import ensure_folder, remove_folder, sync_file, sync_folder
+
+
+@dataclass(frozen=True, slots=True)
+class SavedLog:
+    """The part of an ingest log in a savepoint. `is_ours`: the job has taken the savepoint, or was opened from it, so
+    both logs have one past."""
+
+    folder: Path
+    is_ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLog:
+    """The log of one source as it will be: from where to where, and of which slices of files. `is_in_place`: the job's
+    own log is that already."""
+
+    source: str
+    begin: Position
+    end: Position
+    pieces: tuple[Slice, ...]
+    is_in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    folder: Path
+    begin: Position
+    end: Position
+
+    def slices(self, begin: Position, end: Position, where: str) -> list[Slice]:
+        return slices(self.folder, begin, end, where) if begin.offset < end.offset else []
+
+
+def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> JoinedLog:
+    """The log that a source of a restored job goes on with. Only reads. `ingest` has the job's logs, to which nobody
+    appends; `saved` None: the source goes on behind no saved position.
+
+    Raises INGEST_LOST where lines between the two are missing, and where the job's log is another one.
+    """
+    if saved is None:
+        mine = _part(ingest / source)
+        return _fresh(source) if mine is None else _in_place(source, mine)
+    part = _part(saved.folder)
+    if part is None:
+        raise lines_lost("the part of an ingest log", "no segments", f"{where}, {saved.folder}", _COPY_AGAIN)
+    same = _folders_of(part.begin.log, ingest)  # its source may have had another uid since
+    mine = _part(same[0] if same else ingest / source)
+    if mine is None or _is_unbegun(mine):
+        return JoinedLog(source, part.begin, part.end, tuple(part.slices(part.begin, part.end, where)))
+    _check_one_past(mine, part, saved, where)
+    if part.begin.offset > mine.end.offset:  # the job has gone on elsewhere, and comes back
+        return JoinedLog(source, part.begin, part.end, tuple(part.slices(part.begin, part.end, where)))
+    if mine.folder.name == source and mine.begin.offset <= part.begin.offset and part.end.offset <= mine.end.offset:
+        return _in_place(source, mine)
+    begin = min(mine.begin, part.begin, key=_offset)
+    end = max(mine.end, part.end, key=_offset)
+    pieces = [
+        *part.slices(part.begin, mine.begin, where),
+        *mine.slices(mine.begin, mine.end, where),
+        *part.slices(mine.end, part.end, where),
+    ]
+    return JoinedLog(source, begin, end, tuple(pieces))
+
+
+def prepare_log(job_folder: Path, generation: int, joined: JoinedLog) -> None:
+    """Put the log of a new generation together, hidden and durable. Only with the job's locks held."""
+    if joined.is_in_place:
+        return
+    own = job_folder / INGEST / joined.source
+    ensure_folder(own.parent)
+    hidden = own.with_name(f".{joined.source}{_RESTORED}{generation}")
+    remove_folder(hidden)
+    bring(joined.pieces, joined.begin, hidden, lambda piece: own.parent in piece.segment.path.parents)
+    for path in hidden.iterdir():
+        with path.open("rb") as file:
+            sync_file(file.fileno())
+    sync_folder(hidden)
+    sync_folder(own.parent)
+
+
+def settle_logs(job_folder: Path, generation: int) -> None:
+    """Give the log of this generation its place, and remove what was prepared for others. Only with the job's locks
+    held, and before anything opens a log."""
+    ingest = job_folder / INGEST
+    with suppress(FileNotFoundError):
+        for name in os.listdir(ingest):
+            found = _HIDDEN.fullmatch(name)
+            if found is not None and int(found[2]) == generation:
+                for log in {segment.begin.log for segment in segments(ingest / name)}:
+                    for folder in (*_folders_of(log, ingest), ingest / found[1]):
+                        remove_folder(folder)  # all that is needed of it is in the hidden folder
+                os.rename(ingest / name, ingest / found[1])
+                sync_folder(ingest)
+            elif name.startswith("."):
+                remove_folder(ingest / name)
+        if not os.listdir(ingest):
+            ingest.rmdir()
+
+
+def _folders_of(log: str, ingest: Path) -> list[Path]:
+    """The folder of the log that has this id, as a list: one or none."""
+    folders = sorted(path for path in ingest.glob("[!.]*") if path.is_dir())
+    return [path for path in folders if any(segment.begin.log == log for segment in segments(path))]
+
+
+def _part(folder: Path) -> _Part | None:
+    found = unbroken(segments(folder))
+    return _Part(folder, found[0].begin, whole_end(found[-1])[0]) if found else None
+
+
+def _fresh(source: str) -> JoinedLog:
+    begin = Position(secrets.token_hex(4), 0, 0)
+    return JoinedLog(source, begin, begin, ())
+
+
+def _in_place(source: str, mine: _Part) -> JoinedLog:
+    return JoinedLog(source, mine.begin, mine.end, (), is_in_place=True)
+
+
+def _is_unbegun(log: _Part) -> bool:
+    return log.end.offset == 0
+
+
+def _check_one_past(mine: _Part, part: _Part, saved: SavedLog, where: str) -> None:
+    """Raise where the two are not parts of one log, or lines between them are missing."""
+    place = f"{where}, {mine.folder}"
+    other = (
+        f"restore under another job name or checkpointing.dir; or give the lines in this log up: rm -r {mine.folder}"
+    )
+    if mine.begin.log != part.begin.log or not saved.is_ours:
+        raise lines_lost(f"log {part.begin.log} of the savepoint's job", f"another job's, {mine.begin}", place, other)
+    if part.end.offset < mine.begin.offset:
+        raise lines_lost(f"the lines from {part.end} on", f"the oldest line that is kept: {mine.begin}", place, other)
+    begin, end = max(mine.begin, part.begin, key=_offset), min(mine.end, part.end, key=_offset)
+    for at in range(begin.offset, end.offset, _BLOCK_BYTES):
+        until = min(at + _BLOCK_BYTES, end.offset)
+        if _bytes(mine, at, until, where) != _bytes(part, at, until, where):
+            raise lines_lost(
+                f"the lines of the savepoint behind {begin}",
+                "others: the job has gone on apart from this folder",
+                place,
+                other,
+            )
+
+
+def _bytes(log: _Part, begin: int, end: int, where: str) -> bytes:
+    """The bytes of a log between two offsets, wherever in a frame those are."""
+    found: list[bytes] = []
+    for piece in log.slices(Position(log.begin.log, begin, 0), Position(log.begin.log, end, 0), where):
+        with piece.segment.path.open("rb") as file:
+            file.seek(piece.begin.offset - piece.segment.begin.offset)
+            found.append(file.read(piece.end - piece.begin.offset))
+    return b"".join(found)
+
+
+def _offset(position: Position) -> int:
+    return position.offset
+
+
+_BLOCK_BYTES = 1 << 20
+_RESTORED = ".restored-g"
+_HIDDEN = re.compile(rf"\.(.+){re.escape(_RESTORED)}([1-9][0-9]*)")
+_COPY_AGAIN = "copy the savepoint again from where it is whole, or take another one"

@@ -1,0 +1,137 @@
+"""Savepoints and retained checkpoints of a job with a durable socket: every line that had arrived counts once."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from tests.integration.place import Place, error_of, wait_until
+from tests.support.peer import Peer
+from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink
+from tidegate.checkpoints.ingest_layout import segments
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
+from tidegate.core.errors import Code
+from tidegate.jobs.ended_savepoint import save_ended
+
+NOBODY = 9
+
+
+def test_a_savepoint_holds_the_lines_that_arrived_and_no_epoch_has_counted(place: Place):
+    """The job ended with lines in its log that no epoch had read; its folder is lost, and it moves."""
+    count_to_the_end(place, b"sea\nsand\n")
+    arrive(place, b"sea", b"wind")
+    path = save_ended(place.checkpoints / "job", "moved", str(place.folder / "saved"), lambda _: None).folder
+    assert verify(open_savepoint(path)) == []
+    shutil.rmtree(place.checkpoints)
+    with Peer() as peer:
+        handle = counting(place, peer.port).start(savepoint=Restore(str(path), claim=True))
+        peer.send(b"rain\n")
+        wait_until(lambda: counts(place).get("rain") == 1, "a line that came since")
+        handle.stop()
+    assert counts(place) == {"sea": 2, "sand": 1, "wind": 1, "rain": 1}
+
+
+def test_a_job_that_goes_back_counts_again_what_its_own_log_has_and_each_line_once(place: Place):
+    with Peer() as peer:
+        handle = counting(place, peer.port).start()
+        peer.send(b"sea\n")
+        wait_until(lambda: counts(place) == {"sea": 1}, "the first line")
+        path = handle.savepoint(place.folder / "saved")
+        peer.send(b"sea\nsand\n")
+        wait_until(lambda: counts(place) == {"sea": 2, "sand": 1}, "lines behind the savepoint")
+        handle.stop()
+    arrive(place, b"wind")
+    wish = Restore(str(path), rewind="monday")
+    counting(place, NOBODY).start(until="caught-up", savepoint=wish).wait()
+    assert counts(place) == {"sea": 2, "sand": 1, "wind": 1}
+    counting(place, NOBODY).start(until="caught-up", savepoint=Restore(str(path), rewind="friday")).wait()
+    assert counts(place) == {"sea": 2, "sand": 1, "wind": 1}
+
+
+def test_a_fork_begins_with_its_own_copy_of_the_part_and_the_first_job_goes_on(place: Place):
+    count_to_the_end(place, b"sea\n")
+    arrive(place, b"sand")
+    path = save_ended(place.checkpoints / "job", "fork", str(place.folder / "saved"), lambda _: None).folder
+    before = {file.name: (path / file.name).read_bytes() for file in open_savepoint(path).record.files}
+    count_to_the_end(place, b"wind\n")
+    count_to_the_end(place, b"rain\n", "copy", savepoint=str(path))
+    assert counts(place) == {"sea": 1, "sand": 1, "wind": 1}
+    assert counts(place, "copy") == {"sand": 1, "rain": 1}, "in targets of its own: what changed since the savepoint"
+    assert before == {file.name: (path / file.name).read_bytes() for file in open_savepoint(path).record.files}
+
+
+def test_a_retained_checkpoint_of_a_killed_job_is_gone_back_to(place: Place):
+    with Peer() as peer:
+        handle = counting(place, peer.port, checkpointing_retained=10).start()
+        for number in range(3):
+            peer.send(b"sea\n")
+            wait_until(lambda number=number: counts(place) == {"sea": number + 1}, f"line {number}")
+        handle.stop()
+    oldest = place.checkpoints / "job" / "checkpoints" / "1"
+    arrive(place, b"sand")
+    wish = Restore(str(oldest), rewind="back")
+    counting(place, NOBODY).start(until="caught-up", savepoint=wish).wait()
+    assert counts(place) == {"sea": 3, "sand": 1}
+
+
+def test_lines_that_are_missing_between_savepoint_and_log_are_named_and_nothing_is_touched(place: Place):
+    count_to_the_end(place, b"sea\n")
+    path = save_ended(place.checkpoints / "job", "old", str(place.folder / "saved"), lambda _: None).folder
+    count_to_the_end(place, b"sand\nwind\n")
+    (segment,) = segments(the_log(place))
+    log = IngestLog(the_log(place), segment_bytes=1)
+    log.append([b"rain"])
+    log.close()
+    segment.path.unlink()
+    error = error_of(
+        lambda: counting(place, NOBODY).start(until="caught-up", savepoint=Restore(str(path), rewind="back"))
+    )
+    assert error.catalogue_entry is Code.INGEST_LOST
+    assert "the lines from line 1 of log" in error.expected
+    assert "the oldest line that is kept: line 3 of log" in error.found
+    counting(place, NOBODY).start(until="caught-up").wait()
+    assert counts(place) == {"sea": 1, "sand": 1, "wind": 1, "rain": 1}
+
+
+def counting(place: Place, port: int, name: str = "job", **settings: str | float) -> Job:
+    job = place.job(name, **settings)
+    lines = job.source("lines", SocketSource("127.0.0.1", port, durable=True))
+    table = SQLiteSink("table", place.folder / f"{name}.db", table="words", key="value")
+    job.query("counts", lines.groupBy("value").agg(F.count("*").alias("n")), mode="update", sinks=[table])
+    return job
+
+
+def count_to_the_end(place: Place, lines: bytes, name: str = "job", savepoint: str | None = None) -> None:
+    """Start the job, send lines, stop it when they are counted."""
+    before = counts(place, name)
+    with Peer() as peer:
+        handle: JobHandle = counting(place, peer.port, name).start(savepoint=savepoint)
+        peer.send(lines)
+        last = lines.split()[-1].decode()
+        wait_until(lambda: counts(place, name).get(last, 0) > before.get(last, 0), f"{lines} counted")
+        handle.stop()
+
+
+def arrive(place: Place, *lines: bytes) -> None:
+    """As if they had come just before a kill."""
+    log = IngestLog(the_log(place))
+    log.append(lines)
+    log.close()
+
+
+def the_log(place: Place, name: str = "job") -> Path:
+    return place.checkpoints / name / "ingest" / "lines"
+
+
+def counts(place: Place, name: str = "job") -> dict[str, int]:
+    path = place.folder / f"{name}.db"
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path)) as database:
+        known = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'words'").fetchone()
+        return dict(database.execute("SELECT value, n FROM words")) if known else {}

@@ -1,0 +1,243 @@
+"""A savepoint holds the part of an ingest log behind its epoch, and a restored log has each line once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.restored_job import restore, restoring
+from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
+from tests.support.saving import code_of
+from tidegate.checkpoints.ingest_layout import Position, segments
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.checkpoints.ingest_restore import SavedLog, join
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
+from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
+from tidegate.checkpoints.savepoint_folder import Savepoint, verify
+from tidegate.checkpoints.savepoint_restore import Restoring, prepare, settle
+from tidegate.checkpoints.savepoint_take import RunningJob, take
+from tidegate.core.ledger import Query
+
+QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
+
+
+class World:
+    """A job of one query that has read lines 1 to `read` of a durable socket; `behind` has those that came since."""
+
+    def __init__(self, folder: Path, *, read: int = 3, behind: int = 2, segment_bytes: int = 1) -> None:
+        self.folder = folder / "job"
+        self.log = IngestLog(self.folder / "ingest" / "lines", segment_bytes)
+        self.arrived = 0
+        self.arrive(read)
+        self.position = self.log.end
+        self.arrive(behind)
+        write_job(self.folder)
+        finish(self.folder, 4, msgspec.json.encode(self.position).decode())
+
+    def arrive(self, lines: int) -> None:
+        for _ in range(lines):
+            self.arrived += 1
+            self.log.append([b"%d" % self.arrived])
+
+    def running(self, reach: Callable[[str], None] = lambda _step: None) -> RunningJob:
+        job = running(self.folder, reach)
+        return replace(job, queries=[replace(job.queries[0], query=QUERY)])
+
+    def taken(self, name: str = "one") -> Savepoint:
+        return take(self.running(), name, self.folder.parent / "saved")
+
+
+def restoring_into(
+    job: Path, savepoint: Savepoint, *, is_ours: bool = True, generation: int = 2, source: str = "lines"
+) -> Restoring:
+    saved = SavedLog(savepoint.folder / "ingest" / "lines", is_ours)
+    joined = join(source, job / "ingest", saved, "source lines")
+    return replace(restoring(job, savepoint, generation=generation), logs=(joined,))
+
+
+def lines_behind(log: Path, position: Position) -> list[int]:
+    """What a query reads that goes on from a position."""
+    opened = IngestLog(log)
+    end = opened.end
+    opened.close()
+    found = [frame for piece in slices(log, position, end, "test") for frame in read_slice(piece)]
+    return [int(line) for frame in found for line in frame.lines()]
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 100, 1 << 20])
+def test_it_holds_what_arrived_behind_its_epoch_and_nothing_that_comes_later(tmp_path: Path, segment_bytes: int):
+    world = World(tmp_path, read=5, behind=4, segment_bytes=segment_bytes)
+    savepoint = world.taken()
+    world.arrive(3)
+    assert verify(savepoint) == []
+    assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [6, 7, 8, 9]
+    assert segments(savepoint.folder / "ingest/lines")[0].begin == world.position
+    assert not (world.folder / "savepoints-held").exists()
+
+
+def test_lines_that_come_while_it_is_copied_are_not_in_it(tmp_path: Path):
+    world = World(tmp_path, segment_bytes=1 << 20)
+    savepoint = take(world.running(lambda step: world.arrive(1)), "one", tmp_path / "saved")
+    assert verify(savepoint) == []
+    assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5]
+
+
+def test_a_log_that_is_trimmed_while_it_is_copied_is_in_it_all_the_same(tmp_path: Path):
+    world = World(tmp_path)
+    savepoint = take(world.running(lambda _: world.log.trim(world.log.end)), "one", tmp_path / "saved")
+    assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5]
+
+
+def test_where_nothing_is_behind_the_epoch_the_place_is_held(tmp_path: Path):
+    world = World(tmp_path, behind=0)
+    savepoint = world.taken()
+    (segment,) = segments(savepoint.folder / "ingest/lines")
+    assert (segment.begin, segment.path.stat().st_size) == (world.position, 0)
+    restore(restoring_into(tmp_path / "new", savepoint, generation=1))
+    log = IngestLog(tmp_path / "new/ingest/lines")
+    assert log.append([b"4"]).line == 4
+    log.close()
+    assert lines_behind(tmp_path / "new/ingest/lines", world.position) == [4]
+
+
+def test_an_altered_line_is_found_before_there_is_a_savepoint(tmp_path: Path):
+    world = World(tmp_path, segment_bytes=1 << 20)
+    (segment,) = segments(world.folder / "ingest/lines")
+    data = bytearray(segment.path.read_bytes())
+    data[world.position.offset + 42] ^= 1
+    segment.path.write_bytes(data)
+    assert code_of(world.taken) == "TG-RECORD-CORRUPT"
+    assert not list((tmp_path / "saved").glob("*"))
+
+
+def test_a_torn_end_of_a_job_that_was_killed_is_left_out(tmp_path: Path):
+    world = World(tmp_path, segment_bytes=1 << 20)
+    world.log.close()
+    (segment,) = segments(world.folder / "ingest/lines")
+    segment.path.write_bytes(segment.path.read_bytes() + b"TGL1 and half a frame")
+    assert lines_behind(world.taken().folder / "ingest/lines", world.position) == [4, 5]
+
+
+def test_a_missing_log_is_told(tmp_path: Path):
+    world = World(tmp_path)
+    world.log.close()
+    (world.folder / "ingest/lines").rename(tmp_path / "away")
+    assert code_of(world.taken) == "TG-INGEST-LOST"
+
+
+def test_a_job_goes_back_in_its_own_folder_and_keeps_its_log(tmp_path: Path):
+    world = World(tmp_path)
+    savepoint = world.taken()
+    world.arrive(2)
+    world.log.close()
+    restore(restoring_into(world.folder, savepoint))
+    assert lines_behind(world.folder / "ingest/lines", world.position) == [4, 5, 6, 7]
+
+
+def test_what_was_trimmed_since_comes_back_from_the_savepoint(tmp_path: Path):
+    world = World(tmp_path, behind=4)
+    savepoint = world.taken()
+    world.arrive(2)
+    world.log.trim(Position(world.position.log, segments(world.folder / "ingest/lines")[5].begin.offset, 5))
+    world.log.close()
+    assert segments(world.folder / "ingest/lines")[0].begin.line == 5
+    restore(restoring_into(world.folder, savepoint))
+    assert lines_behind(world.folder / "ingest/lines", world.position) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_job_that_has_gone_on_elsewhere_comes_back_with_the_lines_of_there(tmp_path: Path):
+    world = World(tmp_path)
+    first = world.taken()
+    world.log.close()
+    restore(restoring_into(tmp_path / "moved/job", first, generation=2))
+    moved = IngestLog(tmp_path / "moved/job/ingest/lines")
+    moved.append([b"6"])
+    moved.close()
+    back = SavedLog(tmp_path / "moved/job/ingest/lines", is_ours=True)
+    joined = join("lines", world.folder / "ingest", back, "test")
+    assert (joined.begin.line, joined.end.line, joined.is_in_place) == (0, 6, False)
+    restore(replace(restoring(world.folder, first), logs=(joined,)))
+    assert lines_behind(world.folder / "ingest/lines", world.position) == [4, 5, 6]
+
+
+def test_under_another_uid_the_job_keeps_its_log_and_comes_back_with_it(tmp_path: Path):
+    world = World(tmp_path)
+    savepoint = world.taken()
+    world.arrive(1)
+    world.log.close()
+    ingest = world.folder / "ingest"
+    restore(restoring_into(world.folder, savepoint, source="renamed"))
+    assert [path.name for path in ingest.iterdir()] == ["renamed"]
+    log = IngestLog(ingest / "renamed")
+    log.append([b"7"])
+    log.close()
+    restore(restoring_into(world.folder, savepoint, generation=3))
+    assert [path.name for path in ingest.iterdir()] == ["lines"]
+    assert lines_behind(ingest / "lines", world.position) == [4, 5, 6, 7]
+
+
+def test_lines_between_savepoint_and_log_are_missed(tmp_path: Path):
+    world = World(tmp_path)
+    savepoint = world.taken()
+    world.arrive(4)
+    world.log.trim(Position(world.position.log, segments(world.folder / "ingest/lines")[7].begin.offset, 7))
+    assert code_of(lambda: restoring_into(world.folder, savepoint)) == "TG-INGEST-LOST"
+
+
+def test_the_log_of_a_job_that_has_gone_on_apart_is_not_taken_for_its_own(tmp_path: Path):
+    world = World(tmp_path)
+    savepoint = world.taken()
+    restore(restoring_into(tmp_path / "fork/job", savepoint, generation=1))
+    fork = tmp_path / "fork/job/ingest/lines"
+    apart = IngestLog(fork)
+    apart.append([b"60"])
+    apart.close()
+    world.arrive(1)
+    later = world.taken("later")
+    assert code_of(lambda: restoring_into(tmp_path / "fork/job", later)) == "TG-INGEST-LOST", "other lines"
+    assert code_of(lambda: restoring_into(tmp_path / "fork/job", savepoint, is_ours=False)) == "TG-INGEST-LOST"
+    assert lines_behind(fork, world.position) == [4, 5, 60]
+
+
+def test_another_job_of_that_name_keeps_its_lines(tmp_path: Path):
+    savepoint = World(tmp_path / "one").taken()
+    other = World(tmp_path / "two")
+    assert code_of(lambda: restoring_into(other.folder, savepoint)) == "TG-INGEST-LOST"
+
+
+def test_a_log_that_was_only_begun_gives_way_to_the_savepoints(tmp_path: Path):
+    world = World(tmp_path)
+    IngestLog(tmp_path / "new/ingest/lines").close()
+    restore(restoring_into(tmp_path / "new", world.taken(), generation=1))
+    assert lines_behind(tmp_path / "new/ingest/lines", world.position) == [4, 5]
+
+
+def test_a_restore_that_was_not_finished_leaves_no_log(tmp_path: Path):
+    world = World(tmp_path)
+    wanted = restoring_into(tmp_path / "new", world.taken(), generation=1)
+    prepare(wanted)
+    settle(tmp_path / "new")
+    assert not (tmp_path / "new/ingest").exists()
+
+
+def test_a_retained_checkpoint_has_the_lines_behind_it(tmp_path: Path):
+    world = World(tmp_path)
+    retained = RetainedCheckpoints(
+        world.folder, "job", RECORD.job_id, [QueryFolder(QUERY, query_folder(world.folder))], 1
+    )
+    retained.note("query")
+    retained.write()
+    world.arrive(1)
+    world.log.close()
+    folder, into = world.folder / "checkpoints/1", world.folder / "aside"
+    into.mkdir()
+    record = retained_in(folder)
+    assert record is not None
+    savepoint = as_savepoint(folder, record, into, world.folder)
+    assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5, 6]
+    assert len({file.name for file in savepoint.record.files if file.name.startswith("ingest/")}) == 3

@@ -18,6 +18,7 @@ from tidegate.kafka.producers import wire_of
 from tidegate.kafka.rights import Right, missing_by_name, missing_on_topic
 from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.row_values import InvalidText
 
 _LOG = logging.getLogger("tidegate")
 
@@ -32,6 +33,7 @@ class Described(Protocol):
     headers: str | None
     partition: str | None
     format: str
+    invalid_text: InvalidText
     prefix: str
     transaction_timeout: float | None
     clients: Clients
@@ -58,6 +60,7 @@ def layout_of(sink: Described, schema: pa.Schema) -> Layout:
         values=values,
         partition=partition,
         headers=headers,
+        invalid_text=sink.invalid_text,
     )
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.sinks.arrow import batch_of, columns_of, timestamps_as_text
+from tidegate.sinks.arrow import batch_of, columns_of
 from tidegate.sinks.json_lines import json_objects
 from tidegate.sinks.nested import leaves_of
 from tidegate.sinks.row_values import InvalidText, refused_nulls, refused_texts, rows_where, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -49,7 +50,8 @@ class Message(_KeyAndValue, total=False):
 class Layout:
     """Which column is what. `topic` fixes the topic; else the column `topic_column` names it, row by row.
 
-    `values`: the columns of the JSON object, or the one raw column.
+    `values`: the columns of the JSON object, or the one raw column. `invalid_text`: what becomes of texts that are not
+    UTF-8.
     """
 
     format: Format
@@ -59,18 +61,19 @@ class Layout:
     values: tuple[str, ...]
     partition: str | None
     headers: str | None
+    invalid_text: InvalidText = InvalidText.REFUSE
 
     @property
     def is_plain(self) -> bool:
         """Whether messages are key and value alone: all that a batch of the client can say."""
         return self.partition is None and self.headers is None
 
-    def refused(self, batch: pa.RecordBatch, invalid_text: InvalidText) -> list[RowRefused]:
+    def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
         """The rows that no message can be made of because of a value."""
         used = {self.topic_column, self.key, self.partition, self.headers, *self.values}
         rows = batch.select([name for name in batch.schema.names if name in used])
         nulls = refused_nulls(rows, filter(None, [self.topic_column]), "the topic column")
-        found = [*refused_texts(rows, invalid_text), *nulls]
+        found = [*refused_texts(rows, self.invalid_text), *nulls]
         if self.partition is not None:
             found += _refused_numbers(_column(batch, self.partition), self.partition)
         if self.headers is not None:
@@ -78,8 +81,8 @@ class Layout:
         return one_for_each_row(found)
 
     def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
-        """The rows of `batch` by topic, in their order there; texts that are not UTF-8 with U+FFFD."""
-        batch = with_valid_texts(batch)
+        """The rows of `batch`, none of which is refused, by topic, in their order there."""
+        batch = with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
         keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
         messages: list[Message] = [
             {"key": key, "value": value} for key, value in zip(keys, self._values(batch), strict=True)
@@ -112,20 +115,13 @@ def can_be_bytes(kind: pa.DataType) -> bool:
 
 
 def as_bytes(column: Column) -> list[bytes | None]:
-    """Binary as it is; everything else as its text in UTF-8, a timestamp as in JSON."""
-    if pa.types.is_timestamp(column.type):
-        column = timestamps_as_text(column)
-    elif not (_is_binary(column.type) or _is_text(column.type)):
-        column = column.cast(pa.string())
-    return column.cast(pa.large_binary()).to_pylist()
+    """Binary as it is; everything else as its text in UTF-8 (`tidegate.sinks.value_texts`)."""
+    texts = column if _is_binary(column.type) else texts_of(column)
+    return texts.cast(pa.large_binary()).to_pylist()
 
 
 def _is_binary(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _texts(column: Column) -> list[str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
 import os
 import time
@@ -35,6 +36,7 @@ from tidegate.kafka.checks import layout_of, violations_of
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.halftime import HalfTime
+from tidegate.kafka.messages import Layout
 from tidegate.kafka.names import TransactionalId
 from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
 from tidegate.kafka.slots import default_root
@@ -159,12 +161,12 @@ class KafkaSink(TwoPhaseSink):
         return seen_by_tasks
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        return layout_of(self, batch.schema).refused(batch, self.invalid_text)
+        return layout_of(self, batch.schema).refused(batch)
 
     def begin(self, attempt: Attempt) -> Transaction:
         settings = self._settings()
         lease = producers_of(settings, attempt.sink).take(settings, attempt, self._finished)
-        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease, refused=self.refused)
+        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ class KafkaSink(TwoPhaseSink):
             if evidence is not Evidence.ABSENT:
                 return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
             transaction = KafkaTransaction(
-                settings, partial(layout_of, self), committable.attempt, lease, mark_topic=handle.topic
+                settings, self._decided_layout, committable.attempt, lease, mark_topic=handle.topic
             )
             for batch in batches:
                 transaction.write(batch)
@@ -230,6 +232,10 @@ class KafkaSink(TwoPhaseSink):
                 raise
             return Answer(outcome=Outcome.RETRY, detail=error.found)
         return _answer(reply)
+
+    def _decided_layout(self, schema: pa.Schema) -> Layout:
+        """Of rows that were taken once: what the program says of texts by now must not stop a decided epoch."""
+        return dataclasses.replace(layout_of(self, schema), invalid_text=InvalidText.REPLACE)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from tidegate.kafka.messages import Layout, Message
 from tidegate.kafka.producers import Lease, Settings, wire_of
 from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.rows import RowRefused
 
 _QUEUE_FULL_WAIT_SECONDS = 0.05
 _ERROR = "_error"
@@ -71,10 +70,8 @@ class KafkaTransaction(Transaction):
         attempt: Attempt,
         lease: Lease,
         mark_topic: str | None = None,
-        refused: Callable[[pa.RecordBatch], Sequence[RowRefused]] | None = None,
     ) -> None:
-        """`mark_topic`: where the evidence goes; without it, the first topic that is written. `refused`: finds the rows
-        that must not be written; none where rows of a decided epoch are written again."""
+        """`mark_topic`: where the evidence goes; without it, the first topic that is written."""
         self._settings = settings
         self._layout_of = layout_of
         self._layout: Layout | None = None
@@ -83,16 +80,15 @@ class KafkaTransaction(Transaction):
         self._identity = lease.opened.identity
         self._name = self._identity.transactional_id
         self._mark_topic = mark_topic
-        self._refused_in = refused
         self._rows = self._confirmed = 0
         self._partitions: set[tuple[str, int]] = set()
         self._refused: tuple[KafkaError, str, bytes | None] | None = None
         lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._refused_in is not None and (refused := self._refused_in(batch)):
-            raise refused[0]
         self._layout = layout = self._layout or self._layout_of(batch.schema)
+        if refused := layout.refused(batch):
+            raise refused[0]
         send = self._send_batch if layout.is_plain else self._send_each
         for topic, messages in layout.messages(batch).items():
             send(topic, messages)

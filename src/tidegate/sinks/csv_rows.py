@@ -1,8 +1,8 @@
 """Rows as CSV (RFC 4180), UTF-8, one line feed a row.
 
 Texts stand in quotes, a quote in them is doubled, line breaks stay as they are. A null is nothing between two commas,
-an empty text is `""`. Timestamps are ISO 8601 texts with microseconds (in UTC, with `Z`, where they have a zone), NaN
-and infinities `"NaN"`, `"Infinity"`, `"-Infinity"`.
+an empty text is `""`. Timestamps are texts, as `tidegate.sinks.value_texts` says, and so are times of day, dates
+outside of the years 0 to 9999, and NaN and infinities.
 
 Spark reads every row back with these options: `escape` = `"` (a quote is doubled), `multiLine` = true and `lineSep` =
 line feed (a text may have line breaks, a carriage return is none), `nullValue` = a text that no row has, for instance
@@ -12,20 +12,18 @@ line feed (a text may have line breaks, a carriage return is none), `nullValue` 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
-from tidegate.sinks.arrow import all_finite, batch_of, columns_of, timestamps_as_text
+from tidegate.sinks.arrow import batch_of, columns_of
 from tidegate.sinks.row_values import refused_nulls
 from tidegate.sinks.rows import RowRefused, StraightWriter
+from tidegate.sinks.value_texts import all_finite, is_in_range, texts_of
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
-
-_compute = cast("Any", pc)
 
 
 class CSVRows(StraightWriter):
@@ -56,15 +54,11 @@ def refused_in_csv(batch: pa.RecordBatch) -> Iterator[RowRefused]:
 
 def _plain(column: Column) -> Column:
     """The column as Arrow's writer puts it down."""
-    if pa.types.is_timestamp(column.type):
-        return timestamps_as_text(column)
-    if pa.types.is_floating(column.type) and not all_finite(column):
-        return _numbers_as_text(column)
-    return column
-
-
-def _numbers_as_text(column: Column) -> Column:
-    text: Any = column.cast(pa.string())
-    for found, told in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
-        text = _compute.if_else(_compute.equal(text, found), told, text)
-    return text
+    kind = column.type
+    as_text = (
+        pa.types.is_timestamp(kind)
+        or pa.types.is_time(kind)
+        or (pa.types.is_floating(kind) and not all_finite(column))
+        or (pa.types.is_date(kind) and not is_in_range(column))
+    )
+    return texts_of(column) if as_text else column

@@ -56,15 +56,15 @@ class FileShape:
     def refused(self, batch: pa.RecordBatch, target: Path) -> list[RowRefused]:
         """The rows of `batch` that cannot be laid out so below `target`, or would not be read back."""
         found = [] if self.invalid_text is None else list(refused_texts(batch, self.invalid_text))
-        batch = self.prepared(batch)
+        batch = with_valid_texts(batch) if found else self.prepared(batch)
         if self.partition_by:
             found += refused_as_folders(batch, self.partition_by, target)
         others = [name for name in batch.schema.names if name not in self.partition_by]
         return one_for_each_row([*found, *self.format.refuses(batch.select(others))])
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows as they are written: with texts that everybody can read."""
-        return batch if self.invalid_text is None else with_valid_texts(batch)
+        """The rows as they are written, once none of them is refused."""
+        return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows for each folder."""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.row_values import rows_where
 from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -100,7 +101,7 @@ def _level(name: str, texts: Column) -> Column:
 
 
 def _texts(batch: pa.RecordBatch, name: str) -> Column:
-    return columns_of(batch)[batch.schema.names.index(name)].cast(pa.string())
+    return texts_of(columns_of(batch)[batch.schema.names.index(name)]).cast(pa.string())
 
 
 def _longest(texts: Column) -> int:

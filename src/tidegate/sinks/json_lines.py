@@ -1,27 +1,28 @@
 """Rows as JSON lines, as Spark's own writer gives them where that loses nothing.
 
-Nulls are left out (not in arrays and maps), binary is base64, dates and timestamps ISO 8601, NaN and infinities are
-texts. Different from Spark: timestamps keep their microseconds and are in UTC, decimals are exact numbers.
+Nulls are left out (not in arrays and maps), binary is base64, dates, timestamps and times of day are ISO 8601, NaN and
+infinities are texts, the keys of a map are texts (`tidegate.sinks.value_texts`). Different from Spark: timestamps keep
+their microseconds and are in UTC, decimals are exact numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from datetime import datetime, timezone
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import msgspec
 import pyarrow as pa
 
-from tidegate.sinks.arrow import all_finite, columns_of, fields_in, timestamps_as_text
+from tidegate.sinks.arrow import columns_of, fields_in
+from tidegate.sinks.nested import bounds_of, elements_of, entries_of, is_list
 from tidegate.sinks.rows import StraightWriter
+from tidegate.sinks.value_texts import all_finite, shortest, texts_of
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
-
-_Convert = Callable[[Any], Any]
 
 
 class JSONLinesWriter(StraightWriter):
@@ -39,12 +40,17 @@ def json_objects(batch: pa.RecordBatch) -> list[bytes]:
     return [_ENCODER.encode(each) for each in _objects(batch)]
 
 
+def json_text(value: object) -> str:
+    """One of `json_values` as a person reads it: a text without quotes, everything else as JSON."""
+    return value if isinstance(value, str) else _ENCODER.encode(value).decode().strip('"')
+
+
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def _objects(batch: pa.RecordBatch) -> list[object]:
     make = _object_of(tuple(batch.schema.names))
-    return [make(*row) for row in zip(*(_values(column) for column in columns_of(batch)), strict=True)]
+    return [make(*row) for row in zip(*(json_values(column) for column in columns_of(batch)), strict=True)]
 
 
 @lru_cache(maxsize=64)
@@ -58,62 +64,55 @@ def _object_of(names: tuple[str, ...]) -> Callable[..., object]:
         return lambda *row: {name: value for name, value in zip(names, row, strict=True) if value is not None}
 
 
-def _values(column: Column) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        return timestamps_as_text(column).to_pylist()
-    if pa.types.is_floating(column.type) and all_finite(column):
-        return column.to_pylist()
-    convert = _conversion(column.type)
-    values: list[Any] = column.to_pylist()
-    return values if convert is None else [None if value is None else convert(value) for value in values]
-
-
-def _conversion(kind: pa.DataType) -> _Convert | None:
-    """What a Python value of this type needs before it can be encoded; None when nothing."""
+def json_values(column: Column) -> list[Any]:
+    """The column as what msgspec encodes: texts for times, a dict for a struct or a map."""
+    kind = column.type
     if pa.types.is_floating(kind):
-        return _number
-    if pa.types.is_timestamp(kind):
-        return _timestamp
+        return _numbers(column)
+    if pa.types.is_temporal(kind):
+        return texts_of(column).to_pylist()
     if pa.types.is_struct(kind):
-        return _struct({field.name: _conversion(field.type) for field in fields_in(kind)})
+        return _where_valid(column, _structs(column))
     if pa.types.is_map(kind):
-        return _map(_conversion(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _list(_conversion(kind.value_type))
-    return None
+        return _where_valid(column, _maps(column))
+    if is_list(kind):
+        elements = json_values(elements_of(column))
+        return _where_valid(column, [elements[first:end] for first, end in _bounds(column)])
+    return column.to_pylist()
 
 
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
+def _numbers(column: Column) -> list[float | str | None]:
+    values: list[Any] = shortest(column).to_pylist()
+    return values if all_finite(column) else [_named(value) for value in values]
+
+
+def _named(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _timestamp(value: datetime) -> str:
-    if value.tzinfo is None:
-        return value.isoformat(timespec="microseconds")
-    return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+def _structs(column: Column) -> list[dict[str, Any]]:
+    names = [field.name for field in fields_in(column.type)]
+    parts = [json_values(part) for part in cast("Any", column).flatten()]
+    return [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        for row in zip(*parts, strict=True)
+    ]
 
 
-def _struct(fields: dict[str, _Convert | None]) -> _Convert:
-    def convert(value: dict[str, Any]) -> dict[str, Any]:
-        return {name: _apply(fields[name], part) for name, part in value.items() if part is not None}
-
-    return convert
-
-
-def _map(item: _Convert | None) -> _Convert:
-    def convert(value: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        return {key: _apply(item, part) for key, part in value}
-
-    return convert
+def _maps(column: Column) -> list[dict[str, Any]]:
+    of_keys, of_items = entries_of(column)
+    keys, items = cast("list[str]", texts_of(of_keys).to_pylist()), json_values(of_items)
+    return [dict(zip(keys[first:end], items[first:end], strict=True)) for first, end in _bounds(column)]
 
 
-def _list(item: _Convert | None) -> _Convert | None:
-    if item is None:
-        return None
-    return lambda value: [_apply(item, part) for part in value]
+def _bounds(column: Column) -> Iterable[tuple[int, int]]:
+    return pairwise(bounds_of(column).tolist())
 
 
-def _apply(convert: _Convert | None, value: Any) -> Any:
-    return value if convert is None or value is None else convert(value)
+def _where_valid(column: Column, values: list[Any]) -> list[Any]:
+    if not column.null_count:
+        return values
+    valid = column.is_valid().to_pylist()
+    return [value if there else None for value, there in zip(values, valid, strict=True)]

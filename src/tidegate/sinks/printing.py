@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from rich.console import Console
@@ -12,6 +12,8 @@ from rich.table import Table
 
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence
+from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.json_lines import json_text, json_values
 from tidegate.sinks.row_values import InvalidText, option_of, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
@@ -45,13 +47,13 @@ class PrintSink(WriteAheadSink):
         return one_for_each_row(refused_texts(batch, self.invalid_text))
 
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
-        shown = list(islice(_rows(batches), self.limit))
+        shown = list(islice(_rows(batch.slice(0, self.limit) for batch in batches), self.limit))
         told = f"{epoch.rows} rows" if len(shown) == epoch.rows else f"{len(shown)} of {epoch.rows} rows"
         table = Table()
         for name in shown[0] if shown else ():
             table.add_column(name)
         for row in shown:
-            table.add_row(*(_text(value) for value in row.values()))
+            table.add_row(*row.values())
         console = Console(markup=False, highlight=False)
         console.print(f"{epoch.identity.query} / {self.uid}, epoch {epoch.number}: {told}", soft_wrap=True)
         console.print(table)
@@ -60,10 +62,9 @@ class PrintSink(WriteAheadSink):
         return Evidence.ABSENT
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterable[dict[str, Any]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, str]]:
     for batch in batches:
-        yield from with_valid_texts(batch).to_pylist()
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
+        columns = [json_values(column) for column in columns_of(with_valid_texts(batch))]
+        for row in zip(*columns, strict=True):
+            texts = ("" if value is None else json_text(value) for value in row)
+            yield dict(zip(batch.schema.names, texts, strict=True))

@@ -18,7 +18,6 @@ import pyarrow as pa
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.row_values import with_valid_texts
 from tidegate.sinks.sqlite_values import SQLiteRules, values_of
 from tidegate.sinks.staging import Seal, Stage
 
@@ -48,7 +47,7 @@ class SQLiteTransaction(Transaction):
             raise refused[0]
         if self._connection is None:
             self._connection = self._create(batch.schema)
-        columns = [values_of(column) for column in columns_of(with_valid_texts(batch))]
+        columns = [values_of(column) for column in columns_of(self._rules.prepared(batch))]
         insert_rows(self._connection, columns, batch.num_rows)
         self._rows += batch.num_rows
 

@@ -3,26 +3,29 @@
 | Arrow | SQLite | value |
 |---|---|---|
 | integers, boolean | INTEGER | a boolean as 0 or 1 |
-| floats | REAL | infinities as they are; a NaN, which SQLite does not have, is refused, or NULL |
+| floats | REAL | the same number, infinities too; a NaN, which SQLite does not have, is refused, or NULL |
 | string | TEXT | |
 | binary | BLOB | |
 | decimal | TEXT | exact, all decimal places, no exponent |
-| date | TEXT | 2026-01-31; sorts by time |
-| timestamp | TEXT | 2026-01-31T23:59:59.000001, with Z where it has a zone (then in UTC); sorts by time |
+| date | TEXT | 2026-01-31 |
+| timestamp | TEXT | 2026-01-31T23:59:59.000001; in UTC and with Z where it has a zone |
+| time | TEXT | 23:59:59.000001 |
+
+The texts are those of `tidegate.sinks.value_texts`. SQLite has no sign of a zero: -0.0 is 0.0. Dates and timestamps
+sort by time from the year 0 to 9999; outside of it they have a sign and more digits, and do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.sinks.arrow import nan_as_null, timestamps_as_text
-from tidegate.sinks.row_values import InvalidText, NaN, refused_nans, refused_nulls, refused_texts
+from tidegate.sinks.row_values import InvalidText, NaN, refused_nans, refused_nulls, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
     from tidegate.sinks.arrow import Column
@@ -44,6 +47,10 @@ class SQLiteRules:
         nulls = refused_nulls(batch, self.key, "key column")
         return one_for_each_row([*refused_texts(batch, self.invalid_text), *nans, *nulls])
 
+    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as they are written, once none of them is refused."""
+        return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
+
 
 def affinity_of(kind: pa.DataType) -> str | None:
     """The SQLite type that holds `kind`, or None where SQLite has none for it (nested types, intervals)."""
@@ -59,32 +66,20 @@ def _plain(column: Column) -> list[Any]:
     return column.to_pylist()
 
 
-def _numbers(column: Column) -> list[Any]:
-    return nan_as_null(column).to_pylist()
-
-
-def _dates(column: Column) -> list[Any]:
-    return column.cast(pa.string()).to_pylist()
-
-
-def _timestamps(column: Column) -> list[Any]:
-    return timestamps_as_text(column).to_pylist()
-
-
-def _decimals(column: Column) -> list[Any]:
-    found = cast("list[Decimal | None]", column.to_pylist())
-    return [None if value is None else format(value, "f") for value in found]
+def _texts(column: Column) -> list[Any]:
+    return texts_of(column).to_pylist()
 
 
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Column], list[Any]]], ...] = (
     (lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind), "INTEGER", _plain),
     (pa.types.is_boolean, "INTEGER", _plain),
-    (pa.types.is_floating, "REAL", _numbers),
+    (pa.types.is_floating, "REAL", _plain),
     (pa.types.is_string, "TEXT", _plain),
     (pa.types.is_large_string, "TEXT", _plain),
     (pa.types.is_binary, "BLOB", _plain),
     (pa.types.is_large_binary, "BLOB", _plain),
-    (pa.types.is_decimal, "TEXT", _decimals),
-    (pa.types.is_date, "TEXT", _dates),
-    (pa.types.is_timestamp, "TEXT", _timestamps),
+    (pa.types.is_decimal, "TEXT", _texts),
+    (pa.types.is_date, "TEXT", _texts),
+    (pa.types.is_timestamp, "TEXT", _texts),
+    (pa.types.is_time, "TEXT", _texts),
 )

@@ -183,4 +183,4 @@ class _RefusedTransaction(_ShelfTransaction):
 
 class _LosingTransaction(_ShelfTransaction):
     def pre_commit(self) -> Committable | None:
-        raise SyncFailed(errno.EIO, "Input/output error")
+        raise SyncFailed(OSError(errno.EIO, "Input/output error"), "state")

@@ -316,11 +316,12 @@ def test_what_another_finisher_renamed_is_synced_before_it_counts(
     committable = prepared(sink)
     sink.commit([committable])
     disk = FsRecorder(monkeypatch, below=tmp_path)
+    claim = sink._claims._folder(IDENTITY)
     assert outcomes(sink, committable) == [Outcome.ALREADY]
-    assert disk.synced() == [tmp_path, staged(sink, committable).parent]
+    assert disk.synced() == [claim, tmp_path, staged(sink, committable).parent]
     disk.forget()
     assert sink.evidence(committable) is Evidence.PRESENT
-    assert disk.synced() == [tmp_path, staged(sink, committable).parent]
+    assert disk.synced() == [claim, tmp_path, staged(sink, committable).parent]
 
 
 @contextmanager

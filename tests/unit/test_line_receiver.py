@@ -157,7 +157,7 @@ def test_on_a_full_disk_the_end_waits_for_no_space_and_says_what_is_not_kept(cap
 
 def test_after_a_sync_that_failed_nobody_waits_for_space():
     def unsynced(lines: Sequence[bytes]) -> None:
-        raise storage_error(SyncFailed(errno.ENOSPC, "No space left on device"), Path("log"), "append")
+        raise SyncFailed(OSError(errno.ENOSPC, "No space left on device"), "log")
 
     with Listening() as peer, Taken(peer.port, unsynced) as taken, peer.connection() as connection:
         connection.sendall(b"one\n")

@@ -181,7 +181,7 @@ def test_the_command_may_be_killed_before_and_after_every_step(tmp_path: Path) -
 
 
 def test_a_sink_that_is_not_ready_is_waited_for_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.sinks.sqlite.BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("tidegate.sinks.sqlite_disk.BUSY_TIMEOUT_SECONDS", 0.1)
     job = KilledJob(tmp_path)
     committables = job.prepare(0)
     job.log(0)

@@ -18,7 +18,7 @@ import pytest
 from tests.support.fs_recorder import FsRecorder
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome, epoch_digest
-from tidegate.sinks import sqlite, sqlite_ledger
+from tidegate.sinks import sqlite_disk, sqlite_ledger
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite import SQLiteSink
@@ -268,7 +268,7 @@ def test_a_part_of_an_epoch_is_not_the_epoch(tmp_path: Path) -> None:
 
 
 def test_a_busy_database_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(sqlite_disk, "BUSY_TIMEOUT_SECONDS", 0.01)
     sink = opened(tmp_path / "t.db")
     committable = prepared(sink, rows_from(0, 1))
     with closing(sqlite3.connect(sink.path, isolation_level=None)) as other:
@@ -402,12 +402,40 @@ def test_what_another_finisher_committed_is_synced_before_it_counts(
         reader.execute("PRAGMA journal_mode = WAL")
         reader.execute("SELECT * FROM t").fetchall()
         sink.commit([committable])
+        assert rows_without_a_log(sink.path, tmp_path / "0") == [(0,)]
         disk = FsRecorder(monkeypatch, below=tmp_path)
         assert outcomes(sink, committable) == [Outcome.ALREADY]
-        assert disk.synced() == [tmp_path / "t.db-wal", tmp_path]
+        assert rows_without_a_log(sink.path, tmp_path / "1") == [(1,)], "the database itself was written and synced"
+        assert disk.synced() == [tmp_path]
+        second = prepared(sink, rows_from(1, 1), epoch=2)
+        sink.commit([second])
         disk.forget()
-        assert sink.evidence(committable) is Evidence.PRESENT
-        assert disk.synced() == [tmp_path / "t.db-wal", tmp_path]
+        assert sink.evidence(second) is Evidence.PRESENT
+        assert rows_without_a_log(sink.path, tmp_path / "2") == [(2,)]
+        assert disk.synced() == [tmp_path]
+
+
+def test_a_reader_that_holds_up_the_write_ahead_log_delays_what_another_finisher_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_disk, "BUSY_TIMEOUT_SECONDS", 0.01)
+    sink = opened(tmp_path / "t.db")
+    committable = prepared(sink, rows_from(0, 1))
+    with closing(sqlite3.connect(sink.path, isolation_level=None)) as reader:
+        reader.execute("PRAGMA journal_mode = WAL")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM t").fetchall()
+        sink.commit([committable])
+        assert outcomes(sink, committable) == [Outcome.RETRY]
+        reader.execute("COMMIT")
+        assert outcomes(sink, committable) == [Outcome.ALREADY]
+
+
+def rows_without_a_log(database: Path, copy: Path) -> list[tuple[int]]:
+    """What a power loss that takes the write-ahead log would leave."""
+    shutil.copy(database, copy)
+    with closing(sqlite3.connect(copy)) as reader:
+        return reader.execute("SELECT count(*) FROM t").fetchall()
 
 
 def test_a_commit_syncs_the_folder_after_its_journal_is_gone(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.failing_syncs import begin_a_process
 from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import TidegateError
+from tidegate.disk.durable import SyncFailed
 
 LONG_AGO_NS = 1_000_000_000_000_000_001
 
@@ -111,8 +113,9 @@ def test_a_folder_made_within_the_same_clock_tick_is_not_missed(root: Path):
 
 
 def test_a_folder_that_goes_within_the_same_clock_tick_is_no_error(root: Path):
-    make_old(root)
     sync = CheckpointSync(root)
+    sync.sync()
+    make_old(root)
     sync.sync()
     shutil.rmtree(root / "state/0/0")
     make_old(root)
@@ -137,8 +140,9 @@ def test_a_clock_of_whole_seconds_is_given_whole_seconds(root: Path, monkeypatch
 
 
 def test_folders_that_rest_are_not_even_listed(root: Path, monkeypatch: pytest.MonkeyPatch):
-    make_old(root)
     sync = CheckpointSync(root)
+    sync.sync()
+    make_old(root)
     sync.sync()
     monkeypatch.setattr(os, "scandir", None)
     assert sync.sync() == []
@@ -196,13 +200,30 @@ def test_after_a_failed_sync_no_later_one_claims_success(root: Path, disk: FsRec
         disk.before_each = lambda event: None
 
 
-def test_a_sync_that_hit_a_full_disk_is_done_again(root: Path, disk: FsRecorder):
-    sync = CheckpointSync(root)
-    disk.fail("sync", errno.ENOSPC, named="1_a.zip")
-    with pytest.raises(TidegateError, match="TG-STORAGE-FULL"):
-        sync.sync()
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_what_a_failed_sync_may_have_lost_is_written_again_by_the_next_process(
+    root: Path, disk: FsRecorder, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    """Spark's files stay, so a full disk is no exception: the pages are clean whether they are on the disk or not."""
+    disk.fail("sync", number, named="1_a.zip")
+    with pytest.raises(SyncFailed):
+        CheckpointSync(root).sync()
     disk.before_each = lambda event: None
-    assert root / "state/0/0/1_a.zip" in sync.sync()
+    with pytest.raises(SyncFailed, match="after an earlier sync failed"):
+        CheckpointSync(root).sync()
+
+    begin_a_process(monkeypatch)
+    disk.forget()
+    assert root / "state/0/0/1_a.zip" in CheckpointSync(root).sync()
+    written = [event.path for event in disk.events if event.what == "write"]
+    assert root / "state/0/0/1_a.zip" in written
+    assert disk.synced().index(root / "state/0/0/1_a.zip") >= 0
+    assert (root / "state/0/0/1_a.zip").read_bytes() == b"content"
+
+    begin_a_process(monkeypatch)
+    disk.forget()
+    CheckpointSync(root).sync()
+    assert not [event for event in disk.events if event.what == "write"], "once is enough"
 
 
 def write(path: Path) -> None:

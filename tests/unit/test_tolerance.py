@@ -30,8 +30,8 @@ def test_so_many_are_tolerated_between_two_epochs_that_are_done():
     [
         (OSError(errno.ENOSPC, "no space"), True),
         (storage_error(OSError(errno.ENOSPC, "no space"), Path("offsets/0"), "write"), True),
-        (SyncFailed(errno.EIO, "lost"), False),
-        (SyncFailed(errno.ENOSPC, "lost"), False),
+        (SyncFailed(OSError(errno.EIO, "lost"), "state"), False),
+        (SyncFailed(OSError(errno.ENOSPC, "lost"), "state"), False),
     ],
 )
 def test_after_a_sync_that_failed_nothing_is_tolerated(error: Exception, tolerated: bool):
@@ -42,7 +42,7 @@ def test_after_a_sync_that_failed_nothing_is_tolerated(error: Exception, tolerat
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 def test_a_sync_that_failed_behind_a_storage_is_not_tolerated_either(number: int):
     with pytest.raises(TidegateError) as raised, Trust().over(Path("offsets/0"), "sync"):
-        raise SyncFailed(number, "lost")
+        raise SyncFailed(OSError(number, "lost"), "state")
     assert not is_of_the_storage(raised.value)
 
 

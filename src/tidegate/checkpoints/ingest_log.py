@@ -26,7 +26,7 @@ from tidegate.checkpoints.ingest_layout import (
     write_mark,
 )
 from tidegate.core.errors import Code, TidegateError
-from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.disk.durable import SyncFailed, Trust, ensure_folder, rewrite, sync_file, sync_folder
 
 SEGMENT_BYTES = 8 << 20
 
@@ -82,8 +82,8 @@ class IngestLog:
                 _write(self._newest, data, at)
                 sync_file(self._newest)
                 write_mark(self._mark, end)  # it may need space, too: on a file system that copies what is written over
-            except OSError:
-                with suppress(OSError):  # the first error says what is wrong; the next open cuts it off
+            except (OSError, SyncFailed):
+                with suppress(OSError):  # the first error says what is wrong; the next open cuts off or writes again
                     os.ftruncate(self._newest, at)
                 raise
             self._end = end
@@ -129,11 +129,12 @@ class IngestLog:
         self._newest = self._open(self._segments[-1].path)
 
     def _cut_back(self) -> Position:
-        """The end of the last whole frame; what stands behind it goes, and what a killed process wrote is synced."""
+        """The end of the last whole frame; what stands behind it goes. The rest is written again and synced: the
+        process that wrote it may have been killed before its sync, or have seen it fail."""
         end, size = whole_end(self._segments[-1])
         if size > (whole := end.offset - self._segments[-1].begin.offset):
             os.ftruncate(self._newest, whole)
-        sync_file(self._newest)
+        rewrite(self._segments[-1].path)
         sync_folder(self._folder)
         return end
 

@@ -5,16 +5,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.checkpoints.spark_layout import COMMITS, is_temporary
-from tidegate.disk.durable import Trust, ensure_folder, is_clearly_older, sync_file, sync_folder
+from tidegate.disk.durable import (
+    SyncFailed,
+    Trust,
+    change_folder,
+    ensure_folder,
+    is_clearly_older,
+    rewrite,
+    sync_folder,
+    sync_kept_file,
+)
 from tidegate.disk.side_by_side import side_by_side
 
 Version: TypeAlias = tuple[int, int, int]
 """What tells one content of a path from the next: inode, size, time of change."""
+
+
+_DOUBTFUL = ".sync-failed.tmp"
+"""A sync of this checkpoint has failed. The name is one of those that are no part of a checkpoint."""
 
 
 class CheckpointSync:
@@ -33,22 +47,34 @@ class CheckpointSync:
         """Make everything below the root durable that stands there at the call; what was synced now.
 
         Files that vanish meanwhile (Spark's maintenance) are no error. After a failed sync every further call
-        raises: a second sync would succeed without the lost bytes.
+        raises: a second sync would succeed without the lost bytes. A note in the folder then has the next process
+        write every file again. It need not survive a power loss, after which a look shows what the disk has.
         """
         with self._trust.over(self._root, "sync Spark's checkpoint"):
             if not self._root.exists():
                 return []
             ensure_folder(self._root)
+            note = self._root / _DOUBTFUL
+            is_doubtful = note.exists()
             found = _Found()
             self._look(str(self._root), must_scan=False, found=found)
-            files = _each(_sync_file, found.files)
-            folders = _each(_sync_folder, found.folders)
+            try:
+                files = _each(_rewrite if is_doubtful else _sync_file, found.files)
+                folders = _each(_sync_folder, found.folders)
+            except SyncFailed:
+                with suppress(OSError):  # a disk that takes nothing any more; what counts is raised
+                    note.touch()
+                raise
             self._known.update(found.scanned)
+            if is_doubtful:
+                note.unlink()
         return [Path(path) for path in (*files, *folders)]
 
     def _look(self, folder: str, *, must_scan: bool, found: _Found) -> None:
         known = self._known.get(folder)
         try:
+            if known is None:
+                change_folder(Path(folder))
             status = os.stat(folder)
             if known and not must_scan and known.is_unchanged(status):
                 subfolders, changed = known.subfolders, False
@@ -70,7 +96,7 @@ def sync_whole(root: Path) -> None:
     CheckpointSync(root).sync()
     for path in (root / COMMITS).iterdir():
         with path.open("rb") as entry:
-            sync_file(entry.fileno())
+            sync_kept_file(entry.fileno())
     sync_folder(root / COMMITS)
 
 
@@ -152,9 +178,17 @@ def _sync_file(path: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        sync_file(descriptor)
+        sync_kept_file(descriptor)
     finally:
         os.close(descriptor)
+    return True
+
+
+def _rewrite(path: str) -> bool:
+    try:
+        rewrite(Path(path))
+    except FileNotFoundError:
+        return False
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
+from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synced
 
 Names: TypeAlias = list[str]
 Version: TypeAlias = tuple[int, int, int, int]
@@ -179,22 +179,11 @@ def _temporary_file(target: Path, data: bytes) -> Generator[Path, None, None]:
     """A synced file with `data` beside `target`, removed at the end (unless it was renamed)."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY_SUFFIX}")
     try:
-        _write_synced(temporary, data)
+        write_synced(temporary, data)
         yield temporary
     finally:
         with suppress(OSError):  # a leftover is hidden, and must not cover the error that left it
             temporary.unlink(missing_ok=True)
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        sync_file(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _link(temporary: Path, target: Path) -> bool:

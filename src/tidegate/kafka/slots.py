@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.core.records import Attempt, SinkIdentity
+from tidegate.disk.durable import sync_kept_file, write_synced
 from tidegate.kafka.names import sink_part
-from tidegate.sinks.staging import sync_file
 
 TURNS = 2
 _DIGITS = re.compile("[0-9a-f]{8}")
@@ -75,7 +75,7 @@ class Slot:
         data = _RECORD.pack(use.generation, use.run, use.epoch, 0)
         data = _RECORD.pack(use.generation, use.run, use.epoch, _checksum(data))
         os.pwrite(self._descriptor, data, turn * _RECORD.size)
-        os.fsync(self._descriptor)
+        sync_kept_file(self._descriptor)
 
     def is_free(self, turn: int, use: Use, finished: int) -> bool:
         """Whether `turn` may serve `use`: what it served last is finished, or was an older run's."""
@@ -124,8 +124,7 @@ def _place(root: Path) -> Path:
     found = _digits_in(named, host)
     if found is None:
         mine = root / f"place.{os.getpid()}-{secrets.token_hex(4)}"
-        mine.write_text(f"{secrets.token_hex(4)} {host}", "utf-8")
-        sync_file(mine)
+        write_synced(mine, f"{secrets.token_hex(4)} {host}".encode())
         mine.replace(named)
         # Another process may have been as quick, and its digits stand there by now: either place will do.
         found = _digits_in(named, host)

@@ -174,6 +174,10 @@ class TwoPhaseSink(ABC):
         Idempotent: what is committed already answers ALREADY. Returns only when what it reports survives a power
         loss, also when another process committed it and died. A second timeline (`Evidence.OTHER`) and an epoch
         below one that is already committed answer UNKNOWN, and nothing becomes visible.
+
+        A sync that failed is no RETRY: a second one succeeds and proves nothing. Raise `SyncFailed`, which the syncs in
+        `tidegate.disk.durable` do. The driver ends, and the next one asks again: what it finds and did not write
+        itself must be written again, not only synced, before it answers ALREADY.
         """
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:

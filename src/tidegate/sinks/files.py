@@ -24,6 +24,7 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.file_check import folder_violations, row_violations
 from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
@@ -32,7 +33,7 @@ from tidegate.sinks.file_stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.staging import Stage, make_folder, sync_folder
+from tidegate.sinks.staging import Stage
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file has been renamed")
@@ -121,7 +122,7 @@ class FileSink(TwoPhaseSink):
         return [*found, *row_violations(plan.schema, self.shape, where)]
 
     def open(self, plan: SinkPlan) -> None:
-        make_folder(self._stage.root)
+        ensure_folder(self._stage.root)
 
     def position(self, identity: SinkIdentity) -> Position | None:
         """The newest epoch whose commit has begun: at least every finished one, and the last one decided at most."""

@@ -20,7 +20,8 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SinkIdentity
-from tidegate.sinks.staging import file_name, make_folder, sync_file, sync_folder
+from tidegate.disk.durable import ensure_folder, sync_folder, write_synced
+from tidegate.sinks.staging import file_name
 from tidegate.sinks.standing import Entry
 
 KEPT = 100
@@ -51,11 +52,10 @@ class Marks:
         """Mark the epoch unless it is marked. Returns the entry that stands, durable, whoever wrote it."""
         folder = self._folder(identity)
         file = folder / self._name(entry.generation, entry.epoch)
-        make_folder(folder)
+        ensure_folder(folder)
         draft = folder / f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            draft.write_bytes(msgspec.json.encode(_Record(entry=entry)))
-            sync_file(draft)
+            write_synced(draft, msgspec.json.encode(_Record(entry=entry)))
             os.link(draft, file)
         except FileExistsError:
             pass
@@ -66,12 +66,14 @@ class Marks:
         return _read(file)
 
     def get(self, identity: SinkIdentity, epoch: int) -> Entry | None:
-        """The entry of an epoch in the identity's generation, of whatever job id."""
+        """The entry of an epoch in the identity's generation, of whatever job id; durable, whoever wrote it."""
         file = self._folder(identity) / self._name(identity.generation, epoch)
         try:
-            return _read(file)
+            found = _read(file)
         except FileNotFoundError:
             return None
+        sync_folder(file.parent)
+        return found
 
     def newest(self, identity: SinkIdentity) -> Entry | None:
         """The entry with the highest generation and epoch: under the job's name of whatever job id, and under another

@@ -6,7 +6,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,19 +23,18 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite_check import violations_of
+from tidegate.sinks.sqlite_disk import connected, make_durable, transaction
 from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
-from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions, uri
+from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions
 from tidegate.sinks.sqlite_values import SQLiteRules, affinity_of
-from tidegate.sinks.staging import Seal, Stage, make_folder, sync_file, sync_folder
+from tidegate.sinks.staging import Seal, Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
-
-BUSY_TIMEOUT_SECONDS = 5.0
-"""How long one commit waits for the write lock before it answers RETRY."""
 
 _Answers = list[Answer]
 
@@ -86,8 +85,7 @@ class SQLiteSink(TwoPhaseSink):
         return violations_of(plan, self.path, self.table, self.key)
 
     def open(self, plan: SinkPlan) -> None:
-        make_folder(self.path.parent)
-        make_folder(self._stage.root)
+        ensure_folder(self._stage.root)
         columns = [f"{quoted(field.name)} {affinity_of(field.type)}" for field in fields_of(plan.schema)]
         if self.key:
             columns.append(f"PRIMARY KEY ({_list(self.key)})")
@@ -134,7 +132,7 @@ class SQLiteSink(TwoPhaseSink):
                 lost = self._lost(in_task_order)
                 if lost:
                     return lost
-                with self._attached(target, in_task_order) as schemas, _transaction(target):
+                with self._attached(target, in_task_order) as schemas, transaction(target):
                     self._insert(target, schemas)
         except (sqlite3.Error, OSError) as error:
             return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
@@ -146,9 +144,9 @@ class SQLiteSink(TwoPhaseSink):
             with self._target() as target:
                 newest = newest_of(target, attempt.sink)
                 found = entry_of(target, attempt.sink, attempt.epoch)
-            standing = standing_of_one(committable, found, newest)
-            if standing is Standing.SAME:
-                self._sync_what_is_visible()
+                standing = standing_of_one(committable, found, newest)
+                if standing is Standing.SAME and found is not None:
+                    make_durable(target, self.path, attempt.sink, found)
         except (sqlite3.Error, OSError):
             return Evidence.UNKNOWN
         return PROVES[standing]
@@ -165,7 +163,7 @@ class SQLiteSink(TwoPhaseSink):
         if not self.path.exists():
             return
         try:
-            with self._target() as target, _transaction(target):
+            with self._target() as target, transaction(target):
                 remove(target, identity)
         except sqlite3.Error as error:
             raise self._unusable(error) from None
@@ -182,14 +180,13 @@ class SQLiteSink(TwoPhaseSink):
                 return lost
             if standing is Standing.OPEN:
                 standing = self._take(target, in_task_order)
-            answer = self._answer(target, committables, standing)
-        if standing is Standing.SAME:
-            self._sync_what_is_visible()
-        return answer
+            if standing is Standing.SAME:
+                make_durable(target, self.path, committables[0].attempt.sink, Entry.of(committables))
+            return self._answer(target, committables, standing)
 
     def _take(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Standing:
         """Take the staged rows into the table. Returns how the epoch stood once the write lock was held."""
-        with self._attached(target, in_task_order) as schemas, _transaction(target):
+        with self._attached(target, in_task_order) as schemas, transaction(target):
             standing = self._standing(target, in_task_order)
             if standing is Standing.OPEN:
                 self._insert(target, schemas)
@@ -248,27 +245,8 @@ class SQLiteSink(TwoPhaseSink):
 
     # --- the target ----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _target(self, mode: str = "rw") -> Generator[sqlite3.Connection]:
-        """A connection; a missing database is an error unless `mode` says "rwc". Never read-only: what a killed
-        commit left has to be rolled back before anything is read."""
-        connection = sqlite3.connect(uri(self.path, mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
-        with closing(connection):
-            # EXTRA and not FULL: in the default journal mode FULL does not sync the folder after the journal is
-            # unlinked, and a power loss soon after would roll the commit back (sqlite.org/pragma.html).
-            connection.execute("PRAGMA synchronous = EXTRA").close()
-            yield connection
-
-    def _sync_what_is_visible(self) -> None:
-        """Make durable what somebody else has committed: he may have died between the last write and its sync.
-
-        The database file itself is never opened here: closing it would drop the locks that other connections of
-        this process hold on it. It is synced before a journal goes, or its content still stands in the log.
-        """
-        for suffix in ("-wal", "-journal"):
-            with suppress(FileNotFoundError):
-                sync_file(self.path.with_name(self.path.name + suffix))
-        sync_folder(self.path.parent)
+    def _target(self, mode: str = "rw") -> AbstractContextManager[sqlite3.Connection]:
+        return connected(self.path, mode)
 
     def _unusable(self, error: sqlite3.Error) -> TidegateError:
         return TidegateError(
@@ -278,17 +256,6 @@ class SQLiteSink(TwoPhaseSink):
             where=f"sink {self.uid!r}: {self.path}",
             next_step="look at the file, its rights and the space on its disk",
         )
-
-
-@contextmanager
-def _transaction(target: sqlite3.Connection) -> Generator[None]:
-    target.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        target.execute("COMMIT")
-    finally:
-        if target.in_transaction:
-            target.execute("ROLLBACK")
 
 
 def quoted(name: str) -> str:

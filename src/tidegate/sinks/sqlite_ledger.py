@@ -59,6 +59,14 @@ def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> 
     )
 
 
+def take_out(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> None:
+    """Remove the row of one epoch in the identity's generation, inside the open transaction."""
+    target.execute(
+        f"DELETE FROM main.{LEDGER} WHERE {_OF_SINK} AND generation = ? AND epoch = ?",
+        (*_sink(identity), identity.generation, epoch),
+    )
+
+
 def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | None:
     """The newest row of any generation, of this job's name or of its id. None also where there is no ledger yet."""
     if not _is_there(target):

@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tidegate.core.records import Attempt, Committable, SinkIdentity
+from tidegate.disk.durable import sync_file, sync_folder
 
 _EPOCH_FOLDER = re.compile(r"e(\d+)")
 _CHUNK_BYTES = 1 << 20
@@ -46,7 +47,8 @@ class Stage:
         All of them, also those that were there before: whoever made one may have died before syncing it.
         """
         for number in range(files):
-            sync_file(self.file(attempt, number))
+            with self.file(attempt, number).open("rb") as file:
+                sync_file(file.fileno())
         for folder in self.file(attempt).parents:
             sync_folder(folder)
             if folder == self.root.parent:
@@ -134,23 +136,6 @@ def checksum_of(file: Path) -> str:
     return found.hexdigest()
 
 
-def sync_file(file: Path) -> None:
-    _sync(file, os.O_RDONLY)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: a new, renamed or removed file is one only after this."""
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def make_folder(folder: Path) -> None:
-    """Create `folder` and what is missing above it, durably."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        sync_folder(path.parent)
-
-
 def unwritable(folder: Path) -> str | None:
     """Why `folder` cannot be written or created, in words, or None. Changes nothing."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
@@ -159,14 +144,6 @@ def unwritable(folder: Path) -> str | None:
     if not os.access(there, os.W_OK | os.X_OK):
         return f"no right to write in {there}"
     return None
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _names(folder: Path) -> Iterator[str]:

@@ -65,7 +65,8 @@ class WriteAheadSink(TwoPhaseSink):
         """Write the rows, in the order of tasks; return when they are durable.
 
         Called on the driver, for one epoch after the other. OSError means "not now": it is tried again. Any other
-        exception ends the run; the epoch comes again at the next start.
+        exception ends the run; the epoch comes again at the next start. A sync that failed is not "not now": sync with
+        `tidegate.disk.durable`, which raises `SyncFailed`.
         """
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:

@@ -17,13 +17,14 @@ from pyspark.sql.types import StructType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
+from tidegate.disk.durable import ensure_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.file_check import folder_violations, row_violations
 from tidegate.sinks.file_formats import FORMATS
 from tidegate.sinks.file_parts import flaws_of, parts_of
 from tidegate.sinks.file_stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
-from tidegate.sinks.staging import Stage, make_folder
+from tidegate.sinks.staging import Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _SHAPE = FileShape(format=FORMATS["parquet"])
@@ -80,7 +81,7 @@ class FunctionSink(TwoPhaseSink):
         return [*folder_violations(plan, folder, folder, where), *row_violations(plan.schema, _SHAPE, where)]
 
     def open(self, plan: SinkPlan) -> None:
-        make_folder(self._stage.root)
+        ensure_folder(self._stage.root)
         self._opened_reader().schema = from_arrow_schema(plan.schema, prefer_timestamp_ntz=True)
 
     def position(self, identity: SinkIdentity) -> Position | None:

@@ -185,7 +185,9 @@ class _Platter:
         with os.scandir(os.readlink(f"/proc/self/fd/{descriptor}")) as found:
             entries = list(found)
         self.names[status.st_ino] = {entry.name: entry.inode() for entry in entries}
-        self.folders |= {entry.inode() for entry in entries if entry.is_dir(follow_symlinks=False)}
+        found_folders = {entry.inode() for entry in entries if entry.is_dir(follow_symlinks=False)}
+        self.folders -= {entry.inode() for entry in entries} - found_folders  # a number may have been a folder's before
+        self.folders |= found_folders
 
     def lose(self, *, names_stay: bool) -> None:
         """Leave what a power loss leaves; all of it is durable then."""

@@ -175,7 +175,7 @@ class _Platter:
     root: Path
     names: dict[int, dict[str, int]] = field(default_factory=dict[int, dict[str, int]])
     contents: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    folders: set[int] = field(default_factory=set[int])
+    folders: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
 
     def sync(self, descriptor: int) -> None:
         status = os.fstat(descriptor)
@@ -185,9 +185,7 @@ class _Platter:
         with os.scandir(os.readlink(f"/proc/self/fd/{descriptor}")) as found:
             entries = list(found)
         self.names[status.st_ino] = {entry.name: entry.inode() for entry in entries}
-        found_folders = {entry.inode() for entry in entries if entry.is_dir(follow_symlinks=False)}
-        self.folders -= {entry.inode() for entry in entries} - found_folders  # a number may have been a folder's before
-        self.folders |= found_folders
+        self.folders[status.st_ino] = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
 
     def lose(self, *, names_stay: bool) -> None:
         """Leave what a power loss leaves; all of it is durable then."""
@@ -211,7 +209,7 @@ class _Platter:
 
     def _durable(self, folder: int) -> dict[str, Any]:
         return {
-            name: self._durable(inode) if inode in self.folders else self.contents.get(inode, b"")
+            name: self._durable(inode) if name in self.folders[folder] else self.contents.get(inode, b"")
             for name, inode in self.names.get(folder, {}).items()
         }
 

@@ -45,8 +45,8 @@ SITUATIONS: Mapping[str, Situation] = {
 PASSED_BY_BOTH: frozenset[str] = frozenset({"decision", "commit", "done", "finished", "gc.clean"})
 """Points that an epoch passes, and recovery too when the run before has died before its decision."""
 
-OF_OTHER_LEVELS: frozenset[str] = frozenset({"straight"})
-"""Points that no epoch passes at exactly-once: they belong to the weaker levels."""
+OF_OTHER_JOBS: frozenset[str] = frozenset({"straight", "operators"})
+"""Points that the job does not pass at exactly-once: they belong to the weaker levels, or to a program that changes."""
 
 _PHASES: Mapping[str, Phase] = {
     **dict.fromkeys(["task.open", "task.write", "task.prepare", "compute.before"], Phase.A),
@@ -84,7 +84,7 @@ COMMON_PLACES: Sequence[str] = (
 
 def exact_places() -> list[str]:
     """Every place that the job can pass at exactly-once, in the order of the registry."""
-    points = [point for point in DRIVER_POINTS if point not in OF_OTHER_LEVELS]
+    points = [point for point in DRIVER_POINTS if point not in OF_OTHER_JOBS]
     return [f"{point}.{when}" for point in points for when in ("before", "after")] + list(TASK_POINTS)
 
 

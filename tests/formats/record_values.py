@@ -18,6 +18,8 @@ from tidegate.core.records import (
     FolderToken,
     JobRecord,
     JournalRef,
+    OperatorFingerprint,
+    OperatorsAccepted,
     Prepared,
     Restored,
     Run,
@@ -49,6 +51,19 @@ RECORDS = (
         sources=("lines",),
         sinks=("counts-topic", "counts-table"),
         positions={"lines": '{"lines":{"0":17,"1":4}}'},
+    ),
+    OperatorsAccepted(
+        fingerprints=(
+            OperatorFingerprint(
+                number=0,
+                uid="totals",
+                compared={"kind": "aggregation", "aggregate functions": "count(v)"},
+                told={"watermark delay": "at: 10 seconds"},
+            ),
+        ),
+        at="2026-01-02T03:04:05+00:00",
+        accepted=("operator totals: aggregate functions: sum(v) -> count(v)",),
+        once="0a1b2c3d",
     ),
     Run(run=5, token="a1b2c3d4", host="worker-1", process=4711, since="2026-01-02T03:04:05+00:00"),
     Prepared(

@@ -24,6 +24,20 @@ FIELDS: dict[str, dict[str, Any]] = {
         "sources": ("lines",),
         "sinks": ("counts-topic", "counts-table"),
         "positions": {"lines": '{"lines":{"0":17,"1":4}}'},
+        "fingerprints": None,
+    },
+    "operators-accepted": {
+        "fingerprints": (
+            {
+                "number": 0,
+                "uid": "totals",
+                "compared": {"kind": "aggregation", "aggregate functions": "count(v)"},
+                "told": {"watermark delay": "at: 10 seconds"},
+            },
+        ),
+        "at": "2026-01-02T03:04:05+00:00",
+        "accepted": ("operator totals: aggregate functions: sum(v) -> count(v)",),
+        "once": "0a1b2c3d",
     },
     "savepoint-claim": {
         "job": "wordcount",
@@ -95,6 +109,7 @@ FIELDS: dict[str, dict[str, Any]] = {
                 "progress": {"counts-table": {"epoch": 40, "digest": "5d" * 32}},
                 "state_rows": {},
                 "operator_uids": {},
+                "fingerprints": None,
             },
         ),
         "drained": False,
@@ -122,6 +137,7 @@ FIELDS: dict[str, dict[str, Any]] = {
                     "progress": {},
                     "state_rows": {},
                     "operator_uids": {},
+                    "fingerprints": None,
                 },
                 "ends": {"lines": '{"lines":{"0":17,"1":4}}', "more": None},
                 "watermark_ms": 7000,

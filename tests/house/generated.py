@@ -40,6 +40,12 @@ def settings_rules() -> str:
     return rules_table()
 
 
+def fingerprint_parts() -> str:
+    from tidegate.core.fingerprints import markdown_table
+
+    return markdown_table()
+
+
 def job_states() -> str:
     from tidegate.status import State
 
@@ -61,6 +67,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-job": partial(benchmarks, "job"),
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "errors": errors,
+    "fingerprint-parts": fingerprint_parts,
     "settings": settings,
     "settings-rules": settings_rules,
     "settings-effects": effects.table,

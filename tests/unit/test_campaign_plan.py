@@ -30,9 +30,13 @@ def test_a_small_plan_has_every_rare_situation() -> None:
 
 
 def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:
-    """A campaign starts no job from a savepoint: a restore's places are struck in tests/crash/test_restore.py."""
+    """A campaign starts no job from a savepoint and changes no program: a restore's places are struck in
+    tests/crash/test_restore.py, those of accepted operators in tests/unit/test_generation_start.py."""
     exact = set(exact_places())
-    assert POINTS - exact == {"straight.before", "straight.after", *RESTORE_POINTS}
+    assert POINTS - exact == {
+        *("straight.before", "straight.after", "operators.before", "operators.after"),
+        *RESTORE_POINTS,
+    }
     assert {phase_of(place) for place in exact} == set(Phase)
     assert set(COMMON_PLACES) < exact
     assert all(action.value != "acklost" or place in AFTER_SOMETHING for place in exact for action in actions_at(place))

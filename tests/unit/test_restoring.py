@@ -22,7 +22,8 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.core.restoring import Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
+from tidegate.core.restoring import Restore, Scope, Verdict, judge, places_of
+from tidegate.core.restoring_program import Program, ProgramQuery
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 
 WROTE = SinkProgress(epoch=5, digest="right")

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.ledger import DECIDED, Query, entry
-from tidegate.core.records import Decided, DoneEpoch, FinishedThrough, decode
+from tidegate.core.ledger import DECIDED, OPERATORS, START, Query, entry
+from tidegate.core.records import (
+    Decided,
+    DoneEpoch,
+    FinishedThrough,
+    OperatorFingerprint,
+    OperatorsAccepted,
+    Start,
+    decode,
+)
 from tidegate.disk.storage import LocalStorage
 
 
@@ -16,6 +24,17 @@ def newest_operator_uids(ledger: LocalStorage) -> Mapping[str, str]:
     name = "" if newest is None else entry(DECIDED, newest)
     data = ledger.read(name) if name else None
     return {} if data is None else decode(Decided, data, str(ledger.path(name))).operator_uids
+
+
+def fingerprints_in_force(ledger: LocalStorage) -> tuple[OperatorFingerprint, ...] | None:
+    """Of the stateful operators: those of the newest *operators/N*, else those of *start*; None where there are
+    none."""
+    newest = max(entry_numbers(ledger.list(OPERATORS)), default=None)
+    name = START if newest is None else entry(OPERATORS, newest)
+    data = ledger.read(name)
+    if data is None:
+        return None
+    return decode(Start if newest is None else OperatorsAccepted, data, str(ledger.path(name))).fingerprints
 
 
 def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) -> DoneEpoch | None:
@@ -37,4 +56,5 @@ def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) ->
         progress=finished.sinks,
         state_rows=decided.state_rows,
         operator_uids=decided.operator_uids,
+        fingerprints=fingerprints_in_force(ledger),
     )

@@ -44,12 +44,13 @@ from tidegate.checkpoints.spark_layout import (
 )
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, RUNS, START, entry
+from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, START, entry
 from tidegate.core.log_change import with_operators, with_sources
 from tidegate.core.records import (
     Decided,
     FinishedThrough,
     JobRecord,
+    OperatorsAccepted,
     Restored,
     Run,
     SavedFile,
@@ -74,15 +75,17 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 class RestoredQuery:
     """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
     are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
-    that begins anew. `operators`: by the number of a stateful operator in the savepoint, the one that it has now; None
-    where all have theirs. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the
-    state comes along, and the epoch keeps its number."""
+    that begins anew. `accepted`: which operators compute something else now; None where none does. `operators`: by the
+    number of a stateful operator in the savepoint, the one that it has now; None where all have theirs. `make_empty`
+    makes a checkpoint of epoch 0 with empty state, in this folder; None where the state comes along, and the epoch
+    keeps its number."""
 
     uid: str
     saved: SavedQuery
     start: Start
     run: Run
     places: tuple[int | None, ...]
+    accepted: OperatorsAccepted | None = None
     operators: Mapping[int, int] | None = None
     make_empty: Callable[[Path], None] | None = None
 
@@ -295,15 +298,15 @@ def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes,
     if names_schemas(name):
         return lambda data, where: moved_to(data, final, where)
     if query.operators is not None and name.startswith(f"{COMMITS}/"):
-        return partial(_with_operators, query.operators)
+        return partial(_entry, partial(with_operators, places=query.operators))
     if name.startswith(f"{OFFSETS}/") and query.places != tuple(range(len(query.saved.done.sources))):
-        return partial(_with_sources, query.places)
+        return partial(_entry, partial(with_sources, places=query.places))
     return None
 
 
-def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> bytes:
+def _entry(change: Callable[[bytes], bytes], data: bytes, where: str) -> bytes:
     try:
-        return with_sources(data, places)
+        return change(data)
     except (ValueError, IndexError) as error:
         raise unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
 
@@ -311,13 +314,6 @@ def _with_sources(places: Sequence[int | None], data: bytes, where: str) -> byte
 def _renumbered(places: Mapping[int, int], final: Path | None, data: bytes, where: str) -> bytes:
     changed = renumbered(data, places, where)
     return changed if final is None else moved_to(changed, final, where)
-
-
-def _with_operators(places: Mapping[int, int], data: bytes, where: str) -> bytes:
-    try:
-        return with_operators(data, places)
-    except ValueError as error:
-        raise unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
 
 
 def _restore_file(
@@ -357,6 +353,8 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStor
     written = begins_with(saved, restoring.record, query.uid, query.start.sinks, query.saved)
     storage.replace(FINISHED_THROUGH, encode(FinishedThrough(epoch=query.epoch, sinks=written)))
     storage.put_if_absent(START, encode(query.start))
+    if query.accepted is not None:
+        storage.put_if_absent(entry(OPERATORS, 1), encode(query.accepted))
 
 
 # --- afterwards --------------------------------------------------------------------------------------------

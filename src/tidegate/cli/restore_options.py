@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from tidegate.core.fingerprints import Allowed
 from tidegate.core.restoring import Restore, Scope
+from tidegate.jobs.restores import ALLOWED_VARIABLE
 
 _FROM = typer.Option(
     "-s",
@@ -77,6 +80,26 @@ Rewind = Annotated[
         help="Go back behind rows that are visible already: the sinks get them once more. Else that is refused.",
     ),
 ]
+
+
+AllowChangedOperator = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-changed-operator",
+        metavar="UID",
+        help="Let state go on under a stateful operator that computes something else now; by its uid, or as"
+        " QUERY/NUMBER. Once for each command. May come again.",
+    ),
+]
+
+
+def allowed_changes(given: list[str] | None) -> dict[str, str]:
+    """The environment that hands these operators on to a program. The id makes it once: a supervisor that starts the
+    program again allows nothing more."""
+    if not given:
+        return {}
+    allowed = Allowed(tuple(given), once=secrets.token_hex(4))
+    return {ALLOWED_VARIABLE: msgspec.json.encode(allowed).decode()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

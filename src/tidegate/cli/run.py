@@ -20,6 +20,7 @@ from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption
 from tidegate.cli.news import Watching, news_in
 from tidegate.cli.restore_options import (
+    AllowChangedOperator,
     AllowNonRestored,
     AllowNonRestoredOf,
     Claim,
@@ -29,6 +30,7 @@ from tidegate.cli.restore_options import (
     Rewind,
     StateOnly,
     Told,
+    allowed_changes,
     restore_if_any,
 )
 from tidegate.cli.view import open_view
@@ -72,6 +74,7 @@ def run(
     offsets_only: OffsetsOnly = False,
     state_only: StateOnly = False,
     rewind: Rewind = False,
+    allow_changed_operator: AllowChangedOperator = None,
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
     ] = None,
@@ -112,7 +115,11 @@ def run(
         *([] if folder is None else [f"checkpointing.dir={folder}"]),
         *(define or []),
     ]
-    environment = {**os.environ, OVERRIDES_VARIABLE: json.dumps(overrides)}
+    environment = {
+        **os.environ,
+        OVERRIDES_VARIABLE: json.dumps(overrides),
+        **allowed_changes(allow_changed_operator),
+    }
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
     settings = _settings(environment)
@@ -177,6 +184,7 @@ _WITH_VALUE = frozenset(
         "--fromSavepoint",
         "--map",
         "--allow-non-restored-state-of",
+        "--allow-changed-operator",
     }
 )
 

@@ -16,6 +16,7 @@ from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, prin
 from tidegate.cli.control import Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
+    AllowChangedOperator,
     AllowNonRestored,
     AllowNonRestoredOf,
     Claim,
@@ -25,6 +26,7 @@ from tidegate.cli.restore_options import (
     Rewind,
     StateOnly,
     Told,
+    allowed_changes,
     restore_from,
 )
 from tidegate.cli.savepoint_archive import export, import_
@@ -205,6 +207,7 @@ def check(
     offsets_only: OffsetsOnly = False,
     state_only: StateOnly = False,
     rewind: Rewind = False,
+    allow_changed_operator: AllowChangedOperator = None,
     define: Overrides = None,
     dir: Dir = None,
     json: Json = False,
@@ -233,7 +236,7 @@ def check(
     )
     restore = restore_from(path, told)
     overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
-    found = check_restore(app, arguments or [], overrides, restore)
+    found = check_restore(app, arguments or [], overrides, restore, allowed_changes(allow_changed_operator))
     if json:
         problems = [{"problem": each.detail, "next": each.next} for each in found.problems]
         print_json({**to_builtins(found.said), "problems": problems})

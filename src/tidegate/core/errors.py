@@ -223,6 +223,11 @@ class Code(Enum):
         Remedy.DECIDE,
         "transactions of the job wait that a restore would leave behind",
     )
+    OPERATOR_CHANGED = (
+        "TG-OPERATOR-CHANGED",
+        Remedy.DECIDE,
+        "a stateful operator of the program is not the one that its state was computed with",
+    )
     RESTORE_STATE = (
         "TG-RESTORE-STATE",
         Remedy.DECIDE,

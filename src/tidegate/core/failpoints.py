@@ -17,6 +17,7 @@ from tidegate.core.errors import Code, TidegateError
 DRIVER_POINTS: tuple[str, ...] = (
     "run",
     "start",
+    "operators",
     "compute",
     "sync",
     "prepared",

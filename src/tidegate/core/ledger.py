@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from tidegate.core.effects import Steps, get, list_names
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.fingerprints import NOTHING_ALLOWED, Allowed
 from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Committable,
     Decided,
     FinishedThrough,
+    OperatorFingerprint,
     Prepared,
     Run,
     SinkIdentity,
@@ -25,10 +27,11 @@ LEDGER = "ledger"
 RUNS = "ledger/runs"
 PREPARED = "ledger/prepared"
 DECIDED = "ledger/decided"
+OPERATORS = "ledger/operators"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 SOURCES = "spark/sources"
-RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OFFSETS, COMMITS)
+RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OPERATORS, OFFSETS, COMMITS)
 """Where the protocol writes, each file under a temporary name first."""
 
 LOGGED_BY_SPARK = "logged by Spark"
@@ -49,6 +52,8 @@ class Query:
     evidence over a restart (a console); `expiring`: those whose evidence goes with time. `levels`: of the sinks that
     are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
     of its generation. `may_repeat`: somebody has said that this generation may show rows of older ones once more.
+    `fingerprints`: of the stateful operators of the program; None where there is no program, or they cannot be read.
+    `allowed`: which of them may differ from those that the state was computed with.
     """
 
     job: str
@@ -64,6 +69,8 @@ class Query:
     levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
     positions: Mapping[str, str] = field(default_factory=dict[str, str])
     may_repeat: bool = False
+    fingerprints: tuple[OperatorFingerprint, ...] | None = None
+    allowed: Allowed = NOTHING_ALLOWED
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
         """The identity that transaction names and evidence of one sink are made of; of this generation or another."""
@@ -83,6 +90,18 @@ class Query:
         """Where a source of a new generation begins."""
         newest = NEWEST if Level.AT_MOST_ONCE in self.levels.values() else None
         return ": ".join(filter(None, [newest, self.positions.get(source)])) or LOGGED_BY_SPARK
+
+    def start(self, first_epoch: int) -> Start:
+        """*start* of a generation of this query that begins with this epoch."""
+        return Start(
+            job_id=self.job_id,
+            generation=self.generation,
+            first_epoch=first_epoch,
+            sources=self.sources,
+            sinks=self.sinks,
+            positions={source: self.begins_at(source) for source in self.sources},
+            fingerprints=self.fingerprints,
+        )
 
     def __str__(self) -> str:
         return f"job {self.job}, query {self.uid}, generation {self.generation}"

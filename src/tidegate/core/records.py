@@ -110,6 +110,17 @@ class Evidence(Enum):
     OTHER = "other"  # the same epoch with another digest: a second timeline
 
 
+class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a stateful operator computes, as the program has declared it. `number`: its place among those of the query,
+    from the last one to the sources; `uid`: the one that the program has given it, or empty. `compared` and `told`: by
+    `Part`, as text; another text in `compared` is another operator."""
+
+    number: int
+    uid: str
+    compared: dict[str, str]
+    told: dict[str, str] = {}
+
+
 class Position(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The newest evidence that a sink holds for one sink of one job."""
 
@@ -123,7 +134,8 @@ class Position(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*start*: what a generation of a query begins with. Epochs below `first_epoch` count as finished."""
+    """*start*: what a generation of a query begins with. Epochs below `first_epoch` count as finished. `fingerprints`:
+    of its stateful operators; None in a record of an older release."""
 
     job_id: str
     generation: int
@@ -131,6 +143,19 @@ class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
     positions: dict[str, str] = {}
+    fingerprints: tuple[OperatorFingerprint, ...] | None = None
+
+
+class OperatorsAccepted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*operators/N*: the fingerprints of the stateful operators from the start on that has put it; the newest one
+    counts, before those of *start*. `accepted`: the differences, in words, that the start was allowed to accept under
+    the id `once`. Without any it is what a start has learned that found no fingerprints, or differences that need no
+    permission."""
+
+    fingerprints: tuple[OperatorFingerprint, ...]
+    at: str
+    accepted: tuple[str, ...] = ()
+    once: str = ""
 
 
 class Run(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,7 +239,8 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
     are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
-    something, and the digest it left as evidence. `state_rows` and `operator_uids` are those of *decided*.
+    something, and the digest it left as evidence. `state_rows` and `operator_uids` are those of *decided*;
+    `fingerprints` those of its stateful operators that were in force, None in a record of an older release.
     """
 
     query: str
@@ -228,6 +254,7 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     progress: dict[str, SinkProgress] = {}
     state_rows: dict[str, int] = {}
     operator_uids: dict[str, str] = {}
+    fingerprints: tuple[OperatorFingerprint, ...] | None = None
 
 
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -365,6 +392,7 @@ class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 KINDS: dict[type[Value], str] = {
     Start: "start",
+    OperatorsAccepted: "operators-accepted",
     Run: "run",
     Prepared: "prepared",
     Decided: "decided",
@@ -380,42 +408,11 @@ KINDS: dict[type[Value], str] = {
     Restored: "restored",
 }
 
-RecordT = TypeVar(
-    "RecordT",
-    Start,
-    Run,
-    Prepared,
-    Decided,
-    Done,
-    FinishedThrough,
-    JobRecord,
-    CheckpointRecord,
-    Closing,
-    Drain,
-    SavepointRecord,
-    SavepointClaim,
-    FolderToken,
-    Restored,
-)
+RecordT = TypeVar("RecordT", bound=Value)
 
 
-def encode(
-    record: Start
-    | Run
-    | Prepared
-    | Decided
-    | Done
-    | FinishedThrough
-    | JobRecord
-    | CheckpointRecord
-    | Closing
-    | Drain
-    | SavepointRecord
-    | SavepointClaim
-    | FolderToken
-    | Restored,
-) -> bytes:
-    """A record as bytes: header line, then the body."""
+def encode(record: Value) -> bytes:
+    """A record of one of the `KINDS` as bytes: header line, then the body."""
     body = msgspec.json.encode(record, order="sorted") + b"\n"
     return f"tidegate {KINDS[type(record)]} {FORMAT} sha256:{_sha256(body)}\n".encode() + body
 

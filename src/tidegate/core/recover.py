@@ -27,6 +27,7 @@ from tidegate.core.effects import (
 )
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import catch_up, clean_up, decide, finish_epoch
+from tidegate.core.generation_start import begin_generation
 from tidegate.core.happenings import DueEpochAdded, LogRestored, LogSetAside, TransactionsAborted
 from tidegate.core.ledger import (
     COMMITS,
@@ -34,7 +35,6 @@ from tidegate.core.ledger import (
     OFFSETS,
     RUNS,
     SOURCES,
-    START,
     Query,
     entry,
     newest_committed,
@@ -44,11 +44,10 @@ from tidegate.core.ledger import (
     read_decided,
     read_finished,
     read_finished_through,
-    read_start,
     stop_if_superseded,
 )
 from tidegate.core.levels import Level
-from tidegate.core.records import Decided, FinishedThrough, Position, Run, SinkProgress, Start, encode
+from tidegate.core.records import Decided, FinishedThrough, Position, Run, SinkProgress, encode
 from tidegate.core.spark_log import (
     OffsetsEntry,
     goes_back,
@@ -67,7 +66,7 @@ def open_run(query: Query) -> Steps[Run]:
     When this returns, Spark may start the query; its first epoch is the newest decided one plus one.
     """
     run = yield from _claim_run()
-    yield from _begin_generation(query)
+    yield from begin_generation(query, run)
     newest, unfinished = yield from _settle_decisions(query)
     yield from catch_up(query, run)
     yield from _check_sinks(query, run, newest)
@@ -268,37 +267,6 @@ def _claim_run() -> Steps[Run]:
         run = Run(run=number, token=token, host=host, process=process, since=since)
         if (yield from put_if_absent(entry(RUNS, number), encode(run), "run")):
             return run
-
-
-def _begin_generation(query: Query) -> Steps[None]:
-    """*start*, once per generation; later starts must name the same sources and sinks in the same order."""
-    mine = Start(
-        job_id=query.job_id,
-        generation=query.generation,
-        first_epoch=0,
-        sources=query.sources,
-        sinks=query.sinks,
-        positions={source: query.begins_at(source) for source in query.sources},
-    )
-    yield from put_if_absent(START, encode(mine), "start")
-    start = yield from read_start()
-    if (start.job_id, start.generation) != (query.job_id, query.generation):
-        raise TidegateError(
-            Code.JOB_MISMATCH,
-            expected=f"job id {query.job_id}, generation {query.generation}",
-            found=f"job id {start.job_id}, generation {start.generation}",
-            where=f"{query}, {START}",
-            next_step="put the checkpoint folder back from one copy, or name another checkpointing.dir",
-        )
-    for what, now, then in (("sources", query.sources, start.sources), ("sinks", query.sinks, start.sinks)):
-        if now != then:
-            raise TidegateError(
-                Code.SOURCES_CHANGED,
-                expected=f"{what} {', '.join(then)}, in this order",
-                found=f"{what} {', '.join(now)}",
-                where=str(query),
-                next_step=f"put the {what} back as they were, or start under another job name or checkpointing.dir",
-            )
 
 
 def _settle_decisions(query: Query) -> Steps[tuple[int, list[int]]]:

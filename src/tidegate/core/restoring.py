@@ -13,9 +13,10 @@ import msgspec
 
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.core.operator_match import OperatorMatch, carried, map_option, match_operators, operators_refused, told
-from tidegate.core.records import SavedQuery, SavepointRecord, StatefulOperator
+from tidegate.core.records import OperatorsAccepted, SavedQuery, SavepointRecord, StatefulOperator
+from tidegate.core.restoring_operators import compare_restored
+from tidegate.core.restoring_program import Program, ProgramQuery
 from tidegate.core.spark_log import log_offset
 from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
 
@@ -66,34 +67,13 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramQuery:
-    """A query as the program declares it. `reads_files` says of each source whether it is Spark's file source;
-    `operators` are those with state, as Spark plans them."""
-
-    uid: str
-    sources: tuple[str, ...]
-    sinks: tuple[str, ...]
-    reads_files: tuple[bool, ...]
-    operators: tuple[StatefulOperator, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """What is to go on. `partitions`: of keyed state, where somebody has asked for a number."""
-
-    name: str
-    queries: Sequence[ProgramQuery]
-    backend: Backend
-    partitions: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """`matched`: the saved query of each query of the program that has one, with its operators under their numbers of
     now. `operators`: by query of the program, which have other numbers or uids now, are new, or are left behind.
     `emptied`: the queries that go on with empty state. `left_behind`: the saved queries that go on under no uid, or
-    under another one. `rewritten`: by query of the program, in which form its state goes on. `changes`, in words;
-    `errors`: what makes it impossible."""
+    under another one. `rewritten`: by query of the program, in which form its state goes on. `accepted`: the same, its
+    operators that may be others than those that the state was computed with. `changes`, in words; `errors`: what makes
+    it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
@@ -102,6 +82,7 @@ class Judgement:
     errors: tuple[TidegateError, ...]
     emptied: frozenset[str] = frozenset()
     operators: Mapping[str, OperatorMatch] = field(default_factory=dict[str, OperatorMatch])
+    accepted: Mapping[str, OperatorsAccepted] = field(default_factory=dict[str, OperatorsAccepted])
 
     @property
     def verdict(self) -> Verdict:
@@ -124,16 +105,26 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
     matched = {uid: carried(query, matches[uid]) if uid in matches else query for uid, query in before.items()}
     pairs = [(declared[uid], query) for uid, query in matched.items()]
     rewritten = {uid: change for uid, change in _rewritten(matched, program).items() if uid not in emptied}
+    where = {uid: f"job {program.name}, query {uid}" for uid in matched}
+    compared = {
+        uid: compare_restored(
+            uid, declared[uid].fingerprints, saved_query, matches.get(uid), program.allowed, where[uid]
+        )
+        for uid, saved_query in before.items()
+        if uid not in emptied
+    }
     return Judgement(
         matched=matched,
         operators=matches,
         emptied=frozenset(emptied),
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
         rewritten=rewritten,
+        accepted={uid: each.record for uid, each in compared.items() if each.record is not None},
         changes=(
             *_uids_changed(declared, now, missing),
             *_emptied(emptied, matched, wish),
             *(text for uid, match in matches.items() for text in told(uid, match)),
+            *(text for each in compared.values() for text in each.told),
             *(text for pair in pairs for text in _sources_told(*pair, wish)),
             *(text for pair in pairs for text in _sinks_changed(*pair, wish)),
             *(text for uid, change in rewritten.items() for text in changes_told(uid, matched[uid], change)),
@@ -144,8 +135,11 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
             *(
                 error
                 for uid, match in matches.items()
-                for error in _operator_errors(uid, match, before[uid], program, wish)
+                for error in operators_refused(
+                    match, may_leave=wish.allows_to_leave(before[uid].done.query), where=where[uid]
+                )
             ),
+            *(error for each in compared.values() for error in each.errors),
             *(error for pair in pairs for error in _query_errors(*pair, program, wish)),
         ),
     )
@@ -250,13 +244,6 @@ def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMat
     found = match_operators(saved.operators, query.operators, wish.renamed)
     nobody_says = not _uids(saved.operators) and not _uids(query.operators)
     return None if (found.unclear and nobody_says) or found.changes_nothing else found
-
-
-def _operator_errors(
-    uid: str, match: OperatorMatch, saved: SavedQuery, program: Program, wish: Restore
-) -> Iterator[TidegateError]:
-    may_leave = wish.allows_to_leave(saved.done.query)
-    yield from operators_refused(match, may_leave=may_leave, where=f"job {program.name}, query {uid}")
 
 
 def _uids(operators: Iterable[StatefulOperator]) -> list[str]:

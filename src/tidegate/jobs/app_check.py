@@ -14,13 +14,15 @@ import msgspec
 
 from tidegate.core.errors import Code, all_quoted_in
 from tidegate.core.restoring import Restore, Verdict
-from tidegate.jobs.health import Finding, failed, failed_by, ok
+from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
 """Set to 1 in the environment of a program whose jobs are to be checked and not started."""
 CHECKED = "tidegate: nothing stands against a start of job "
 """What such a program says on its standard error, before the job's name, when all is well; then it ends."""
+NOTED = "tidegate: to be mended in the program: "
+"""What such a program says of something that stands against no start, one line each."""
 OVERRIDES = "TIDEGATE_OVERRIDES"
 _SECONDS = 600
 
@@ -30,8 +32,10 @@ def check_app(app: Path, arguments: Sequence[str], overrides: Sequence[str]) -> 
     done = _checked(app, arguments, overrides, {})
     if isinstance(done, Finding):
         return [done]
-    said = [line for line in done.stderr.splitlines() if line.startswith(CHECKED)]
-    return [ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if line.startswith(CHECKED)]
+    noted = [warn(str(app), *_noted(line)) for line in lines if line.startswith(NOTED)]
+    return [*noted, ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,13 @@ class RestoreCheck:
     problems: tuple[Finding, ...]
 
 
-def check_restore(app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore) -> RestoreCheck:
-    """Run the program up to the start of its job, which would go on from a savepoint. Nothing is written."""
-    done = _checked(app, arguments, overrides, {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()})
+def check_restore(
+    app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore, environment: Mapping[str, str]
+) -> RestoreCheck:
+    """Run the program up to the start of its job, which would go on from a savepoint. Nothing is written.
+    `environment`: what else the program is told."""
+    restoring = {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()}
+    done = _checked(app, arguments, overrides, {**environment, **restoring})
     if isinstance(done, Finding):
         return RestoreCheck(_IMPOSSIBLE, (done,))
     lines = done.stderr.splitlines()
@@ -76,6 +84,12 @@ def _problems(app: Path, done: subprocess.CompletedProcess[str]) -> list[Finding
     errors = [each for each in all_quoted_in(done.stderr) if each.catalogue_entry is not Code.START_REFUSED]
     found = [finding for error in errors for finding in failed_by(str(app), error)]
     return list(dict.fromkeys(found)) or [_nothing_started(app, done)]
+
+
+def _noted(line: str) -> tuple[str, str]:
+    """What was found, and the next step."""
+    found, _, next_step = line.removeprefix(NOTED).rpartition("; ")
+    return found, next_step
 
 
 def _nothing_started(app: Path, done: subprocess.CompletedProcess[str]) -> Finding:

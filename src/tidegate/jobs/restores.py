@@ -7,6 +7,9 @@ import msgspec
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
 """In the environment of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
 
+ALLOWED_VARIABLE = "TIDEGATE_ALLOW_CHANGED_OPERATORS"
+"""In the environment of a program: the operators that may be others, as JSON of `core.fingerprints.Allowed`."""
+
 SAYS = "tidegate: what a restore would be: "
 """What a program that is only checked says on its standard error, before the JSON of `Said`."""
 

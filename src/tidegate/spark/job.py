@@ -13,25 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import begins_over, goes_back, settle
+from tidegate.checkpoints.savepoint_restore import goes_back, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.fingerprints import NOTHING_ALLOWED
 from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
-from tidegate.core.names import NAME_RULE, is_name, shown
-from tidegate.core.operator_match import numbered_otherwise
-from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
 from tidegate.core.restoring import Restore
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.storage import LocalStorage, check_folder
@@ -46,6 +43,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
+from tidegate.spark.declared import Declared, checked_uid, program_error
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
@@ -54,6 +52,8 @@ from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, interrupts_cancel_nothing
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.opened_sources import end_input, grounds_of, open_sources
+from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators, say_uids
+from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.operator_uids import uids_given
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
@@ -84,17 +84,6 @@ _MODES = ("append", "update", "complete")
 _LOG = logging.getLogger("tidegate")
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the program declared it. `operators`: the uids that it has given stateful operators."""
-
-    uid: str
-    rows: DataFrame
-    mode: str
-    sources: tuple[str, ...]
-    sinks: tuple[TwoPhaseSink, ...]
-    operators: tuple[str, ...]
-
-
 class Job:
     """A user program with a stable name: sources, queries and sinks.
 
@@ -104,7 +93,7 @@ class Job:
     """
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
-        self.name = _checked_uid(name, "the job's name", set())
+        self.name = checked_uid(name, "the job's name", set())
         self.settings = load_settings(settings, job=self.name)
         supervised = current()
         if supervised is not None:
@@ -119,6 +108,8 @@ class Job:
         self._keep_nothing: list[str] = []
         self._opened: dict[str, OpenedSource] = {}
         self._queries: list[Declared] = []
+        self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
+        self._allowed = NOTHING_ALLOWED
 
     @property
     def spark(self) -> SparkSession:
@@ -131,7 +122,7 @@ class Job:
     def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
         """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by."""
         where = f"job {self.name}, source {uid}"
-        _checked_uid(uid, where, self._uids | self._operators)
+        checked_uid(uid, where, self._uids | self._operators)
         level = self.settings.checkpointing_mode
         rows = source if isinstance(source, DataFrame) else source.load(self.spark, where, level)
         if isinstance(source, DataFrame):
@@ -160,15 +151,15 @@ class Job:
         where = f"job {self.name}, query {uid}"
         taken = {*self._uids}
         for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
-            taken.add(_checked_uid(name, f"{where}, {what}", taken | self._operators))
+            taken.add(checked_uid(name, f"{where}, {what}", taken | self._operators))
         if mode not in _MODES:
-            raise _program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
+            raise program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
         if not sinks:
-            raise _program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
+            raise program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
         sources = self._sources().uids_of(rows, where)
         operators: set[str] = set()
         for name in uids_given(rows):
-            operators.add(_checked_uid(name, f"{where}, an operator", taken | operators))
+            operators.add(checked_uid(name, f"{where}, an operator", taken | operators))
         check_levels(sinks, self.settings.checkpointing_mode, where)
         self._queries.append(
             Declared(
@@ -183,15 +174,16 @@ class Job:
         *,
         until: Literal["caught-up"] | None = None,
         savepoint: str | os.PathLike[str] | Restore | None = None,
+        allow_changed_operators: Sequence[str] = (),
     ) -> None:
         """Run the job in this process and block until it ends; Ctrl-C stops it cleanly.
 
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
-        `savepoint`: see `start`.
+        `savepoint`, `allow_changed_operators`: see `start`.
         """
         with interrupts_cancel_nothing():
             try:
-                handle = self.start(until=until, savepoint=savepoint)
+                handle = self.start(until=until, savepoint=savepoint, allow_changed_operators=allow_changed_operators)
             except StoppedByInterrupt:
                 return
             try:
@@ -204,20 +196,23 @@ class Job:
         *,
         until: Literal["caught-up"] | None = None,
         savepoint: str | os.PathLike[str] | Restore | None = None,
+        allow_changed_operators: Sequence[str] = (),
     ) -> JobHandle:
         """Start the job and give a handle to wait for it, stop it, or ask how it is.
 
         Recovery of every query comes first; whatever stands against the start is raised with nothing half done. Ctrl-C
         meanwhile stops the job cleanly, and is raised when it has ended. `savepoint` is the folder that the job goes on
         from, in a new generation: once, for a job that was opened from it goes on from its own checkpoint.
-        `tidegate run -s` is stronger.
+        `tidegate run -s` is stronger. `allow_changed_operators`: stateful operators, by uid or as `query/number`, that
+        may be others than those that the state was computed with; take it out again when the job has started.
         """
         if until not in (None, "caught-up"):
-            raise _program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
+            raise program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
         if until == "caught-up" and self.settings.checkpointing_mode is Level.AT_MOST_ONCE:
             raise nothing_to_catch_up_with(f"job {self.name}")
         if not self._queries:
-            raise _program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
+            raise program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
+        self._allowed = allowed_changes(allow_changed_operators)
         with about(job=self.name), interrupts_cancel_nothing():
             return self._start(wished(savepoint), bounded=until == "caught-up")
 
@@ -252,9 +247,10 @@ class Job:
             drain = drain_of(folder, record, self.settings.checkpointing_mode, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
-            self._check_uids(handle, record, folder)
+            check_operators(handle.runs, record, folder)
             self._compare_sources(handle)
             self._say_what_does_nothing(handle)
+            say_uids(handle.runs, self._uids | self._operators, self.name)
             storage.put_if_absent(JOB_RECORD, encode(record))
             self._describe_sinks(folder, record)
             for sink, plan in plans:
@@ -368,7 +364,8 @@ class Job:
             handle = self._handle(target, folder, bounded=bounded, only_look=True)
             self._check(handle)
             if restore is None:
-                self._check_uids(handle, record, folder)
+                check_operators(handle.runs, record, folder)
+            say_uids(handle.runs, self._uids | self._operators, self.name, only_check=True)
             if wish is not None:
                 plans = [run.plan for run in handle.runs]
                 say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
@@ -441,6 +438,8 @@ class Job:
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
             may_repeat=goes_back(folder, record, declared.uid),
+            fingerprints=self._fingerprints_of(declared, where),
+            allowed=self._allowed,
         )
         plan = QueryPlan(
             query=query,
@@ -461,6 +460,13 @@ class Job:
         operators = operators_planned(self.spark, plan)
         start_moves(f"query {declared.uid}, planned")
         return replace(plan, operator_uids={str(each.number): each.uid for each in operators if each.uid})
+
+    def _fingerprints_of(self, declared: Declared, where: str) -> tuple[OperatorFingerprint, ...] | None:
+        """Read once: a query does not change any more."""
+        if declared.uid not in self._fingerprints:
+            self._fingerprints[declared.uid] = fingerprints_of(declared.rows, declared.mode, where)
+            start_moves(f"query {declared.uid}, its operators read")
+        return self._fingerprints[declared.uid]
 
     def _max_concurrent(self, declared: Declared, where: str) -> int:
         """How many decided epochs may still be uncommitted; one where a sink does not go with more, and said."""
@@ -523,7 +529,7 @@ class Job:
     def _check(self, handle: JobHandle) -> list[tuple[TwoPhaseSink, SinkPlan]]:
         """Everything that stands against the start, of all queries and sinks, in one error. Writes nothing."""
         plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
-        violations: list[TidegateError] = []
+        violations = list(check_allowed((run.plan for run in handle.runs), self._allowed, f"job {self.name}"))
         for run in handle.runs:
             plan = run.plan
             violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
@@ -542,16 +548,6 @@ class Job:
                 start_moves(f"sink {sink.uid}, checked")
         raise_all(violations, f"job {self.name}")
         return plans
-
-    def _check_uids(self, handle: JobHandle, record: JobRecord, folder: Path) -> None:
-        """Nothing begins over that has gone on under another uid, or was left behind; and every operator finds its own
-        state where Spark looks for it."""
-        plans = [run.plan for run in handle.runs]
-        found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
-        for plan in (each for each in plans if each.operator_uids):  # only these can contradict
-            before = newest_operator_uids(LocalStorage(plan.folder))
-            found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
-        raise_all([error for error in found if error is not None], f"job {self.name}")
 
     def _compare_sources(self, handle: JobHandle) -> None:
         """Each of tidegate's own sources with how far the queries have read in it."""
@@ -596,16 +592,3 @@ class Job:
         if self._registry is None:
             self._registry = SourceRegistry(self.spark)
         return self._registry
-
-
-def _checked_uid(uid: str, where: str, taken: set[str]) -> str:
-    if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
-        found = shown(uid) if isinstance(uid, str) else repr(uid)  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise _program_error(Code.UID_INVALID, NAME_RULE, found, where)
-    if uid in taken:
-        raise _program_error(Code.UID_DUPLICATE, "a uid of its own", repr(uid), where)
-    return uid
-
-
-def _program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(code, expected=expected, found=found, where=where, next_step="change the program")

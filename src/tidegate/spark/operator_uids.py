@@ -11,6 +11,7 @@ anti join above another one); they are told apart by the schemas of their state 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -63,13 +64,41 @@ def uid(name: str, df: DataFrame) -> DataFrame:
 
 def uids_given(rows: DataFrame) -> list[str]:
     """The uids of the stateful operators below `rows`, as often as they stand there."""
-    return [given for _, given in _operators(rows) if given is not None]
+    return [each.uid for each in operator_nodes(rows) if each.uid is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNode:
+    """A node of an analyzed plan that keeps state: its kind, its uid, and its place among all nodes, each counted
+    before its children."""
+
+    kind: str
+    uid: str | None
+    place: int
+    node: Any
+
+
+def operator_nodes(rows: DataFrame) -> Iterator[OperatorNode]:
+    """The operators with state below `rows`, in Spark's order."""
+    tag = _tag(rows)
+    for place, node in enumerate(plan_nodes(_analyzed(rows))):
+        if _keeps_state(node):
+            given = node.getTagValue(tag)
+            yield OperatorNode(str(node.nodeName()), str(given.get()) if given.isDefined() else None, place, node)
+
+
+def plan_nodes(node: Any) -> Iterator[Any]:
+    """A node of Spark's plan and all below it, each before its children."""
+    yield node
+    children = node.children()
+    for index in range(children.size()):
+        yield from plan_nodes(children.apply(index))
 
 
 def with_uids(rows: DataFrame, operators: Sequence[StatefulOperator], where: str) -> tuple[StatefulOperator, ...]:
     """The operators that Spark has planned for `rows`, with the uids that they were given. Raises QUERY_REFUSED where
     they are not those of the program, so that nobody could tell which has which uid."""
-    found = list(_operators(rows))
+    found = [(each.kind, each.uid) for each in operator_nodes(rows)]
     if not any(given for _, given in found):
         return tuple(operators)
     if not any(
@@ -104,28 +133,12 @@ def _operator_on_top(name: str, df: DataFrame) -> Any:
     return node
 
 
-def _operators(rows: DataFrame) -> Iterator[tuple[str, str | None]]:
-    """The kind of each operator with state and its uid, in Spark's order."""
-    tag = _tag(rows)
-    for node in _nodes(_analyzed(rows)):
-        if _keeps_state(node):
-            given = node.getTagValue(tag)
-            yield str(node.nodeName()), str(given.get()) if given.isDefined() else None
-
-
 def _keeps_state(node: Any) -> bool:
     if str(node.nodeName()) not in _KINDS:
         return False
     children = node.children()
     inputs = range(children.size() if node.nodeName() == "Join" else 1)  # another second one is of initial state
     return all(children.apply(index).isStreaming() for index in inputs)
-
-
-def _nodes(node: Any) -> Iterator[Any]:
-    yield node
-    children = node.children()
-    for index in range(children.size()):
-        yield from _nodes(children.apply(index))
 
 
 def _analyzed(df: DataFrame) -> Any:

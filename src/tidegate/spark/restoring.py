@@ -49,8 +49,9 @@ from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
 from tidegate.core.operator_match import OperatorMatch, operators_refused
-from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, Start, decode
-from tidegate.core.restoring import Judgement, Program, ProgramQuery, Restore, Scope, Verdict, judge, places_of
+from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, decode
+from tidegate.core.restoring import Judgement, Restore, Scope, Verdict, judge, places_of
+from tidegate.core.restoring_program import Program, ProgramQuery
 from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
 from tidegate.core.state_change import StateChange, lives_by_rows, state_form
 from tidegate.core.state_tables import SavedTables
@@ -271,6 +272,7 @@ class JobRestore:
             queries=[self._declared(plan, session) for plan in plans],
             backend=settings.state_backend,
             partitions=settings.parallelism,
+            allowed=plans[0].query.allowed,
         )
         found = judge(self.savepoint.record, program, self.wish)
         of_sinks = list(self._sinks_judged(found, plans, settings.checkpointing_mode))
@@ -295,7 +297,9 @@ class JobRestore:
         query = plan.query
         operators = () if self.wish.scope is Scope.OFFSETS_ONLY else operators_planned(session, plan)
         start_moves(f"query {query.uid}, planned")
-        return ProgramQuery(query.uid, query.sources, query.sinks, reads_files(plan.rows), operators)
+        return ProgramQuery(
+            query.uid, query.sources, query.sinks, reads_files(plan.rows), operators, query.fingerprints
+        )
 
     def carry_out(
         self, plans: Sequence[QueryPlan], settings: Settings, compare: CompareSource, session: SparkSession
@@ -495,21 +499,15 @@ class JobRestore:
 
     def _restored(self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement) -> RestoredQuery:
         query, empty = plan.query, plan.query.uid in found.emptied
-        match = found.operators.get(query.uid)
+        match, accepted = found.operators.get(query.uid), found.accepted.get(query.uid)
         places = places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
         return RestoredQuery(
             uid=query.uid,
             saved=saved,
-            start=Start(
-                job_id=query.job_id,
-                generation=query.generation,
-                first_epoch=1 if empty else saved.done.epoch + 1,
-                sources=query.sources,
-                sinks=query.sinks,
-                positions={source: query.begins_at(source) for source in query.sources},
-            ),
+            start=query.start(first_epoch=1 if empty else saved.done.epoch + 1),
+            accepted=None if accepted is None else msgspec.structs.replace(accepted, at=since),
             run=Run(run=number, token=token, host=host, process=process, since=since),
             places=places,
             operators=match.places if match is not None and match.moves_files else None,

@@ -1,0 +1,36 @@
+"""Whether the stateful operators of a program are those that the state in a savepoint was computed with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from tidegate.core.fingerprints import Allowed, Comparison, Pairs, compare
+from tidegate.core.operator_match import OperatorMatch
+from tidegate.core.records import OperatorFingerprint, SavedQuery
+
+
+def compare_restored(
+    uid: str,
+    now: tuple[OperatorFingerprint, ...] | None,
+    saved: SavedQuery,
+    match: OperatorMatch | None,
+    allowed: Allowed,
+    where: str,
+) -> Comparison:
+    """Each operator with the one whose state it takes over. `match`: None where each has its number and its uid. Those
+    that are new or are left behind are the business of the match."""
+    before = saved.done.fingerprints
+    if now is None:
+        return Comparison()
+    if before is None:
+        told = f"query {uid}: the savepoint does not say what its stateful operators computed, so they are not compared"
+        return Comparison(told=(told,) if saved.operators else ())
+    old, new = {each.number: each for each in before}, {each.number: each for each in now}
+    numbers = {number: number for number in old} if match is None else match.places
+    pairs: Pairs = [(old[each], new[after]) for each, after in numbers.items() if each in old and after in new]
+    found = compare(uid, pairs, allowed, where)
+    if found.record is None:
+        return found
+    return replace(found, record=msgspec.structs.replace(found.record, fingerprints=now, once=allowed.once))

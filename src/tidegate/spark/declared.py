@@ -1,0 +1,36 @@
+"""What a program declares: the queries of a job, and the names in it."""
+
+from __future__ import annotations
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.sinks.base import TwoPhaseSink
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as the program declared it. `operators`: the uids that it has given stateful operators."""
+
+    uid: str
+    rows: DataFrame
+    mode: str
+    sources: tuple[str, ...]
+    sinks: tuple[TwoPhaseSink, ...]
+    operators: tuple[str, ...]
+
+
+def checked_uid(uid: str, where: str, taken: set[str]) -> str:
+    """The uid. Raises UID_INVALID for what is no name, UID_DUPLICATE for one in `taken`."""
+    if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = shown(uid) if isinstance(uid, str) else repr(uid)  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise program_error(Code.UID_INVALID, NAME_RULE, found, where)
+    if uid in taken:
+        raise program_error(Code.UID_DUPLICATE, "a uid of its own", repr(uid), where)
+    return uid
+
+
+def program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
+    """What only a change of the program mends."""
+    return TidegateError(code, expected=expected, found=found, where=where, next_step="change the program")

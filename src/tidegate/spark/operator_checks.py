@@ -1,0 +1,78 @@
+"""Whether the stateful operators of a program find their own state, asked before a start does anything."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.done_epoch import newest_operator_uids
+from tidegate.checkpoints.savepoint_restore import begins_over
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.fingerprints import Allowed, unknown_operators, without_uid
+from tidegate.core.generation_start import compare_with_ledger
+from tidegate.core.operator_match import numbered_otherwise
+from tidegate.core.records import JobRecord
+from tidegate.disk.storage import LocalStorage
+from tidegate.jobs.app_check import NOTED
+from tidegate.jobs.restores import ALLOWED_VARIABLE
+from tidegate.spark.query_run import QueryPlan, QueryRun
+
+_LOG = logging.getLogger("tidegate")
+
+
+def allowed_changes(given: Sequence[str]) -> Allowed:
+    """The operators that may be others: what the command says, else what the program does. Raises SETTING_VALUE."""
+    text = os.environ.get(ALLOWED_VARIABLE)
+    if not text:
+        return Allowed(tuple(given))
+    try:
+        return msgspec.json.decode(text, type=Allowed)
+    except msgspec.DecodeError as error:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected="what `tidegate run --allow-changed-operator` hands on",
+            found=str(error),
+            where=f"environment: {ALLOWED_VARIABLE}",
+            next_step="leave the variable to `tidegate run`",
+        ) from None
+
+
+def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -> None:
+    """Nothing begins over that has gone on under another uid, or was left behind; every operator finds its own state
+    where Spark looks for it; and it is the operator that the state was computed with. What is accepted is said.
+
+    Raises RESTORE_UNMATCHED, RESTORE_OPERATORS, OPERATOR_CHANGED.
+    """
+    plans = [run.plan for run in runs]
+    found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
+    for plan in (each for each in plans if each.operator_uids):  # only these can contradict
+        before = newest_operator_uids(LocalStorage(plan.folder))
+        found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
+    raise_all([error for error in found if error is not None], f"job {record.name}")
+    compared = [run.runner.run(compare_with_ledger(run.plan.query)) for run in runs]
+    raise_all([error for each in compared for error in each.errors], f"job {record.name}")
+    for text in (text for each in compared for text in each.told):
+        _LOG.warning("job %s: %s", record.name, text)
+
+
+def check_allowed(plans: Iterable[QueryPlan], allowed: Allowed, where: str) -> Iterator[TidegateError]:
+    """What is allowed to differ is there."""
+    program = {plan.query.uid: plan.query.fingerprints or () for plan in plans}
+    return unknown_operators(allowed, program, where)
+
+
+def say_uids(runs: Iterable[QueryRun], uids: Iterable[str], job: str, *, only_check: bool = False) -> None:
+    """Name each stateful operator without a uid, with the line of code to add: in the log, or to a check. `uids`: those
+    that the job has."""
+    taken = set(uids)
+    for query in (run.plan.query for run in runs):
+        for text in without_uid(query.uid, query.fingerprints or (), taken):
+            if only_check:
+                print(f"{NOTED}{text}", file=sys.stderr, flush=True)
+            else:
+                _LOG.warning("job %s: %s", job, text)

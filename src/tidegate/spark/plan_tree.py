@@ -1,0 +1,326 @@
+"""A plan of Spark's as text that stays the same: without the ids of its expressions, and without renames.
+
+It is read from `TreeNode.toJSON`, which gives every node with the names of its fields: one call for a whole plan. Of
+the fields only those are rendered that say what is computed. Others say how, and come and go between versions of Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a plan or of an expression. `fields` are those of its class, with expressions still as JSON."""
+
+    name: str
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    def expression(self, field: str) -> Node:
+        """The expression in a field that holds one."""
+        return tree(self.fields[field])
+
+    def expressions(self, field: str) -> list[Node]:
+        """Those in a field that holds a sequence."""
+        return [tree(each) for each in self.fields[field]]
+
+    @property
+    def id(self) -> int:
+        """By which Spark knows an attribute, or the result of an alias."""
+        return int(self.fields["exprId"]["id"])
+
+    def below(self) -> Iterator[Node]:
+        """The node itself and all below it, from above and from the left."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+
+    def within(self) -> Iterator[Node]:
+        """All nodes of the expressions in the fields of a node of a plan."""
+        for value in self.fields.values():
+            for expression in _trees_in(value):
+                yield from expression.below()
+
+
+def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
+    """The tree whose nodes stand there one after the other, each before its children."""
+    rest = iter(nodes)
+
+    def read() -> Node:
+        fields = next(rest)
+        name = str(fields["class"]).rpartition(".")[2]
+        return Node(name, fields, tuple(read() for _ in range(int(fields["num-children"]))))
+
+    return read()
+
+
+class Columns:
+    """What the columns of a plan are called where they come from: through renames down to a source, or to the
+    expression that computes them. Of that only the name and the type count."""
+
+    def __init__(self, plan: Node) -> None:
+        self._names: dict[int, str] = {}
+        self._types: dict[int, Any] = {}
+        self._computed: dict[int, Node] = {}
+        self._event_times: set[int] = set()
+        for node in reversed(list(plan.below())):  # what defines a column stands below what uses it
+            for each in node.within():
+                if each.name == "Alias":
+                    self._names.setdefault(each.id, str(each.fields["name"]))
+                    self._computed.setdefault(each.id, each.children[0])
+                elif each.name == "AttributeReference":
+                    self._names.setdefault(each.id, str(each.fields["name"]))
+                    self._types.setdefault(each.id, each.fields["dataType"])
+            if node.name == "Expand":
+                self._add_windows(node)
+            if node.name == "EventTimeWatermark":
+                self._event_times.add(node.expression("eventTime").id)
+
+    def _add_windows(self, expand: Node) -> None:
+        """Of windows that slide Spark makes a row each."""
+        for column, first in zip(expand.expressions("output"), expand.fields["projections"][0], strict=False):
+            expression = tree(first)
+            if expression.name != "AttributeReference":
+                self._computed.setdefault(column.id, expression)
+
+    def text(self, expression: Node, mark: Callable[[int], str] = lambda _column: "") -> str:
+        """An expression as a reader writes it. `mark`: what stands before a column of this id."""
+        children = [self.text(each, mark) for each in expression.children]
+        fields = expression.fields
+        match expression.name:
+            case "AttributeReference":
+                return mark(expression.id) + self._column(expression.id)
+            case "Alias":
+                return children[0]
+            case "Literal":
+                return _literal(expression)
+            case "Cast":
+                return f"cast({children[0]} as {type_text(fields['dataType'])})"
+            case "GetStructField":
+                return f"{children[0]}.{fields.get('name') or fields['ordinal']}"
+            case "PythonUDF":
+                return f"{fields['name']}({', '.join(children)}): {type_text(fields['dataType'])}"
+            case "AggregateExpression":
+                return _aggregate(children, distinct=bool(fields.get("isDistinct")))
+            case name if name in _SYMBOLS and len(children) == 2:
+                return f"({children[0]} {_SYMBOLS[name]} {children[1]})"
+            case "NamedLambdaVariable":
+                return re.sub(r"_\d+$", "", str(fields["name"]))  # numbered as the program makes them
+            case name:
+                options = [f"{key}={value}" for key in _MEANING if (value := _option(fields.get(key)))]
+                return f"{_function_name(name)}({', '.join([*children, *options])}){_nulls(name, fields)}"
+
+    def origins(self, expression: Node) -> list[int]:
+        """The ids of the columns that it uses, where they come from; of a window the one of its time."""
+        found: dict[int, None] = {}
+        for each in expression.below():
+            if each.name == "AttributeReference":
+                origin = self._origin(each.id)
+                window = self._window(origin)
+                for part in [origin] if window is None else self.origins(window):
+                    found[part] = None
+        return list(found)
+
+    def types(self, expressions: Sequence[Node]) -> str:
+        """The columns that these expressions use, with their types."""
+        used = {origin for each in expressions for origin in self.origins(each)}
+        return _list(sorted({f"{self._names[each]} {type_text(self._types.get(each))}" for each in used}))
+
+    def event_times(self, expressions: Sequence[Node]) -> dict[int, str]:
+        """Which of the columns that they are, or that their windows are of, have a watermark: names by id."""
+        chains = [each for expression in expressions for each in self._chain_of(expression)]
+        return {each: self._column(each) for each in chains if each in self._event_times}
+
+    def named(self, column: int) -> str:
+        """What a column is called where it comes from."""
+        return self._column(column)
+
+    def _chain_of(self, expression: Node) -> Iterator[int]:
+        """A column and those that it is a rename of, or a window or the time of a window of: a watermark goes
+        along."""
+        if expression.name != "AttributeReference":
+            return
+        column: int | None = expression.id
+        while column is not None:
+            yield column
+            computed = self._computed.get(column)
+            window = self._window(column)
+            if window is not None:
+                yield from self._chain_of(window)
+                return
+            computed = computed if computed is None or not _is_window_time(computed) else _window_of(computed)
+            column = computed.id if computed is not None and computed.name == "AttributeReference" else None
+
+    def _origin(self, column: int) -> int:
+        while (computed := self._computed.get(column)) is not None and computed.name == "AttributeReference":
+            column = computed.id
+        return column
+
+    def _column(self, column: int) -> str:
+        origin = self._origin(column)
+        computed = self._computed.get(origin)
+        found = None if computed is None else _Window.of(computed)
+        return self._names[origin] if found is None else found.text(self.text)
+
+    def _window(self, column: int) -> Node | None:
+        """What the time of a window is, where the column is a window."""
+        computed = self._computed.get(self._origin(column))
+        found = None if computed is None else _Window.of(computed)
+        return None if found is None else found.time
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A time window as Spark's analyzer writes it: arithmetic on microseconds, or on an interval."""
+
+    time: Node
+    slide: int | None
+    start: int
+    length: Node
+
+    @classmethod
+    def of(cls, computed: Node) -> _Window | None:
+        """None for what is none. Only Spark's own rules for windows make these nodes."""
+        if computed.name != "CreateNamedStruct" or len(computed.children) != 4:
+            return None
+        start, end = computed.children[1], computed.children[3]
+        conversions = [each for each in start.below() if each.name == "PreciseTimestampConversion"]
+        ends = [each for each in end.below() if each.name in ("Add", "TimeAdd", "TimestampAddInterval")]
+        if not conversions or not ends:
+            return None
+        time = conversions[-1].children[0]
+        slides = [each for each in start.below() if each.name == "Remainder"]
+        if not slides:
+            return cls(time, None, 0, ends[0].children[1])
+        shifted, slide = slides[0].children
+        return cls(time, _number(slide), _number(shifted.children[1]), ends[0].children[1])
+
+    def text(self, render: Any) -> str:
+        if self.slide is None:
+            gap = self.length.children[0] if self.length.name == "Cast" else self.length
+            return f"session_window({render(self.time)}, {render(gap)})"
+        length = _number(self.length)
+        parts = [render(self.time), _seconds(length)]
+        if self.slide != length or self.start:
+            parts.append(_seconds(self.slide))
+        if self.start:
+            parts.append(_seconds(self.start))
+        return f"window({', '.join(parts)})"
+
+
+def type_text(data_type: Any) -> str:
+    """A type as Spark shows it, from its JSON."""
+    if data_type is None:
+        return "unknown"
+    field = {"name": "it", "type": data_type, "nullable": True, "metadata": {}}
+    try:
+        return StructType.fromJson({"type": "struct", "fields": [field]})[0].dataType.simpleString()
+    except (KeyError, TypeError, ValueError, AttributeError):  # a type of a class that is not here
+        return str(data_type)
+
+
+_SYMBOLS: Mapping[str, str] = {
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "And": "AND",
+    "Or": "OR",
+}
+_NAMES: Mapping[str, str] = {
+    "Average": "avg",
+    "HyperLogLogPlusPlus": "approx_count_distinct",
+    "ApproximatePercentile": "percentile_approx",
+    "CreateNamedStruct": "struct",
+    "VariancePop": "var_pop",
+    "VarianceSamp": "var_samp",
+}
+"""What people call them, where that is not the name of the class."""
+
+_MEANING = (
+    *("relativeSD", "reverse", "reverseOpt", "direction", "nullOrdering", "functionName", "udfName"),
+    *("unit", "escapeChar"),
+)
+"""The fields beside the children that say what is computed. None of them came or went between Spark 4.2 and 4.3."""
+
+
+def _aggregate(parts: Sequence[str], *, distinct: bool) -> str:
+    function, *conditions = parts
+    text = function.replace("(", "(DISTINCT ", 1) if distinct else function
+    return "".join([text, *(f" FILTER (WHERE {each})" for each in conditions)])
+
+
+def _nulls(name: str, fields: Mapping[str, Any]) -> str:
+    """What SQL says where a function does not treat nulls as it does by default."""
+    ignored, by_default = fields.get("ignoreNulls"), name.startswith("Collect")
+    if not isinstance(ignored, bool) or ignored == by_default:
+        return ""
+    return " IGNORE NULLS" if ignored else " RESPECT NULLS"
+
+
+def _option(value: Any) -> str:
+    """Empty for what is not there, or is off."""
+    if value is None or value is False:
+        return ""
+    if isinstance(value, Mapping):  # an object of Scala's
+        return str(cast("Mapping[str, Any]", value).get("object", "")).rpartition(".")[2].rstrip("$")
+    return str(value).lower() if value is True else str(value)
+
+
+def _function_name(name: str) -> str:
+    return _NAMES.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _literal(node: Node) -> str:
+    value, kind = node.fields.get("value"), type_text(node.fields.get("dataType"))
+    if value is None:
+        return "NULL" if kind == "void" else f"NULL: {kind}"
+    if kind == "string":
+        return f"'{value}'"
+    return str(value) if kind in ("int", "boolean") else f"{kind} {value}"
+
+
+def _is_window_time(node: Node) -> bool:
+    return node.name == "PreciseTimestampConversion"
+
+
+def _window_of(node: Node) -> Node | None:
+    return next((each for each in node.below() if each.name == "AttributeReference"), None)
+
+
+def _number(node: Node) -> int:
+    return int(node.fields["value"])
+
+
+def _seconds(microseconds: int) -> str:
+    return f"{Decimal(microseconds).scaleb(-6).normalize():f} seconds"
+
+
+def _list(texts: Sequence[str]) -> str:
+    return ", ".join(texts) or "none"
+
+
+def _trees_in(value: Any) -> Iterator[Node]:
+    if not isinstance(value, list) or not value:
+        return
+    items = cast("list[Any]", value)
+    if isinstance(items[0], Mapping):
+        if "class" in items[0]:
+            yield tree(items)
+    else:
+        for each in items:
+            yield from _trees_in(each)

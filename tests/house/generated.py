@@ -52,6 +52,12 @@ def job_states() -> str:
     return "\n".join(["| state | meaning |", "|---|---|", *(f"| {each.label} | {each.meaning} |" for each in State)])
 
 
+def owned_options(end: str) -> str:
+    from tidegate.kafka.options import OWNED_BY_SINK, OWNED_BY_SOURCE, owned_table
+
+    return owned_table({"source": OWNED_BY_SOURCE, "sink": OWNED_BY_SINK}[end])
+
+
 def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
@@ -68,6 +74,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "errors": errors,
     "fingerprint-parts": fingerprint_parts,
+    "owned-source-options": partial(owned_options, "source"),
+    "owned-sink-options": partial(owned_options, "sink"),
     "settings": settings,
     "settings-rules": settings_rules,
     "settings-effects": effects.table,

@@ -21,8 +21,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 
 from tests.integration.place import Place, error_of, evaluate, run
-from tidegate import FileSink, Job, PrintSink, SparkSource, SQLiteSink, TwoPhaseSink
+from tidegate import FileSink, FileSource, Job, PrintSink, SparkSource, SQLiteSink, TidegateError, TwoPhaseSink
 from tidegate.core.records import JobRecord, Start, decode, encode
+from tidegate.spark.sources import Source
 from tidegate.testing.memory import MemorySink
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -140,6 +141,32 @@ class Chat(DataSource):
 
     def schema(self) -> str:
         return "word string"
+
+
+KAFKA_TYPO: dict[str, Any] = {"kafka.bootstrap.server": "localhost:9"}
+
+
+@pytest.mark.parametrize(
+    ("source", "meant"),
+    [
+        (SparkSource("kafka", subscrbie="t"), "subscribe"),
+        (SparkSource("kafka", subscribe="t", **KAFKA_TYPO), "kafka.bootstrap.servers"),
+        (SparkSource("rate", rowsPerSec=5), "rowsPerSecond"),
+        (FileSource("/tmp", format="json", schema="n int", maxFilePerTrigger=1), "maxFilesPerTrigger"),
+        (FileSource("/tmp", format="csv", schema="n int", haeder=True), "header"),
+    ],
+)
+def test_an_option_of_sparks_own_with_a_typo_is_named_with_what_was_meant(place: Place, source: Source, meant: str):
+    with pytest.raises(TidegateError) as caught:
+        place.job().source("in", source)
+    assert caught.value.code == "TG-OPTION-UNKNOWN"
+    assert caught.value.where == "job job, source in"
+    assert caught.value.next_step == f"did you mean {meant}?"
+
+
+def test_an_option_that_may_be_for_what_lies_behind_a_source_is_let_through(place: Place):
+    options: dict[str, Any] = {"fs.s3a.access.key": "mine", "multiLine": True, "MAXFILESPERTRIGGER": 1}
+    place.job().source("in", FileSource(str(place.input), format="json", schema="n int", **options))
 
 
 def test_only_the_whole_name_of_a_format_vouches_for_it(place: Place):

@@ -11,9 +11,11 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_requests, on_one_disk, versions
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.cluster import PROTECTED, Cluster, cluster_of
+from tidegate.kafka.cluster import Cluster, cluster_of
 from tidegate.kafka.messages import Format, Layout, can_be_bytes
 from tidegate.kafka.names import ids_begin, sink_part
+from tidegate.kafka.option_names import NAMES
+from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
 from tidegate.kafka.producers import wire_of
 from tidegate.kafka.rights import Right, missing_by_name, missing_on_topic
 from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
@@ -88,13 +90,7 @@ class _Check:
                 f"format={self._sink.format!r}",
                 "choose one of these",
             )
-        for name in sorted(set(PROTECTED) & set(self._sink.clients.options)):
-            yield self._violation(
-                Code.OPTION_UNKNOWN,
-                "acks, idempotence and transactions as the protocol needs them",
-                f"options={{{name!r}: ...}}",
-                "take it out; transaction_timeout= and transactional_id_prefix= are the sink's own",
-            )
+        yield from option_violations(self._sink.clients, _SINK, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
         if self._sink.format not in {each.value for each in Format}:
@@ -160,7 +156,7 @@ class _Check:
     def _connecting(self) -> Iterator[TidegateError]:
         """The driver speaks to the brokers through a client of its own, with the same login."""
         given = self._sink.clients.options
-        for name in sorted(given.keys() - CONNECTS):
+        for name in sorted((given.keys() & NAMES) - CONNECTS):
             if name.startswith(_OF_A_LOGIN):
                 yield self._violation(
                     Code.OPTION_UNKNOWN,
@@ -168,15 +164,6 @@ class _Check:
                     f"options={{{name!r}: ...}}",
                     "take it out, or say the same with these: others reach the producers and not the driver",
                 )
-        settings = self._sink.clients.settings()
-        mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
-        if "SASL" in str(settings.get("security.protocol", "")).upper() and mechanism not in MECHANISMS:
-            yield self._violation(
-                Code.OPTION_UNKNOWN,
-                f"sasl.mechanism one of {', '.join(sorted(MECHANISMS))}",
-                f"{mechanism or 'none'}",
-                "let the user log in by one of these",
-            )
 
     def _timeout(self, cluster: Cluster) -> Iterator[TidegateError]:
         wanted = cluster.timeout_ms(self._sink.transaction_timeout)
@@ -267,9 +254,14 @@ class _Check:
         )
 
     def _violation(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
-        return TidegateError(
-            code, expected=expected, found=found, where=f"sink {self._sink.uid!r}", next_step=next_step
-        )
+        return TidegateError(code, expected=expected, found=found, where=self._where, next_step=next_step)
+
+    @property
+    def _where(self) -> str:
+        return f"sink {self._sink.uid!r}"
+
+
+_SINK = End(OWNED_BY_SINK, Code.OPTION_UNKNOWN, MECHANISMS)
 
 
 _OF_A_LOGIN = ("sasl.", "security.", "ssl.", "enable.sasl.", "enable.ssl.")

@@ -71,6 +71,11 @@ _QUIET: Mapping[str, Any] = {
 }
 
 
+def as_text(value: str | int | float | bool) -> str:
+    """A value of an option as librdkafka reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _resolved(name: str, value: str) -> str:
     kind, _, rest = value.partition(":")
     if not _is_kept_elsewhere(value):

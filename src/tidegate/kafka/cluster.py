@@ -11,14 +11,16 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients, Refusals
+from tidegate.kafka.options import OWNED_BY_SINK
 
 _CONTACT_SECONDS = 15.0
 _MAX_TIMEOUT_MS = 900_000
 """`transaction.max.timeout.ms` as brokers have it, where it cannot be read."""
 _EVIDENCE_KEPT_MS = 86_400_000
 """Where `offsets.retention.minutes` cannot be read: less than brokers usually have."""
-PROTECTED = ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "transaction.timeout.ms")
-"""What the protocol stands on: not for the user to set."""
+
+
+_OWNED = frozenset(each.name for each in OWNED_BY_SINK) - {"bootstrap.servers"}
 
 
 class Reaching(Protocol):
@@ -49,7 +51,7 @@ def cluster_of(sink: Reaching) -> Cluster:
     refusals = Refusals()
     admin: Any = None
     try:
-        given = {name: value for name, value in sink.clients.settings().items() if name not in PROTECTED}
+        given = {name: value for name, value in sink.clients.settings().items() if name not in _OWNED}
         given["error_cb"] = refusals.note
         admin = AdminClient(given)
         metadata = admin.list_topics(timeout=_CONTACT_SECONDS)

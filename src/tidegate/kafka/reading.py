@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.offsets import Partition, Range, Skip
+from tidegate.kafka.options import OWNED_BY_SOURCE
 from tidegate.kafka.source import Lost, Reading
 from tidegate.kafka.topics import Topics, unreachable
 from tidegate.sinks.arrays import binaries, integers
@@ -29,17 +30,7 @@ _ANSWER_SECONDS = 5.0
 
 _SETTINGS: Mapping[str, Any] = {
     "group.id": "tidegate",  # the client wants one; nothing is joined or committed
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "isolation.level": "read_committed",
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,
-    "allow.auto.create.topics": False,
-    # A fetch that waits at the end of one task's partition would hold up the next task's first one.
-    "fetch.wait.max.ms": 10,
-    # So long the client does not fetch once what it has fetched ahead is much; its default is a whole second.
-    "fetch.queue.backoff.ms": 10,
-    "queued.max.messages.kbytes": 16 * 1024,
+    **{each.name: each.value for each in OWNED_BY_SOURCE if each.value is not None},
 }
 
 

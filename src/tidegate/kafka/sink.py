@@ -33,7 +33,7 @@ from tidegate.core.records import (
     digest_of_all,
 )
 from tidegate.kafka.checks import layout_of, violations_of
-from tidegate.kafka.clients import Clients
+from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.halftime import HalfTime
 from tidegate.kafka.messages import Layout
@@ -100,7 +100,7 @@ class KafkaSink(TwoPhaseSink):
         self.invalid_text = option_of(InvalidText, "invalid_text", invalid_text, uid)
         self.prefix = transactional_id_prefix
         self.transaction_timeout = transaction_timeout
-        self.clients = Clients(servers, {name: _text(given) for name, given in (options or {}).items()})
+        self.clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
         self._finished = NOTHING_FINISHED
         self._timeout_ms: int | None = None
         self._identity: SinkIdentity | None = None
@@ -359,10 +359,6 @@ def _evidence_in(mark: Mark) -> EvidenceText | None:
 def _place() -> Path:
     given = os.environ.get("TIDEGATE_PLACE")
     return Path(given) if given else default_root()
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _nothing() -> None:

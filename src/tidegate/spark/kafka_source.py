@@ -26,14 +26,15 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.jobs.log_subject import Subject, about_all_of, subject
 from tidegate.jobs.logs import set_up_below_run
 from tidegate.kafka.behind import Behind
-from tidegate.kafka.clients import Clients
+from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.lag import LagGroup
 from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
+from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violations
 from tidegate.kafka.reading import mean_bytes, read
 from tidegate.kafka.source import EndFinder, Lost, Place, Reading, resolve
 from tidegate.kafka.topics import Selection, Topics
@@ -66,14 +67,14 @@ class KafkaSource(PositionedSource, OpenedSource):
         partitions: Mapping[str, Sequence[int]] | None = None,
         start: Place | None = None,
         stop: Place | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, str | int | float | bool] | None = None,
         headers: bool = False,
         max_rows: int | None = None,
         max_bytes: int | None = None,
         group: str | None = "tidegate.{}",
         lost: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self.clients = Clients(servers, dict(options or {}))
+        self.clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
         named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
         self.selection = Selection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
         self.start: Place | None = start
@@ -129,10 +130,13 @@ class KafkaSource(PositionedSource, OpenedSource):
     def _check(self, where: str, level: Level) -> None:
         if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
             raise not_newest(f"KafkaSource with start={self.start!r}", where)
-        for expected, found in self._violations():
-            raise TidegateError(
+        mine = [
+            TidegateError(
                 Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step="change the program"
             )
+            for expected, found in self._violations()
+        ]
+        raise_all([*mine, *option_violations(self.clients, _SOURCE, where)], where)
 
     def _violations(self) -> Iterator[tuple[str, str]]:
         given = [self.selection.topics, self.selection.pattern, self.selection.partitions]
@@ -310,6 +314,7 @@ def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> Da
         ) from None
 
 
+_SOURCE = End(OWNED_BY_SOURCE, Code.SOURCE_OPTION, LOGINS)
 _labels = itertools.count(1)
 _LOST = tuple(each.value for each in Lost)
 

@@ -15,11 +15,12 @@ from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.redaction import SECRETS, is_secret
 from tidegate.spark.companions import Companion
 from tidegate.spark.graft import graft
+from tidegate.spark.source_options import unknown_options
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
 REPLAYABLE_FORMATS = FILE_FORMATS | {"rate", "rate-micro-batch", "delta", "iceberg", "kafka"}
@@ -158,6 +159,7 @@ class SparkSource:
         return NEWEST_FORMATS[self.format.lower()]
 
     def _read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
+        raise_all(list(unknown_options(session, self.format, self.options, where)), where)
         for name, value in self.options.items():
             if is_secret(name):
                 SECRETS.add(str(value))

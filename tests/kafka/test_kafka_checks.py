@@ -222,6 +222,7 @@ def test_what_would_reach_the_producers_and_not_the_driver_is_refused(broker: Br
     options = {"ssl.keystore.location": "keys.p12", "ssl.keystore.password": "very-secret", "linger.ms": "1"}
     found = refused(sink_of(broker, topic, options=options))
     assert [error.found for error in found] == [
+        "SASL_PLAINTEXT: the connection would not be encrypted",
         "options={'ssl.keystore.location': ...}",
         "options={'ssl.keystore.password': ...}",
     ]

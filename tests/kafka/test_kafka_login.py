@@ -17,6 +17,7 @@ from tests.support.driver import Driver
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Outcome
 from tidegate.kafka.clients import Clients
+from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.sink import KafkaSink
 from tidegate.kafka.topics import Selection, Topics
 from tidegate.sinks.base import SinkPlan
@@ -189,6 +190,57 @@ def test_a_source_whose_login_is_refused_says_so_and_not_the_password(doors: Doo
         Topics(Clients(doors.broker.servers, options), "job j, source s").find(Selection(("any",)))
     assert "Authentication failed" in refused.value.found
     assert "guessed-wrongly" not in str(refused.value)
+
+
+WRONG_DOORS = {
+    "nothing at TLS": ("tls", {}, "speaks TLS: set security.protocol to "),
+    "TLS without a certificate of its own": ("tls", {"security.protocol": "SSL"}, "wants a certificate of the client"),
+    "TLS at a login without": (
+        "users",
+        {"security.protocol": "SSL"},
+        "no TLS: set security.protocol to SASL_PLAINTEXT",
+    ),
+    "nothing at a login": ("users", {}, "wants a login by PLAIN: set security.protocol to SASL_PLAINTEXT"),
+    "a login by what is not offered": ("users", {"sasl.mechanism": "SCRAM-SHA-256"}, "takes logins by PLAIN"),
+    "a wrong password": ("users", {"sasl.mechanism": "PLAIN"}, "do not know this user or password"),
+    "a login where none is taken": (
+        "open",
+        {"sasl.mechanism": "PLAIN"},
+        "takes no login: set security.protocol to PLAINT",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_DOORS)
+def test_a_client_at_the_wrong_door_is_told_which_one_it_is(
+    doors: Doors, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client itself says no more than that its connection was closed."""
+    monkeypatch.setattr("tidegate.kafka.cluster._CONTACT_SECONDS", 2.0)
+    monkeypatch.setattr("tidegate.kafka.topics._ANSWER_SECONDS", 2.0)
+    door, given, told = WRONG_DOORS[case]
+    servers = {"tls": doors.tls, "users": doors.broker.servers, "open": doors.open}[door]
+    options = {**given, "enable.ssl.certificate.verification": "false"} if "security.protocol" in given else dict(given)
+    if "sasl.mechanism" in given:
+        options |= {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "reader", "sasl.password": "guessed"}
+    with pytest.raises(TidegateError) as refused:
+        Topics(Clients(servers, options), "job j, source s").find(Selection(("any",)))
+    assert told in refused.value.next_step
+    with pytest.raises(TidegateError) as refused:
+        cluster_of(KafkaSink("numbers", servers, topic="any", options=options))
+    assert told in refused.value.next_step
+    assert "guessed" not in str(refused.value)
+
+
+def test_the_command_that_grants_what_the_source_lacks_is_said(doors: Doors) -> None:
+    topic = make_topic(doors.open)
+    source = Topics(Clients(doors.broker.servers, doors.broker.options("poor")), "job j, source s")
+    with pytest.raises(TidegateError) as refused:
+        source.find(Selection((topic,)))
+    assert refused.value.next_step == f"kafka-acls --add --allow-principal User:... --operation Read --topic {topic}"
+    with pytest.raises(TidegateError) as refused:
+        source.committed(frozenset({(topic, 0)}), "readers")
+    assert refused.value.next_step == "kafka-acls --add --allow-principal User:... --operation Read --group readers"
 
 
 def test_a_server_that_another_authority_has_signed_is_told_as_that(

@@ -17,7 +17,8 @@ from tidegate.kafka.names import ids_begin, sink_part
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
 from tidegate.kafka.producers import wire_of
-from tidegate.kafka.rights import Right, missing_by_name, missing_on_topic
+from tidegate.kafka.right import Right
+from tidegate.kafka.rights import missing_by_name, missing_on_topic
 from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.row_values import InvalidText

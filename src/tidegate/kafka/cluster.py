@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients, Refusals
 from tidegate.kafka.options import OWNED_BY_SINK
+from tidegate.kafka.refusal import remedy
 
 _CONTACT_SECONDS = 15.0
 _MAX_TIMEOUT_MS = 900_000
@@ -59,13 +60,14 @@ def cluster_of(sink: Reaching) -> Cluster:
     except KafkaException as error:
         if admin is not None:
             admin.poll(0)
-        cause = (refusals.take() or error).args[0]
+        cause = refusals.take() or error
         raise TidegateError(
             Code.SINK_UNUSABLE,
             expected="a Kafka cluster that answers",
-            found=str(cause.str()),
+            found=str(cause.args[0].str()),
             where=f"sink {sink.uid!r}: {sink.clients.servers}",
-            next_step="start the broker, or mend servers= and options=; then start again",
+            next_step=remedy(cause, sink.clients)
+            or "start the broker, or mend servers= and options=; then start again",
         ) from None
     return Cluster(
         max_timeout_ms=int(found.get("transaction.max.timeout.ms", _MAX_TIMEOUT_MS)),

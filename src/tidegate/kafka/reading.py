@@ -14,8 +14,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.offsets import Partition, Range, Skip
 from tidegate.kafka.options import OWNED_BY_SOURCE
+from tidegate.kafka.refusal import unreachable
+from tidegate.kafka.right import Right
 from tidegate.kafka.source import Lost, Reading
-from tidegate.kafka.topics import Topics, unreachable
+from tidegate.kafka.topics import Topics
 from tidegate.sinks.arrays import binaries, integers
 
 _LOG = logging.getLogger("tidegate")
@@ -64,7 +66,7 @@ def _kept(reading: Reading, wanted: Range, patience_seconds: float) -> Iterator[
         consumer.unassign()
         sound = True
     except KafkaException as error:
-        raise unreachable(_named(wanted), error, reading.where) from None
+        raise unreachable(_named(wanted), error, reading.where, right=Right("Read", "topic", wanted.topic)) from None
     finally:
         if sound:
             _CONSUMERS[key] = consumer

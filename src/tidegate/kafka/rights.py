@@ -16,27 +16,8 @@ from kafka.protocol.consumer import HeartbeatRequest, OffsetFetchRequest
 from kafka.protocol.producer.transaction import AddOffsetsToTxnRequest
 
 from tidegate.kafka.brokers import TopicSeen
+from tidegate.kafka.right import Right
 from tidegate.kafka.wire import Reply, Wire
-
-
-@dataclass(frozen=True, slots=True)
-class Right:
-    """An operation on a resource, as `kafka-acls` names both: ("Write", "transactional-id")."""
-
-    operation: str
-    kind: str
-    name: str
-    is_prefix: bool = False
-
-    def __str__(self) -> str:
-        kind = self.kind.replace("-", " ")
-        what = f"{kind}s that begin with {self.name!r}" if self.is_prefix else f"{kind} {self.name!r}"
-        return f"{self.operation.upper()} on {what}"
-
-    def grant(self) -> str:
-        """The arguments of `kafka-acls` that give it."""
-        pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
-        return f"--add --allow-principal User:... --operation {self.operation} --{self.kind} {self.name}{pattern}"
 
 
 def missing_by_name(wire: Wire, name: str, begin: str) -> Iterator[Right]:

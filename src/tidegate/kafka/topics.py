@@ -24,6 +24,8 @@ from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients, Refusals
 from tidegate.kafka.offsets import OffsetOf, Partition
+from tidegate.kafka.refusal import code_of, unreachable
+from tidegate.kafka.right import Right
 
 ResultT = TypeVar("ResultT")
 
@@ -75,6 +77,7 @@ class Topics:
         self._clients = clients
         self._where = where
         self._refusals = Refusals()
+        self._has_answered = False
         settings = clients.settings()
         settings["error_cb"] = self._refusals.note
         self._admin = AdminClient(settings)
@@ -100,6 +103,7 @@ class Topics:
         absent = {(name, number) for name, numbers in selection.partitions.items() for number in numbers} - partitions
         if absent:
             raise self.missing(f"partitions {spelt(absent)}", "they do not exist")
+        self._has_answered = True
         return Found(
             frozenset(filter(selection.has, partitions)),
             {name: str(found.topic_id) for name, found in described.items()},
@@ -120,15 +124,15 @@ class Topics:
         if not partitions:
             return {}
         places = [TopicPartition(topic, number) for topic, number in partitions]
+        what, right = f"list the offsets of group {group}", Right("Read", "group", group)
         futures = self._ask(
-            f"list the offsets of group {group}",
+            what,
             lambda: self._admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECONDS
             ),
+            right,
         )
-        found = self._ask(
-            f"list the offsets of group {group}", partial(futures[group].result, _NO_ANSWER_SECONDS)
-        ).topic_partitions
+        found = self._ask(what, partial(futures[group].result, _NO_ANSWER_SECONDS), right).topic_partitions
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def missing(self, expected: str, found: str) -> TidegateError:
@@ -147,7 +151,7 @@ class Topics:
             expected=f"READ on topic {topic!r} for the source's user",
             found=f"the brokers refuse READ on {topic}",
             where=f"{self._where}, {self._clients.servers}",
-            next_step=f"kafka-acls --add --allow-principal User:... --operation Read --topic {topic}",
+            next_step=f"kafka-acls {Right('Read', 'topic', topic).grant()}",
         )
 
     def _matching(self, pattern: str) -> tuple[str, ...]:
@@ -162,7 +166,7 @@ class Topics:
         except KafkaException as error:
             if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
-            raise self._unreachable(f"to describe topic {name}", error) from None
+            raise self._unreachable(f"to describe topic {name}", error, Right("Read", "topic", name)) from None
         except NotDoneInTime:
             raise self._silent(f"to describe topic {name}") from None
 
@@ -181,11 +185,11 @@ class Topics:
             for place, future in futures.items()
         }
 
-    def _ask(self, what: str, call: Callable[[], ResultT]) -> ResultT:
+    def _ask(self, what: str, call: Callable[[], ResultT], right: Right | None = None) -> ResultT:
         try:
             return call()
         except KafkaException as error:
-            raise self._unreachable(f"to {what}", error) from None
+            raise self._unreachable(f"to {what}", error, right) from None
         except NotDoneInTime:
             raise self._silent(f"to {what}") from None
 
@@ -193,27 +197,11 @@ class Topics:
         """The client itself keeps to its time limit; where it does not, nothing else would end the waiting."""
         return self._unreachable(expected, KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # pyright: ignore[reportPrivateUsage]
 
-    def _unreachable(self, expected: str, error: KafkaException) -> TidegateError:
+    def _unreachable(self, expected: str, error: KafkaException, right: Right | None = None) -> TidegateError:
         self._admin.poll(0)
         where = f"{self._where}, {self._clients.servers}"
-        return unreachable(expected, self._refusals.take() or error, where)
-
-
-def unreachable(expected: str, error: KafkaException, where: str) -> TidegateError:
-    """What a client of Kafka could not do, in the words of the catalogue."""
-    return TidegateError(
-        Code.KAFKA_UNREACHABLE,
-        expected=expected,
-        found=str(error.args[0]) if error.args else "no answer",
-        where=where,
-        next_step="see whether the brokers run, the address and options are right and the rights are given",
-    )
-
-
-def code_of(error: KafkaException) -> int | None:
-    """The number of a Kafka error."""
-    inner = error.args[0] if error.args else None
-    return inner.code() if isinstance(inner, KafkaError) else None
+        clients = None if self._has_answered else self._clients
+        return unreachable(expected, self._refusals.take() or error, where, right=right, clients=clients)
 
 
 def spelt(partitions: Collection[Partition]) -> str:

@@ -1,0 +1,141 @@
+"""What listens at an address of a broker, asked when a client could not get in: TLS or not, which logins it takes.
+
+A client only says that its connection was closed. A listener of the wrong kind closes it too, so both are found out
+here: by a TLS handshake, and by the request SaslHandshake (KIP-43), which needs no login.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_SECONDS = 2.0
+_SASL_HANDSHAKE, _VERSION = 17, 1
+_ILLEGAL_SASL_STATE = 34
+_ANSWER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """`mechanisms`: the logins that it takes; empty where it takes none, None where it did not say.
+
+    `wants_certificate`: whether it has refused a client without a certificate of its own.
+    """
+
+    server: str
+    tls: bool
+    mechanisms: tuple[str, ...] | None = None
+    wants_certificate: bool = False
+
+
+def listener_at(servers: str) -> Listener | None:
+    """The first of these that answers; None where none does. Takes at most some seconds."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not port.isdecimal():
+            continue
+        place = (host.strip("[]"), int(port))
+        try:
+            return _over_tls(server.strip(), place) or _over_nothing(server.strip(), place)
+        except OSError:
+            continue
+    return None
+
+
+def hint(settings: Mapping[str, Any], listener: Listener) -> str | None:
+    """What solves it, where a client with these settings cannot get in at that listener; None where they agree."""
+    protocol = str(settings.get("security.protocol", "plaintext")).upper()
+    tls, login = "SSL" in protocol, "SASL" in protocol
+    wants_login = bool(listener.mechanisms) or (listener.mechanisms is None and login)
+    right = _protocol(tls=listener.tls, login=wants_login)
+    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
+    if listener.tls and not tls:
+        return f"{listener.server} speaks TLS: set security.protocol to {right}, and ssl.ca.location"
+    if tls and not listener.tls:
+        return (
+            f"{listener.server} speaks no TLS: set security.protocol to {right}, or give the port of its TLS listener"
+        )
+    if listener.wants_certificate and not settings.get("ssl.certificate.location"):
+        return f"{listener.server} wants a certificate of the client: ssl.certificate.location and ssl.key.location"
+    if listener.mechanisms and not login:
+        offered = ", ".join(listener.mechanisms)
+        return (
+            f"{listener.server} wants a login by {offered}: set security.protocol to {right}, sasl.mechanism,"
+            ' sasl.username and "sasl.password": "env:NAME"'
+        )
+    if listener.mechanisms == () and login:
+        return f"{listener.server} takes no login: set security.protocol to {right}, or give the port that takes one"
+    if listener.mechanisms and str(mechanism).upper() not in listener.mechanisms:
+        return f"{listener.server} takes logins by {', '.join(listener.mechanisms)}: set sasl.mechanism to one of them"
+    return None
+
+
+def _protocol(*, tls: bool, login: bool) -> str:
+    encrypted = "SSL" if tls else "PLAINTEXT"
+    return f"SASL_{encrypted}" if login else encrypted
+
+
+def _over_tls(server: str, place: tuple[str, int]) -> Listener | None:
+    """None where it speaks no TLS. Nothing is sent but the question, so nobody has to be trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(place, _SECONDS) as connection:
+        try:
+            secured = context.wrap_socket(connection)
+        except (OSError, ValueError):
+            return None
+        with secured:
+            try:
+                return Listener(server, tls=True, mechanisms=_mechanisms(secured))
+            except ssl.SSLError as error:
+                return Listener(server, tls=True, wants_certificate="CERTIFICATE" in (error.reason or ""))
+
+
+def _over_nothing(server: str, place: tuple[str, int]) -> Listener:
+    with socket.create_connection(place, _SECONDS) as connection:
+        return Listener(server, tls=False, mechanisms=_mechanisms(connection))
+
+
+def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
+    """What the listener answers to a login by a mechanism that nobody has."""
+    name = b"tidegate"
+    header = struct.pack(">hhih", _SASL_HANDSHAKE, _VERSION, 1, len(name)) + name
+    body = struct.pack(">h", 1) + b"?"
+    connection.sendall(struct.pack(">i", len(header + body)) + header + body)
+    try:
+        return _read(connection)
+    except ssl.SSLError:
+        raise
+    except (OSError, struct.error):
+        return None
+
+
+def _read(connection: socket.socket) -> tuple[str, ...] | None:
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    if not 10 <= size <= _ANSWER_BYTES:
+        return None
+    answer = _exactly(connection, size)
+    _, error, count = struct.unpack_from(">ihi", answer)
+    if error == _ILLEGAL_SASL_STATE:
+        return ()
+    names: list[str] = []
+    at = struct.calcsize(">ihi")
+    for _ in range(min(count, _ANSWER_BYTES)):
+        (length,) = struct.unpack_from(">h", answer, at)
+        names.append(answer[at + 2 : at + 2 + length].decode("ascii", "replace"))
+        at += 2 + length
+    return tuple(sorted(names))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionResetError("closed")
+        data += more
+    return data

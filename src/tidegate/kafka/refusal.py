@@ -1,0 +1,53 @@
+"""What solves it when brokers do not let a client in, or refuse what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.clients import Clients
+from tidegate.kafka.listener import hint, listener_at
+from tidegate.kafka.right import Right
+
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_BY_NAME: Mapping[str, str] = {
+    "_AUTHENTICATION": "the brokers do not know this user or password: mend sasl.username, sasl.password",
+    "_SSL": "give the authority that has signed the brokers' certificate as ssl.ca.location, and the name that"
+    " stands in it as the address",
+}
+_OTHERWISE = "see whether the brokers run, the address and options are right and the rights are given"
+
+
+def unreachable(
+    expected: str, error: KafkaException, where: str, *, right: Right | None = None, clients: Clients | None = None
+) -> TidegateError:
+    """What a client of Kafka could not do, in the words of the catalogue. `right`: what the user needs for it;
+    `clients`: whose listener is asked why it lets nobody in, for a client that has had no answer yet."""
+    return TidegateError(
+        Code.KAFKA_UNREACHABLE,
+        expected=expected,
+        found=str(error.args[0]) if error.args else "no answer",
+        where=where,
+        next_step=_allowed(error, right) or remedy(error, clients) or _OTHERWISE,
+    )
+
+
+def remedy(error: KafkaException, clients: Clients | None) -> str | None:
+    """What solves it, by what listens there and by the error; None where nobody can tell."""
+    listener = None if clients is None else listener_at(clients.servers)
+    settings: Mapping[str, Any] = {} if clients is None else clients.options
+    told = None if listener is None else hint(settings, listener)
+    return told or _BY_NAME.get(error.args[0].name() if error.args else "")
+
+
+def _allowed(error: KafkaException, right: Right | None) -> str | None:
+    return f"kafka-acls {right.grant()}" if right is not None and code_of(error) in _NOT_ALLOWED else None
+
+
+def code_of(error: KafkaException) -> int | None:
+    """The number of a Kafka error."""
+    inner = error.args[0] if error.args else None
+    return inner.code() if isinstance(inner, KafkaError) else None

@@ -1,0 +1,25 @@
+"""A right that a user of Kafka may have, in the words of the tool that grants it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """An operation on a resource, as `kafka-acls` names both: ("Write", "transactional-id")."""
+
+    operation: str
+    kind: str
+    name: str
+    is_prefix: bool = False
+
+    def __str__(self) -> str:
+        kind = self.kind.replace("-", " ")
+        what = f"{kind}s that begin with {self.name!r}" if self.is_prefix else f"{kind} {self.name!r}"
+        return f"{self.operation.upper()} on {what}"
+
+    def grant(self) -> str:
+        """The arguments of `kafka-acls` that give it."""
+        pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
+        return f"--add --allow-principal User:... --operation {self.operation} --{self.kind} {self.name}{pattern}"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files import FileSink
     from tidegate.sinks.printing import PrintSink
+    from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite import SQLiteSink
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
@@ -34,6 +35,7 @@ __all__ = [
     "PrintSink",
     "RateSource",
     "Restore",
+    "RowRefused",
     "SQLiteSink",
     "SavedState",
     "SocketSource",
@@ -56,6 +58,7 @@ _HOMES = {
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
     "Restore": "tidegate.core.restoring",
+    "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite",
     "SavedState": "tidegate.spark.read_savepoint",
     "SocketSource": "tidegate.spark.socket_source",

@@ -167,13 +167,13 @@ def test_the_rights_on_a_topic_that_a_column_names_show_with_its_first_row(broke
     sink.open(plan_of(schema=rows.schema))
     with pytest.raises(TidegateError) as unwritten:
         prepared(sink, attempt_of(epoch=0), rows)
-    assert unwritten.value.code == "TG-RECORD-REFUSED"
+    assert unwritten.value.code == "TG-SINK-UNUSABLE"
     assert f"topic '{topic}'" in unwritten.value.expected
     assert "WRITE on the topic" in unwritten.value.next_step
     grant(broker, "column", On.TOPIC, topic, May.WRITE)
     with pytest.raises(TidegateError) as unread:
         prepared(sink, attempt_of(epoch=0), rows)
-    assert unread.value.code == "TG-RECORD-REFUSED"
+    assert unread.value.code == "TG-SINK-UNUSABLE"
     assert f"topic '{topic}'" in unread.value.expected
     assert "READ on the topic" in unread.value.next_step
     grant(broker, "column", On.TOPIC, topic, May.READ)

@@ -31,6 +31,7 @@ from tidegate.kafka.sink import KafkaSink
 from tidegate.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import KafkaRefused, Producer, Reply
 from tidegate.sinks.base import SinkPlan, Transaction
+from tidegate.sinks.rows import RowRefused, place_of
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
@@ -211,12 +212,15 @@ def test_a_row_that_the_topic_refuses_fails_the_epoch_and_says_which(broker: Bro
     sink.topic, sink.key = small, "word"
     transaction = sink.begin(attempt_of(epoch=7))
     too_long = pa.RecordBatch.from_pydict({"id": [1], "word": [secrets.token_hex(5000)]}, schema=SCHEMA)
-    with pytest.raises(TidegateError) as caught:
+    with pytest.raises(RowRefused) as caught:
         written_on(transaction, too_long)
     transaction.abort()
-    assert caught.value.catalogue_entry is Code.RECORD_REFUSED
+    error = caught.value.placed(place_of(attempt_of(epoch=7)))
+    assert error.catalogue_entry is Code.RECORD_REFUSED
     for told in ("max.message.bytes", small, "epoch 7", too_long["word"][0].as_py()[:60]):
-        assert told in str(caught.value)
+        assert told in str(error)
+    assert error.details["topic"] == small
+    assert len(str(error)) < 2_000
     assert open_transactions(sink.clients.servers, sink.prefix) == []
 
 

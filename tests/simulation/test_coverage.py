@@ -18,7 +18,7 @@ EXECUTED = (
     *("records", "recover", "spark_log", "states"),
 )
 ELSEWHERE = {
-    *("raise_all", "quoted_in", "all_quoted_in", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
+    *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
     *("markdown_table", "markdown", "_row", "__str__"),
 }
 """Of the start, of error texts and of the documents; what the tables refuse is in `tests/unit/test_states.py`, and

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.integration.place import error_of
 from tests.support.logged import told
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.errors import Code, TidegateError, quoted_in
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients
@@ -483,16 +483,6 @@ def test_secrets_are_read_late_and_never_shown(monkeypatch: pytest.MonkeyPatch, 
     assert [settings[name] for name in ("sasl.username", "sasl.password", "group.id")] == ["me", "hush", "g"]
     assert "hush" not in f"{clients} {clients!r}"
     assert "plain" not in f"{clients} {clients!r}"
-
-
-def test_an_error_comes_whole_out_of_another_process_s_traceback():
-    error = TidegateError(
-        Code.KAFKA_OFFSETS_LOST, expected="the records from a-0 5 on", found="a-0 7", where="job j", next_step="go on"
-    )
-    quoted = quoted_in(f"Traceback ...\ntidegate.core.errors.TidegateError: {error}\n\n\tat java.lang.Thread")
-    assert str(quoted) == str(error)
-    assert quoted_in("TG-NO-SUCH-CODE: what\n  expected: a\n  found: b\n  where: c\n  next: d\n") is None
-    assert quoted_in("some other text") is None
 
 
 # --- the beginning -----------------------------------------------------------------------------------------

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
+from typing import TypeAlias
+
+Detail: TypeAlias = "str | int"
 
 
 class Remedy(Enum):
@@ -121,7 +124,7 @@ class Code(Enum):
     KAFKA_TOPIC_MISSING = (
         "TG-KAFKA-TOPIC-MISSING",
         Remedy.SURROUNDINGS,
-        "a topic or partition that a source reads does not exist",
+        "a topic or partition that a source reads, or a sink writes, does not exist",
     )
     SINK_UNUSABLE = ("TG-SINK-UNUSABLE", Remedy.SURROUNDINGS, "a sink's target cannot be opened or written")
     SINK_OUT_OF_REACH = (
@@ -276,7 +279,9 @@ class Code(Enum):
 class TidegateError(Exception):
     """An error with a stable code, what was expected, what was found, where, and what to do next.
 
-    `violations` holds the single errors when several things stand against a start.
+    `details` says the same for programs, as far as it is known: `sink`, `source`, `query`, `epoch`, `task`, `column`,
+    `topic`, `partition`, `offset`, `key`, `file`, and `row`, the row's values as a short text. `violations` holds the
+    single errors when several things stand against a start.
     """
 
     def __init__(
@@ -287,6 +292,7 @@ class TidegateError(Exception):
         found: str,
         where: str,
         next_step: str,
+        details: Mapping[str, Detail] | None = None,
         violations: Sequence[TidegateError] = (),
     ) -> None:
         self.catalogue_entry = code
@@ -295,41 +301,26 @@ class TidegateError(Exception):
         self.found = found
         self.where = where
         self.next_step = next_step
+        self.details: Mapping[str, Detail] = MappingProxyType(dict(details or {}))
         self.violations = tuple(violations)
         super().__init__(self._text())
 
     def _text(self) -> str:
-        lines = [
-            f"{self.code}: {self.catalogue_entry.meaning}",
-            f"  expected: {self.expected}",
-            f"  found:    {self.found}",
-            f"  where:    {self.where}",
-            f"  next:     {self.next_step}",
+        row = self.details.get("row")
+        told = [
+            ("expected", self.expected),
+            ("found", self.found),
+            ("where", self.where),
+            *([] if row is None else [("row", str(row))]),
+            ("next", self.next_step),
         ]
+        lines = [f"{self.code}: {self.catalogue_entry.meaning}"]
+        for name, text in told:
+            first, *further = text.splitlines() or [""]
+            lines += [f"  {name + ':':<10}{first}", *(f"            {line}" for line in further)]
         for violation in self.violations:
             lines.extend("  " + line for line in str(violation).splitlines())
         return "\n".join(lines)
-
-
-def quoted_in(text: str) -> TidegateError | None:
-    """The error that `text` quotes: another process raised it, and a traceback is all that came back."""
-    return next(iter(all_quoted_in(text)), None)
-
-
-def all_quoted_in(text: str) -> list[TidegateError]:
-    """Every error that `text` quotes, in its order; of one that lists several, these follow it."""
-    found: list[TidegateError] = []
-    for quoted in _QUOTED.finditer(text):
-        code = next((each for each in Code if each.label == quoted[1]), None)
-        if code is not None:
-            expected, seen, where, next_step = (quoted[index].strip() for index in range(2, 6))
-            found.append(TidegateError(code, expected=expected, found=seen, where=where, next_step=next_step))
-    return found
-
-
-_QUOTED = re.compile(
-    r"(TG-[A-Z-]+): [^\n]*\n\s*expected: ([^\n]*)\n\s*found: ([^\n]*)\n\s*where: ([^\n]*)\n\s*next: ([^\n]*)"
-)
 
 
 def raise_all(violations: Sequence[TidegateError], where: str) -> None:

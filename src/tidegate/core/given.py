@@ -31,6 +31,7 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_FAILPOINTS",
         "TIDEGATE_STRIKES",
         "TIDEGATE_CHECK_ONLY",
+        "TIDEGATE_CHECK_WORD",
         "TIDEGATE_RESTORE",
     }
 )

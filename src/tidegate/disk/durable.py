@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.telling import Told
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRASH = ".trash-"
@@ -66,10 +67,10 @@ class SyncFailed(TidegateError):
 
 
 def is_of_a_failed_sync(error: BaseException) -> bool:
-    """Whether an error comes from a sync that failed, here or in a task of Spark's, which hands on its text alone."""
+    """Whether an error comes from a sync that failed, here or in a task of Spark's, which has told of it."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, SyncFailed) or SyncFailed.__name__ in str(cause):
+        if isinstance(cause, SyncFailed) or (isinstance(cause, Told) and SyncFailed.__name__ in cause.causes):
             return True
         cause = cause.__cause__
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,19 +13,22 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.errors import Code, all_quoted_in
 from tidegate.core.restoring import Restore, Verdict
+from tidegate.core.telling import all_heard
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
 """Set to 1 in the environment of a program whose jobs are to be checked and not started."""
+CHECK_WORD = "TIDEGATE_CHECK_WORD"
+"""Beside it: the word of the mark that such a program tells its errors by (`core.telling`)."""
 CHECKED = "tidegate: nothing stands against a start of job "
 """What such a program says on its standard error, before the job's name, when all is well; then it ends."""
 NOTED = "tidegate: to be mended in the program: "
 """What such a program says of something that stands against no start, one line each."""
 OVERRIDES = "TIDEGATE_OVERRIDES"
 _SECONDS = 600
+_WORD = secrets.token_hex(8)
 
 
 def check_app(app: Path, arguments: Sequence[str], overrides: Sequence[str]) -> list[Finding]:
@@ -68,10 +72,10 @@ _IMPOSSIBLE = Said(verdict=Verdict.IMPOSSIBLE.value)
 def _checked(
     app: Path, arguments: Sequence[str], overrides: Sequence[str], more: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str] | Finding:
-    environment = {**os.environ, CHECK_ONLY: "1", **more}
+    environment = {**os.environ, CHECK_ONLY: "1", CHECK_WORD: _WORD, **more}
     if overrides:
         environment[OVERRIDES] = json.dumps(list(overrides))
-    command = [sys.executable, str(app), *arguments]
+    command = [sys.executable, "-m", "tidegate.spark.checked_program", str(app), *arguments]
     try:
         return subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
@@ -81,8 +85,7 @@ def _checked(
 
 
 def _problems(app: Path, done: subprocess.CompletedProcess[str]) -> list[Finding]:
-    errors = [each for each in all_quoted_in(done.stderr) if each.catalogue_entry is not Code.START_REFUSED]
-    found = [finding for error in errors for finding in failed_by(str(app), error)]
+    found = [finding for said in all_heard(done.stderr, _WORD) for finding in failed_by(str(app), said.error)]
     return list(dict.fromkeys(found)) or [_nothing_started(app, done)]
 
 

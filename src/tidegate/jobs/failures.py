@@ -14,6 +14,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.storage import LocalStorage
+from tidegate.jobs.line import Report
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +31,26 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     query: str | None = None
     epoch: int | None = None
     run: int | None = None
+    details: dict[str, str | int] = {}
+    """Those of the error: a column, a row, a topic, a file. Older files have none."""
     restart_in_seconds: float | None
     """The pause before the restart; None: there was none."""
+
+
+def failure_of(report: Report, *, at: float, restart_in_seconds: float | None) -> Failure:
+    """What a driver has reported, as it is kept."""
+    return Failure(
+        at=at,
+        code=report.code,
+        what=report.what,
+        where=report.where,
+        remedy=report.remedy,
+        query=report.query,
+        epoch=report.epoch,
+        run=report.run,
+        details=report.details,
+        restart_in_seconds=restart_in_seconds,
+    )
 
 
 FAILURES_KEPT = 100

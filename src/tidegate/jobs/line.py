@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     query: str | None = None
     epoch: int | None = None
     run: int | None = None
+    details: dict[str, str | int] = {}
+    """Those of the error: a column, a row, a topic, a file."""
 
 
 # --- what the driver says ----------------------------------------------------------------------------------
@@ -85,9 +87,9 @@ class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The supervisor cannot keep the job, and why: the text of a TidegateError."""
+    """The supervisor cannot keep the job, and why: the parts of a TidegateError (`core.telling`)."""
 
-    error: str
+    error: dict[str, Any]
 
 
 class RestartQuery(msgspec.Struct, frozen=True, tag="restart-query"):

@@ -14,6 +14,7 @@ from enum import Enum
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.redaction import SECRETS
+from tidegate.core.telling import parts_of
 from tidegate.jobs.log_subject import OWN, subject
 
 Plain = str | int | float | bool | None
@@ -115,19 +116,8 @@ FORMS = {LogFormat.TEXT: as_text, LogFormat.JSON: as_json}
 
 
 def _parts(error: BaseException) -> dict[str, object]:
-    parts: dict[str, object] = {"error": type(error).__name__}
-    if isinstance(error, TidegateError):
-        told = {
-            "code": error.code,
-            "expected": error.expected,
-            "found": error.found,
-            "where": error.where,
-            "next": error.next_step,
-        }
-        parts.update({name: SECRETS.hide(text) for name, text in told.items()})
-        if error.violations:
-            parts["violations"] = [_parts(each) for each in error.violations]
-    return parts
+    told = parts_of(error) if isinstance(error, TidegateError) else {}
+    return {"error": type(error).__name__, **told}
 
 
 def _explained(error: BaseException) -> str:

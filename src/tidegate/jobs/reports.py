@@ -6,6 +6,7 @@ import signal
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
+from tidegate.core.telling import parts_of
 from tidegate.jobs.line import Report
 
 
@@ -18,6 +19,7 @@ def report_of(error: TidegateError) -> Report:
         what=SECRETS.hide(str(error)),
         where=SECRETS.hide(error.where),
         remedy=error.catalogue_entry.remedy.value,
+        details=parts_of(error).get("details", {}),
     )
 
 

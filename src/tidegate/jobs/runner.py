@@ -22,6 +22,7 @@ from tidegate.core.records import JournalRef
 from tidegate.disk.storage import Storage
 from tidegate.jobs.log_subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sinks.rows import RowRefused, place_of
 
 ResultT = TypeVar("ResultT")
 
@@ -127,7 +128,10 @@ class Runner:
     def _redo(self, effect: fx.RedoTransaction) -> object:
         reference = effect.committable.journal
         rows = () if reference is None else self.read_journal(reference)
-        return self._sinks[effect.sink].redo(effect.committable, rows)
+        try:
+            return self._sinks[effect.sink].redo(effect.committable, rows)
+        except RowRefused as refused:
+            raise refused.placed(place_of(effect.committable.attempt)) from refused
 
     def _clean(self, effect: fx.CleanThrough) -> None:
         for uid, sink in self._sinks.items():

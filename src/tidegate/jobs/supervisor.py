@@ -23,13 +23,14 @@ import msgspec
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.telling import parts_of
 from tidegate.disk.durable import storage_error
 from tidegate.jobs.beat import Beat, Incarnation, read_beat
 from tidegate.jobs.child import Child
 from tidegate.jobs.control import Kind
 from tidegate.jobs.control import Outcome as Answered
 from tidegate.jobs.cures import can_restart, refuses
-from tidegate.jobs.failures import Failure, add_failure
+from tidegate.jobs.failures import Failure, add_failure, failure_of
 from tidegate.jobs.line import (
     Declared,
     Finished,
@@ -237,7 +238,7 @@ class Supervisor:
                 self._lock = take_supervisor_lock(folder, message.job)
                 self._porter = Porter(folder, self._lock.holder.incarnation)
         except TidegateError as error:
-            return Refused(str(error))
+            return Refused(parts_of(error))
         if self._job is None:
             self._job, self._folder = message.job, folder
             self._news.declared(message.job, folder)
@@ -333,17 +334,7 @@ class Supervisor:
         stopped = self._stop_by is not None and not self._stopped_late
         if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
             pause = self._strategy.pause_after(self._past, since, random.random())
-        failure = Failure(
-            at=time.time(),
-            code=report.code,
-            what=report.what,
-            where=report.where,
-            remedy=report.remedy,
-            query=report.query,
-            epoch=report.epoch,
-            run=report.run,
-            restart_in_seconds=pause,
-        )
+        failure = failure_of(report, at=time.time(), restart_in_seconds=pause)
         if pause is not None:
             self._past.append(Restarted(at=since, pause=pause))
         tell(failure)

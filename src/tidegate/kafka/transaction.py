@@ -11,12 +11,13 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.kafka.messages import Layout, Message
 from tidegate.kafka.producers import Lease, Settings, wire_of
 from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
 from tidegate.sinks.base import Transaction
+from tidegate.sinks.rows import RowRefused
 
 _QUEUE_FULL_WAIT_SECONDS = 0.05
 _ERROR = "_error"
@@ -56,6 +57,40 @@ class Handle:
         return cls(producer, given["topic"], int(given["prepared_ms"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A message that was not taken."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    partition: int | None
+
+    @classmethod
+    def of(cls, topic: str, message: Message) -> Refused:
+        return cls(topic, message["key"], message["value"], message.get("partition"))
+
+    def details(self) -> dict[str, Detail]:
+        known = self.partition is not None and self.partition >= 0
+        return {
+            "topic": self.topic,
+            **({"partition": self.partition or 0} if known else {}),
+            "key": _shown(self.key),
+            "row": f"{_shown(self.value)}, {len(self.value or b'')} bytes",
+        }
+
+
+def _shown(data: bytes | None) -> str:
+    """The beginning of a key or value, short enough for an error."""
+    if data is None:
+        return "none"
+    text = repr(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
+    return text if len(data) <= _SHOWN_BYTES else f"{text}..."
+
+
+_SHOWN_BYTES = 80
+
+
 class TransactionBroken(Exception):
     """The transaction was fenced, timed out or aborted while it was written: the attempt has failed."""
 
@@ -82,7 +117,7 @@ class KafkaTransaction(Transaction):
         self._mark_topic = mark_topic
         self._rows = self._confirmed = 0
         self._partitions: set[tuple[str, int]] = set()
-        self._refused: tuple[KafkaError, str, bytes | None] | None = None
+        self._refused: tuple[KafkaError, Refused] | None = None
         lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -128,11 +163,11 @@ class KafkaTransaction(Transaction):
             try:
                 taken = self._producer().produce_batch(topic, left, on_delivery=self._delivered)
             except KafkaException as error:
-                raise self._refusal(error.args[0], topic, left[0]["key"]) from None
+                raise self._refusal(error.args[0], Refused.of(topic, left[0])) from None
             left = [] if taken == len(left) else [message for message in left if _ERROR in message]
             for message in left:
                 if (error := message.pop(_ERROR)).code() != KafkaError._QUEUE_FULL:  # pyright: ignore[reportPrivateUsage]
-                    raise self._refusal(error, topic, message["key"])
+                    raise self._refusal(error, Refused.of(topic, message))
             if left:
                 self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
 
@@ -146,11 +181,12 @@ class KafkaTransaction(Transaction):
                 except BufferError:
                     self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
                 except KafkaException as error:
-                    raise self._refusal(error.args[0], topic, message["key"]) from None
+                    raise self._refusal(error.args[0], Refused.of(topic, message)) from None
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
-            self._refused = self._refused or (error, message.topic(), message.key())
+            refused = Refused(message.topic(), message.key(), message.value(), message.partition())
+            self._refused = self._refused or (error, refused)
             return
         self._confirmed += 1
         self._partitions.add((message.topic(), message.partition()))
@@ -168,23 +204,18 @@ class KafkaTransaction(Transaction):
         if self._refused is not None:
             raise self._refusal(*self._refused)
 
-    def _refusal(self, error: KafkaError, topic: str, key: bytes | None) -> TidegateError | TransactionBroken:
-        """Of a row, where the row or its topic is the cause; else of the whole transaction."""
-        remedy = _REMEDIES.get(error.name())
-        if remedy is None:
+    def _refusal(self, error: KafkaError, message: Refused) -> TidegateError | TransactionBroken:
+        """Of a row, or of its topic, where that is the cause; else of the whole transaction."""
+        known = _REFUSALS.get(error.name())
+        if known is None:
             return TransactionBroken(f"{self._name}: {error.name()}: {error.str()}")
-        shown = "none" if key is None else repr(key[:60].decode("utf-8", "replace"))
-        expected = f"topic {topic!r} to take the row with key {shown}"
-        return self._row_refused(expected, f"{error.name()}: {error.str()}", remedy)
-
-    def _row_refused(self, expected: str, found: str, remedy: str) -> TidegateError:
-        return TidegateError(
-            Code.RECORD_REFUSED,
-            expected=expected,
-            found=found,
-            where=f"sink {self._attempt.sink.sink!r}, epoch {self._attempt.epoch}, task {self._attempt.task}",
-            next_step=remedy,
-        )
+        code, remedy = known
+        found = f"{error.name()}: {error.str()}"
+        if code is Code.RECORD_REFUSED:
+            return RowRefused(
+                expected="the topic to take every row", found=found, next_step=remedy, details=message.details()
+            )
+        return _topic_refused(code, message.topic, found, remedy)
 
     # --- the proof -----------------------------------------------------------------------------------------
 
@@ -204,8 +235,7 @@ class KafkaTransaction(Transaction):
         except KafkaRefused as error:
             if error.code != Reply.TOPIC_AUTHORIZATION_FAILED:
                 raise TransactionBroken(f"{self._name}: {error}") from None
-            topic = self._evidence_topic()
-            raise self._row_refused(f"topic {topic!r} to keep the proof of a commit", str(error), _READ) from None
+            raise _topic_refused(Code.SINK_UNUSABLE, self._evidence_topic(), str(error), _READ) from None
         if proven is None or not proven.is_open(self._identity):
             raise TransactionBroken(f"{self._name}: not open any more")
         if {each for each in proven.partitions if each[0] != OFFSETS_TOPIC} != self._partitions:
@@ -256,16 +286,37 @@ def _first_cause(error: BaseException) -> BaseException:
     return error
 
 
+def _topic_refused(code: Code, topic: str, found: str, remedy: str) -> TidegateError:
+    return TidegateError(
+        code,
+        expected=f"topic {topic!r} to take rows, and the proof of their commit",
+        found=found,
+        where=f"topic {topic!r}",
+        next_step=remedy,
+        details={"topic": topic},
+    )
+
+
 _READ = "give the user READ on the topic (the proof of a commit is an offset of it), then start again"
-_REMEDIES = {
-    "MSG_SIZE_TOO_LARGE": "raise max.message.bytes of the topic and message.max.bytes in options=, or leave the row out"
-    " with where=; then start again: the epoch's input comes again",
-    "TOPIC_AUTHORIZATION_FAILED": "give the user WRITE on the topic, then start again",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "give the user WRITE and DESCRIBE on the transactional ids, then start"
-    " again",
-    "UNKNOWN_TOPIC_OR_PART": "create the topic, then start again",
-    "_UNKNOWN_TOPIC": "create the topic, then start again",
-    "_UNKNOWN_PARTITION": "give a partition that the topic has, or none",
-    "INVALID_RECORD": "give what the topic wants (a compacted one needs a key), then start again",
-    "POLICY_VIOLATION": "give what the broker's policy allows, then start again",
+_CREATE = "create the topic, or name one that exists, then start again"
+_REFUSALS = {
+    "MSG_SIZE_TOO_LARGE": (
+        Code.RECORD_REFUSED,
+        "raise max.message.bytes of the topic and message.max.bytes in options=, or leave the row out with where=; then"
+        " start again: the epoch's input comes again",
+    ),
+    "INVALID_RECORD": (
+        Code.RECORD_REFUSED,
+        "give what the topic wants (a compacted one needs a key), or leave the row out with where=; then start again",
+    ),
+    "POLICY_VIOLATION": (Code.RECORD_REFUSED, "give what the broker's policy allows, or leave the row out with where="),
+    "_UNKNOWN_PARTITION": (Code.RECORD_REFUSED, "give a partition that the topic has, or none"),
+    "TOPIC_AUTHORIZATION_FAILED": (Code.SINK_UNUSABLE, "give the user WRITE on the topic, then start again"),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
+        Code.SINK_UNUSABLE,
+        "give the user WRITE and DESCRIBE on the transactional ids, then start again",
+    ),
+    "UNKNOWN_TOPIC_OR_PART": (Code.KAFKA_TOPIC_MISSING, _CREATE),
+    "_UNKNOWN_TOPIC": (Code.KAFKA_TOPIC_MISSING, _CREATE),
 }
+"""By the client's name of an error: whether the row is at fault, its topic or the user's rights, and what to do."""

@@ -19,7 +19,7 @@ from tidegate.core.drain import (
     last_epoch_is_due,
     take_back_last_epoch,
 )
-from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import cannot_be_drained, cut_off_at_the_stop, still_due
@@ -130,9 +130,6 @@ def _refuse_to_repeat(ended: QueryRun) -> None:
 def _is_of_the_end(run: QueryRun, error: TidegateError) -> bool:
     """Whether it is what the query itself does with its last epoch that has failed, and no sink, disk or server."""
     if error.catalogue_entry not in _OF_AN_EPOCH or not run.failed_computing:
-        return False
-    of_a_task = quoted_in(str(error.__cause__))
-    if of_a_task is not None and of_a_task.catalogue_entry.remedy is Remedy.SURROUNDINGS:
         return False
     return run.runner.run(last_epoch_is_due())
 

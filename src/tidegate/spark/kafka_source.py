@@ -39,6 +39,7 @@ from tidegate.kafka.reading import mean_bytes, read
 from tidegate.kafka.source import EndFinder, Lost, Place, Reading, resolve
 from tidegate.kafka.topics import Selection, Topics
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
+from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
 
@@ -218,6 +219,7 @@ class KafkaDataSource(DataSource):
     reading: ClassVar[Reading]
     bounds: ClassVar[Bounds | None]
     about: ClassVar[Subject]
+    word: ClassVar[str]
 
     @classmethod
     def name(cls) -> str:
@@ -227,46 +229,50 @@ class KafkaDataSource(DataSource):
         return _COLUMNS + (_HEADERS if self.reading.headers else "")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return KafkaStreamReader(self.reading, self.bounds, self.about)
+        return KafkaStreamReader(self.reading, self.bounds, self.about, self.word)
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions in a process that Spark keeps for the query; `read` in the tasks. They share what is pickled."""
 
-    def __init__(self, reading: Reading, bounds: Bounds | None, about: Subject) -> None:
+    def __init__(self, reading: Reading, bounds: Bounds | None, about: Subject, word: str) -> None:
         self._reading = reading
         self._bounds = bounds
         self._about = about
+        self._word = word
         self._finder: EndFinder | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._from_start().start.to_json()
+        with self._as_told():
+            return self._from_start().start.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._ends().catch_up()
+        with self._as_told():
+            self._ends().catch_up()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with self._logged():
+        with self._as_told():
             return self._ends().after(Offsets.from_json(start)).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with self._logged():
+        with self._as_told():
             planned = self._ends().planned(Offsets.from_json(start), Offsets.from_json(end))
         return [InputPartition(each) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         wanted: Range = partition.value
-        with self._logged():
+        with self._as_told():
             yield from read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark says it before the epoch is decided."""
 
     @contextmanager
-    def _logged(self) -> Generator[None, None, None]:
-        """In a process of Spark's: what is logged inside is about the query that reads, and the task's epoch."""
+    def _as_told(self) -> Generator[None, None, None]:
+        """In a process of Spark's: what is logged inside is about the query that reads, and the task's epoch; what is
+        raised reaches the driver whole."""
         set_up_below_run(os.environ)
-        with about_all_of(self._about, epoch=_epoch_of_task()):
+        with about_all_of(self._about, epoch=_epoch_of_task()), told_by_source(self._word):
             yield
 
     def _ends(self) -> EndFinder:
@@ -299,7 +305,7 @@ def _epoch_of_task() -> int | None:
 
 def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> DataFrame:
     label = f"tidegate-kafka-{next(_labels)}"
-    known = {"label": label, "reading": reading, "bounds": bounds, "about": subject()}
+    known = {"label": label, "reading": reading, "bounds": bounds, "about": subject(), "word": WORD}
     bound = type("KafkaDataSource", (KafkaDataSource,), known)
     try:
         session.dataSource.register(bound)

@@ -33,7 +33,7 @@ def main(app: str, arguments: list[str]) -> int:
         supervise(supervised)
         supervised.listen()
         try:
-            _run(program, app, arguments)
+            run_program(program, app, arguments)
             supervised.wait()
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a stop that comes now must not cost the last word
@@ -70,7 +70,7 @@ def read_program(app: str) -> CodeType:
 _INTERRUPTED = 130
 
 
-def _run(program: CodeType, app: str, arguments: list[str]) -> None:
+def run_program(program: CodeType, app: str, arguments: list[str]) -> None:
     """As `python APP ARGS` would: the file is `__main__`, its folder comes first where modules are looked for."""
     module = ModuleType("__main__")
     module.__dict__.update(__file__=app, __builtins__=__builtins__)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +29,7 @@ from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
-from tidegate.core.errors import Code, Remedy, TidegateError, quoted_in
+from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import (
     COMMITS,
@@ -47,6 +46,7 @@ from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
+from tidegate.core.telling import Told
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
@@ -54,6 +54,7 @@ from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
+from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures, keep_age
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import no_data_epochs
@@ -68,12 +69,11 @@ from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.state_fault import state_fault
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
+from tidegate.spark.telling import WORD, heard_in
 from tidegate.spark.writer import (
     RESULT_SCHEMA,
     EpochTask,
     SinkTask,
-    failed_in_a_sink,
-    failed_in_pre_commit,
     read_committables,
 )
 from tidegate.testing.strikes import STRIKES
@@ -447,9 +447,9 @@ class QueryRun:
             raise vanished from error
         if isinstance(error, TidegateError):
             raise error
-        quoted = quoted_in(str(error))
-        if quoted is not None:
-            raise quoted from error
+        said = heard_in(error)
+        if said is not None:
+            raise said.error from said
         unfit = None if self._stream is None else self._unfit(self._stream.thrown())
         if unfit is not None:
             raise unfit from error
@@ -515,8 +515,9 @@ class QueryRun:
             if self._stopping and self._patience.is_over() and not _is_told_in_any_case(error):
                 self._leave(None)  # cut off by a stop that has waited long enough: its input comes again
                 raise EpochRefused("the run is ending") from None
-            self._note_fault(epoch, error)
-            self._leave(error if isinstance(error, TidegateError) else self._epoch_failed(epoch, error))
+            said = None if isinstance(error, TidegateError) else heard_in(error)
+            self._note_fault(epoch, error, said)
+            self._leave(self._failed(epoch, error, said))
             raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
         finally:
             self._epoch_rows = None
@@ -536,35 +537,20 @@ class QueryRun:
             self._current = None
             self._changed.notify_all()
 
-    def _note_fault(self, epoch: int, error: BaseException) -> None:
-        self._computing_failed = self._watch.phase is Phase.COMPUTING and not failed_in_a_sink(str(error))
+    def _note_fault(self, epoch: int, error: BaseException, said: Told | None) -> None:
+        computing = self._watch.phase is Phase.COMPUTING
+        self._computing_failed = computing and not is_of_a_sink(said)
         if self._watch.phase is Phase.PREPARING and is_of_the_storage(error):
             self._fault = epoch, EpochFault.PREPARED
-        elif self._is_of_a_pre_commit(error):
+        elif computing and may_pre_commit_yet(said):
             self._fault = epoch, EpochFault.PRE_COMMIT
 
-    def _is_of_a_pre_commit(self, error: BaseException) -> bool:
-        """After a sync that failed the next run would take for durable what a task of this one has lost: the name of
-        a folder, say, which the second sync calls clean."""
-        in_pre_commit = self._watch.phase is Phase.COMPUTING and failed_in_pre_commit(str(error))
-        return in_pre_commit and not is_of_a_failed_sync(error)
-
-    def _epoch_failed(self, epoch: int, error: BaseException) -> TidegateError:
-        quoted = quoted_in(str(error))
-        if quoted is not None and quoted.catalogue_entry in _TO_BE_DECIDED:
-            return quoted
-        unfit = self._unfit(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
-        if unfit is not None:
-            return unfit
-        failed = TidegateError(
-            Code.EPOCH_FAILED,
-            expected=f"epoch {epoch} to be computed and pre-committed",
-            found=cause_of(error),
-            where=str(self.plan.query),
-            next_step=f"mend the cause and start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
-        )
-        failed.__cause__ = error
-        return failed
+    def _failed(self, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
+        if said is None:
+            unfit = self._unfit(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
+            if unfit is not None:
+                return unfit
+        return failed_epoch(self.plan.query, epoch, error, said)
 
     def compute(self, effect: Compute) -> Computed:
         """One action: all sinks' rows through one projection and one `mapInArrow`."""
@@ -576,6 +562,7 @@ class QueryRun:
             epoch=effect.epoch,
             run=effect.run,
             run_token=effect.run_token,
+            word=WORD,
             journal_folder=str(self._journal_folder),
             sinks=tuple(
                 SinkTask(channel, self.plan.query.sink(uid), sink.in_epoch(effect.finished_through))
@@ -713,29 +700,8 @@ class QueryRun:
         return self._run
 
 
-def cause_of(error: BaseException) -> str:
-    """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
-    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
-    inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
-    first = lines[0] if lines else ""
-    if isinstance(error, PySparkException) and _SAID_OF_A_DEAD_PROCESS.fullmatch(first):
-        return (
-            f"a Python process of Spark's, perhaps a source's, ended without a word: killed, or out of memory ({first})"
-        )
-    return (inner[-1] if inner else f"{type(error).__name__}: {first}")[:500]
-
-
-_SAID_OF_A_DEAD_PROCESS = re.compile(
-    r"(null|None|Connection reset|Broken pipe|java\.io\.EOFException|\[STREAM_FAILED\].*\(no cause message\))?"
-)
-"""What is left of an error when the process at the other end of a socket is gone."""
-
-
-_PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")
-
-
 _TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE)
-"""What a task may find that a new start would only find again."""
+"""What may end an epoch, and a new start would only find again."""
 
 
 def is_of_the_storage(error: BaseException) -> bool:

@@ -29,6 +29,7 @@ from tidegate.jobs.receiver import Peer, Receiver
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, SparkSource
+from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
 
@@ -214,6 +215,7 @@ class IngestDataSource(DataSource):
     where: ClassVar[str]
     folder: ClassVar[Path | None]
     begin: ClassVar[Position | None]
+    word: ClassVar[str]
 
     @classmethod
     def name(cls) -> str:
@@ -224,17 +226,19 @@ class IngestDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self.folder is None or self.begin is None:
-            raise _not_opened(self.where)
-        return IngestStreamReader(self.folder, self.begin, self.where)
+            with told_by_source(self.word):
+                raise _not_opened(self.where)
+        return IngestStreamReader(self.folder, self.begin, self.where, self.word)
 
 
 class IngestStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions in a process that Spark keeps for the query; `read` in the tasks."""
 
-    def __init__(self, folder: Path, begin: Position, where: str) -> None:
+    def __init__(self, folder: Path, begin: Position, where: str, word: str) -> None:
         self._folder = folder
         self._begin = begin
         self._where = where
+        self._word = word
         self._last: Position | None = None
         self._is_checked = False
 
@@ -242,24 +246,28 @@ class IngestStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return msgspec.to_builtins(self._begin)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._last = synced_end(self._folder, self._where)
+        with told_by_source(self._word):
+            self._last = synced_end(self._folder, self._where)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        end = self._last or synced_end(self._folder, self._where)
-        if not self._is_checked:
-            require(self._folder, _position(start), end, self._where)
-            self._is_checked = True
-        return msgspec.to_builtins(end)
+        with told_by_source(self._word):
+            end = self._last or synced_end(self._folder, self._where)
+            if not self._is_checked:
+                require(self._folder, _position(start), end, self._where)
+                self._is_checked = True
+            return msgspec.to_builtins(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        wanted = slices(self._folder, _position(start), _position(end), self._where)
+        with told_by_source(self._word):
+            wanted = slices(self._folder, _position(start), _position(end), self._where)
         return [InputPartition(each) for each in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         wanted: Slice = partition.value
-        for frame in read_slice(wanted):
-            values = [line.removesuffix(b"\r").decode("utf-8", "replace") for line in frame.lines()]
-            yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], schema=_ARROW)
+        with told_by_source(self._word):
+            for frame in read_slice(wanted):
+                values = [line.removesuffix(b"\r").decode("utf-8", "replace") for line in frame.lines()]
+                yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], schema=_ARROW)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark says it before the epoch is decided."""
@@ -267,7 +275,7 @@ class IngestStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _frame(session: SparkSession, where: str, folder: Path | None, begin: Position | None) -> DataFrame:
     label = f"tidegate-ingest-{next(_labels)}"
-    members = {"label": label, "where": where, "folder": folder, "begin": begin}
+    members = {"label": label, "where": where, "folder": folder, "begin": begin, "word": WORD}
     try:
         session.dataSource.register(type("IngestDataSource", (IngestDataSource,), members))
         return session.readStream.format(label).load()

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidegate.core.config import Settings
-from tidegate.core.errors import Code, TidegateError, quoted_in
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.telling import error_of
 from tidegate.jobs.line import (
     Declared,
     Finished,
@@ -80,7 +81,7 @@ class Supervised:
         )
         answer = self._ask(declared)
         if isinstance(answer, Refused):
-            raise quoted_in(answer.error) or KeyboardInterrupt
+            raise error_of(answer.error)
         if answer is None:
             raise KeyboardInterrupt
 

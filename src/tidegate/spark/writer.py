@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,12 +16,13 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.checkpoints.journal import JournalWriter, journal_name
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
+from tidegate.core.telling import Step, told
 from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
-from tidegate.sinks.rows import RowRefused
+from tidegate.sinks.rows import RowRefused, in_words, place_of
 from tidegate.testing.strikes import STRIKES
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
@@ -39,11 +40,12 @@ class SinkTask:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """Everything that is pickled to the tasks of one epoch."""
+    """Everything that is pickled to the tasks of one epoch. `word` is that of the driver's mark for errors."""
 
     epoch: int
     run: int
     run_token: str
+    word: str
     journal_folder: str
     sinks: tuple[SinkTask, ...]
 
@@ -66,7 +68,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
         for batch in batches:
             for writer in writers:
                 writer.write(batch)
-        committables = _pre_commit(task.epoch, writers)
+        committables = _pre_commit(task, writers)
     except BaseException:
         for writer in writers:
             writer.abort()
@@ -75,38 +77,43 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
     yield batch_of([binaries([msgspec.json.encode(committables)])], ["committables"])
 
 
-class SinkFailed(Exception):
-    """A sink or a journal did not take an attempt. Its name is what the driver tells it by, and its message is the
-    whole error behind it: only text comes back from a task, and without the cause of what was raised."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__("\n" + "".join(traceback.format_exception_only(type(error), error)))
+def _pre_commit(task: EpochTask, writers: Sequence[_SinkWriter]) -> list[Committable]:
+    with _told(task.word, Step.PRE_COMMIT, {"epoch": task.epoch}):
+        STRIKES.reach("task.prepare", task.epoch)
+    return [committable for writer in writers if (committable := writer.pre_commit()) is not None]
 
 
-class PreCommitFailed(SinkFailed):
-    """It took the rows, and could not make them durable."""
-
-
-def _pre_commit(epoch: int, writers: Sequence[_SinkWriter]) -> list[Committable]:
+@contextmanager
+def _told(
+    word: str, step: Step, place: Mapping[str, Detail], batch: pa.RecordBatch | None = None
+) -> Generator[None, None, None]:
+    """What a sink or a journal raises inside reaches the driver whole. `batch`: the rows that are being written."""
     try:
-        STRIKES.reach("task.prepare", epoch)
-        return [committable for writer in writers if (committable := writer.pre_commit()) is not None]
+        yield
     except Exception as error:
-        raise PreCommitFailed(error) from error
+        raise told(_placed(error, place, batch), step, word, behind=error) from error
 
 
-def failed_in_pre_commit(text: str) -> bool:
-    """Whether the error of an epoch with this text came from a pre-commit."""
-    return _names(text, PreCommitFailed)
-
-
-def failed_in_a_sink(text: str) -> bool:
-    """Whether the error of an epoch with this text came from what a task does with its rows: they were computed."""
-    return _names(text, SinkFailed) or failed_in_pre_commit(text)
-
-
-def _names(text: str, error: type[Exception]) -> bool:
-    return f"{error.__module__}.{error.__qualname__}: " in text
+def _placed(error: Exception, place: Mapping[str, Detail], batch: pa.RecordBatch | None) -> TidegateError:
+    if isinstance(error, RowRefused):
+        return error.placed(place, batch)
+    if isinstance(error, TidegateError):
+        return TidegateError(
+            error.catalogue_entry,
+            expected=error.expected,
+            found=error.found,
+            where=f"{error.where}, {in_words(place)}",
+            next_step=error.next_step,
+            details={**place, **error.details},
+        )
+    return TidegateError(
+        Code.EPOCH_FAILED,
+        expected="the sink to take the rows of a task and to pre-commit them",
+        found=f"{type(error).__name__}: {error}",
+        where=in_words(place),
+        next_step="",  # the driver knows what comes again
+        details=place,
+    )
 
 
 def read_committables(results: list[bytes]) -> tuple[Committable, ...]:
@@ -135,17 +142,15 @@ class _SinkWriter:
             else None
         )
         self._transaction: Transaction | None = None
+        self._word = task.word
+        self._place = place_of(self._attempt)
 
     def write(self, batch: pa.RecordBatch) -> None:
         rows = _rows_of(batch.column(self._sink.channel))
         if rows.num_rows == 0:
             return
-        try:
+        with _told(self._word, Step.WRITE, self._place, rows):
             self._take(rows)
-        except RowRefused as refused:
-            raise SinkFailed(self._error(refused)) from refused
-        except Exception as error:
-            raise SinkFailed(error) from error
 
     def _take(self, rows: pa.RecordBatch) -> None:
         if self._transaction is None:
@@ -156,21 +161,12 @@ class _SinkWriter:
             self._journal.write(rows)
         STRIKES.reach("task.write", self._attempt.epoch)
 
-    def _error(self, refused: RowRefused) -> TidegateError:
-        attempt = self._attempt
-        return TidegateError(
-            refused.code,
-            expected=refused.expected,
-            found=refused.found,
-            where=f"sink {attempt.sink.sink!r}, epoch {attempt.epoch}, task {attempt.task}, column {refused.column!r}",
-            next_step=refused.next_step,
-        )
-
     def pre_commit(self) -> Committable | None:
         if self._transaction is None:
             return None
-        reference = None if self._journal is None else self._journal.close()
-        committable = self._transaction.pre_commit()
+        with _told(self._word, Step.PRE_COMMIT, self._place):
+            reference = None if self._journal is None else self._journal.close()
+            committable = self._transaction.pre_commit()
         return committable if committable is None else msgspec.structs.replace(committable, journal=reference)
 
     def abort(self) -> None:

@@ -1,0 +1,38 @@
+"""`python -m tidegate.spark.checked_program APP ARGS...`: a user's program, asked whether its job could start.
+
+Started by `jobs.app_check` alone, which reads on the standard error what stands against the start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.telling import Step, told
+from tidegate.jobs.app_check import CHECK_WORD
+from tidegate.spark.program import FAILED, read_program, run_program
+
+
+def main(app: str, arguments: list[str]) -> int:
+    """Run the program up to the start of its job. What it raises on the way is told; its own errors are raised."""
+    try:
+        run_program(read_program(app), app, arguments)
+    except Exception as error:
+        refused = _refused_in(error)
+        if refused is None:
+            raise
+        print(told(refused, Step.START, os.environ[CHECK_WORD]), file=sys.stderr, flush=True)
+        return FAILED
+    return 0
+
+
+def _refused_in(error: BaseException | None) -> TidegateError | None:
+    """The error itself, or the one that the program has made its own of."""
+    while error is not None and not isinstance(error, TidegateError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

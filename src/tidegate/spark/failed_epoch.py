@@ -1,0 +1,68 @@
+"""What is said of an epoch that failed, and what follows: from what a task has told, or from Spark's own text."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import Query
+from tidegate.core.levels import AT_THE_NEXT_START
+from tidegate.core.telling import Step, Told
+from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.jobs.cures import Cure, cure_of
+
+
+def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
+    """The error of an epoch that ended with `error`. What a task has told is said as it is."""
+    if isinstance(error, TidegateError):
+        return error
+    if said is not None and said.error.catalogue_entry is not Code.EPOCH_FAILED:
+        failed = said.error
+    else:
+        failed = TidegateError(
+            Code.EPOCH_FAILED,
+            expected=f"epoch {epoch} to be computed and pre-committed",
+            found=cause_of(error) if said is None else said.error.found,
+            where=str(query) if said is None else said.error.where,
+            next_step=f"mend the cause and start again: {AT_THE_NEXT_START[query.weakest]}",
+            details=None if said is None else said.error.details,
+        )
+    failed.__cause__ = said or error
+    return failed
+
+
+def is_of_a_sink(said: Told | None) -> bool:
+    """Whether the rows were computed, and a sink or a journal has not taken them."""
+    return said is not None and said.step in (Step.WRITE, Step.PRE_COMMIT)
+
+
+def may_pre_commit_yet(said: Told | None) -> bool:
+    """Whether a pre-commit has failed that the next try may bring to its end. Not after a sync that failed: the next
+    run would take for durable what a task of this one has lost, the name of a folder, say, which the second sync calls
+    clean. Nor where the rows themselves are refused."""
+    if said is None or said.step is not Step.PRE_COMMIT or is_of_a_failed_sync(said):
+        return False
+    return cure_of([said.error.catalogue_entry]) is not Cure.NONE
+
+
+def cause_of(error: BaseException) -> str:
+    """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
+    first = lines[0] if lines else ""
+    if isinstance(error, PySparkException) and _SAID_OF_A_DEAD_PROCESS.fullmatch(first):
+        return (
+            f"a Python process of Spark's, perhaps a source's, ended without a word: killed, or out of memory ({first})"
+        )
+    return (inner[-1] if inner else f"{type(error).__name__}: {first}")[:500]
+
+
+_SAID_OF_A_DEAD_PROCESS = re.compile(
+    r"(null|None|Connection reset|Broken pipe|java\.io\.EOFException|\[STREAM_FAILED\].*\(no cause message\))?"
+)
+"""What is left of an error when the process at the other end of a socket is gone."""
+
+
+_PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")

@@ -45,8 +45,9 @@ SITUATIONS: Mapping[str, Situation] = {
 PASSED_BY_BOTH: frozenset[str] = frozenset({"decision", "commit", "done", "finished", "gc.clean"})
 """Points that an epoch passes, and recovery too when the run before has died before its decision."""
 
-OF_OTHER_JOBS: frozenset[str] = frozenset({"straight", "operators"})
-"""Points that the job does not pass at exactly-once: they belong to the weaker levels, or to a program that changes."""
+OF_OTHER_JOBS: frozenset[str] = frozenset({"straight", "operators", "overdue"})
+"""Points that the job does not pass at exactly-once: they belong to the weaker levels, to a program that changes, or to
+an epoch that takes too long. The small world dies at the last."""
 
 _PHASES: Mapping[str, Phase] = {
     **dict.fromkeys(["task.open", "task.write", "task.prepare", "compute.before"], Phase.A),

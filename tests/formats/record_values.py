@@ -20,6 +20,7 @@ from tidegate.core.records import (
     JournalRef,
     OperatorFingerprint,
     OperatorsAccepted,
+    Overdue,
     Prepared,
     Restored,
     Run,
@@ -85,6 +86,7 @@ RECORDS = (
         commits=b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["3fc303c8"],["728fc114"]]}}',
     ),
     Done(epoch=41, run=5, prepared_digest="7f" * 32),
+    Overdue(epoch=42, run=6, seconds=600.0),
     FinishedThrough(epoch=41, sinks={"counts-table": SinkProgress(epoch=40, digest="5d" * 32)}),
     JobRecord(name="wordcount", job_id="0f1e2d3c", generation=2),
     CheckpointRecord(

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -95,6 +96,59 @@ def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Pla
     assert (place.log("spark/offsets"), place.log("spark/commits"), place.log("ledger/prepared")) == ([0], [], [])
     run(mined_counts(place))  # at once, in the same process: the locks are free
     assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
+
+
+def slow_counts(place: Place, seconds: float, **settings: str | float) -> Job:
+    """Running counts into a table and files. The task that meets "boom" needs so long, at each try."""
+
+    def step(word: str) -> str:
+        import time
+
+        if word == "boom":
+            time.sleep(seconds)
+        return word
+
+    job = place.job("job", **settings)
+    words = place.words(job).select(F.udf(step, "string")("word").alias("word"))
+    table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
+    files = FileSink("files", place.folder / "out", format="json")
+    job.query("query", words.groupBy("word").count(), mode="update", sinks=[table, files])
+    return job
+
+
+def test_an_epoch_that_needs_three_times_the_timeout_has_more_time_at_each_try(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    """It is cut off twice at least, and comes again with the same input. Each cut is a failed epoch."""
+    place.write("sea")
+    run(slow_counts(place, 0))
+    place.write("boom", "sea")
+    place.write("sea")
+    job = slow_counts(place, 4.5, checkpointing_timeout="1.5s", checkpointing_tolerable_failures=9)
+    with caplog.at_level(logging.INFO, "tidegate"):
+        run(job)
+    failed = [fields["in_a_row"] for event, fields in events(caplog) if event == "EpochFailed" and fields["epoch"] == 1]
+    assert failed[:2] == [1, 2]
+    times = [fields["seconds"] for event, fields in events(caplog) if event == "EpochGetsMoreTime"]
+    assert times[:2] == [3.0, 6.0]
+    assert "epoch 1 was cut off before, after 1.5 s: it has 3 s when it runs again" in told(caplog)
+    assert counts_out(place) == {0: [("sea", 1)], 1: [("boom", 1), ("sea", 2)], 2: [("sea", 3)]}
+    assert place.table() == [("boom", 1), ("sea", 3)]
+    assert place.log("ledger/overdue") == [], "what is kept of the tries goes when the epoch is done"
+
+
+def test_a_job_that_tolerates_no_failed_epoch_gives_it_more_time_when_it_is_started_again(place: Place):
+    """What the tries had is durable: nothing else is left of the process that was started before."""
+    place.write("boom", "sea")
+    first = error_of(lambda: run(slow_counts(place, 2.5, checkpointing_timeout="2s")))
+    assert (first.code, place.log("ledger/overdue")) == ("TG-EPOCH-TIMEOUT", [0])
+    assert "the next start gives this epoch 4 s" in first.next_step
+    while place.log("ledger/done") != [0]:  # once, unless the machine is slow
+        with suppress(TidegateError):
+            run(slow_counts(place, 2.5, checkpointing_timeout="2s"))
+    assert len(place.log("ledger/runs")) <= 5
+    assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
+    assert place.log("ledger/overdue") == []
 
 
 def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Place):

@@ -14,7 +14,7 @@ import tidegate
 
 CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
-    *("effects", "epoch", "errors", "finish", "happenings", "ledger"),
+    *("effects", "epoch", "epoch_time", "errors", "finish", "happenings", "ledger"),
     *("records", "recover", "spark_log", "states"),
 )
 ELSEWHERE = {
@@ -34,6 +34,8 @@ PARTS = (
     (SMALL_WORLD, "--family", "redo", "--configuration", "short-stateful-remote", "--stride", "61"),
     # A driver that stands still at the put of decided/0 until its successor has finished and cleaned up that epoch.
     (SMALL_WORLD, "--case", "purged-sk-remote:pause@82+rush@299"),
+    # An epoch that is cut off twice, and by a driver that dies before it has removed what it has kept of the tries.
+    (SMALL_WORLD, "--family", "single", "--configuration", "slow-sk", "--stride", "41"),
     # A power loss that leaves an epoch's offsets and tears what they name in a file source's own log.
     (SIMULATION, "--first", "200", "--seeds", "20"),
     # A driver that wakes up beside its successor: an epoch below its own was finished by others.

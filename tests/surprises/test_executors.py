@@ -22,7 +22,7 @@ from tidegate import FileSink, FileSource, Job, JobHandle, TidegateError
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code
 from tidegate.core.happenings import EpochPrepared
-from tidegate.spark.handle import Log
+from tidegate.spark.log_of_job import Log
 
 FIRST, SECOND = ["sea", "wind"], ["salt", "sand"]
 """Words whose state stands in the first and in the second of two partitions."""

@@ -6,7 +6,15 @@ import pytest
 
 from tests.campaign.footprint import Phase
 from tests.campaign.schedule import At, kills_in, plan, plan_common
-from tests.campaign.situations import COMMON_PLACES, Situation, actions_at, exact_places, phase_of, situation_of
+from tests.campaign.situations import (
+    COMMON_PLACES,
+    OF_OTHER_JOBS,
+    Situation,
+    actions_at,
+    exact_places,
+    phase_of,
+    situation_of,
+)
 from tidegate.core.failpoints import AFTER_SOMETHING, POINTS, RESTORE_POINTS
 
 
@@ -33,10 +41,8 @@ def test_every_registered_place_belongs_to_some_level_and_has_a_phase() -> None:
     """A campaign starts no job from a savepoint and changes no program: a restore's places are struck in
     tests/crash/test_restore.py, those of accepted operators in tests/unit/test_generation_start.py."""
     exact = set(exact_places())
-    assert POINTS - exact == {
-        *("straight.before", "straight.after", "operators.before", "operators.after"),
-        *RESTORE_POINTS,
-    }
+    passed_by_none = {f"{point}.{when}" for point in OF_OTHER_JOBS for when in ("before", "after")}
+    assert POINTS - exact == {*passed_by_none, *RESTORE_POINTS}
     assert {phase_of(place) for place in exact} == set(Phase)
     assert set(COMMON_PLACES) < exact
     assert all(action.value != "acklost" or place in AFTER_SOMETHING for place in exact for action in actions_at(place))

@@ -107,7 +107,8 @@ class Settings:
         "checkpointing.timeout",
         DURATION,
         "10min",
-        "an epoch that is not prepared this long after it was let in is cancelled and run again with the same input",
+        "an epoch that is not prepared this long after it was let in is cancelled and run again with the same input "
+        "and twice the time",
         flink=("execution.checkpointing.timeout",),
     )
     checkpointing_min_pause: float = _setting(

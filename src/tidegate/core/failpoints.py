@@ -21,6 +21,7 @@ DRIVER_POINTS: tuple[str, ...] = (
     "compute",
     "sync",
     "prepared",
+    "overdue",
     "straight",
     "commits.seen",
     "decision",

@@ -6,7 +6,7 @@ commits. The order of steps in here is the protocol; `states.TRANSACTION` says w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tidegate.core.effects import (
     CleanThrough,
@@ -23,6 +23,7 @@ from tidegate.core.effects import (
     put_if_absent,
     redo_transaction,
 )
+from tidegate.core.epoch_time import forget_overdue
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.happenings import EpochDecided, EpochDone, TransactionRedone
 from tidegate.core.ledger import (
@@ -67,8 +68,9 @@ from tidegate.core.spark_log import CommitsEntry, parse_commits, parse_offsets
 from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent, TransactionState
 
 
-def finish_as_they_come(query: Query, run: Run) -> Steps[None]:
-    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends."""
+def finish_as_they_come(query: Query, run: Run, cut_off_before: Collection[int] = ()) -> Steps[None]:
+    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends. Of those that were
+    cut off before, it removes the records that say so."""
     finished = yield from read_finished()
     alive = True
     while alive:
@@ -77,6 +79,8 @@ def finish_as_they_come(query: Query, run: Run) -> Steps[None]:
         for epoch in range(finished + 1, (finished if newest is None else newest) + 1):
             yield from finish_epoch(query, run, epoch)
             finished = epoch
+            if epoch in cut_off_before:
+                yield from forget_overdue(epoch)
 
 
 def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:

@@ -59,6 +59,21 @@ class EpochFailed(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class EpochGetsMoreTime(Happening):
+    """An epoch was cut off before, and has more time when it runs again."""
+
+    epoch: int
+    seconds: float
+    tried_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"epoch {self.epoch} was cut off before, after {self.tried_seconds:g} s: it has {self.seconds:g} s when it"
+            " runs again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RowsShown(Happening):
     """A sink below exactly-once has made an epoch's rows visible before the epoch counts."""
 

@@ -28,10 +28,11 @@ RUNS = "ledger/runs"
 PREPARED = "ledger/prepared"
 DECIDED = "ledger/decided"
 OPERATORS = "ledger/operators"
+OVERDUE = "ledger/overdue"
 OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 SOURCES = "spark/sources"
-RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OPERATORS, OFFSETS, COMMITS)
+RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OPERATORS, OVERDUE, OFFSETS, COMMITS)
 """Where the protocol writes, each file under a temporary name first."""
 
 LOGGED_BY_SPARK = "logged by Spark"
@@ -127,6 +128,11 @@ def prepared_name(epoch: int, run: int) -> str:
     return f"{PREPARED}/{epoch}.{run}"
 
 
+def overdue_name(epoch: int, run: int) -> str:
+    """`overdue/N.R`."""
+    return f"{OVERDUE}/{epoch}.{run}"
+
+
 def of_sink(committables: Iterable[Committable], sink: str) -> tuple[Committable, ...]:
     """The committables of one sink, in the order of their tasks."""
     mine = [committable for committable in committables if committable.attempt.sink.sink == sink]
@@ -187,7 +193,12 @@ def read_prepared(epoch: int) -> Steps[list[tuple[bytes, Prepared]]]:
 
 def prepared_entries() -> Steps[list[tuple[int, int]]]:
     """(epoch, run) of every prepared record."""
-    names = yield from list_names(PREPARED)
+    return (yield from numbered_by_run(PREPARED))
+
+
+def numbered_by_run(folder: str) -> Steps[list[tuple[int, int]]]:
+    """(epoch, run) of every record in a folder of files `N.R`."""
+    names = yield from list_names(folder)
     pairs = [name.split(".") for name in names]
     return [(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and all(p.isdigit() for p in pair)]
 

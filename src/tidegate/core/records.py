@@ -207,6 +207,14 @@ class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prepared_digest: str
 
 
+class Overdue(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*overdue/N.R*: epoch N was cut off in run R, because it was not prepared within the `seconds` that it had."""
+
+    epoch: int
+    run: int
+    seconds: float
+
+
 class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The newest epoch in which a sink wrote something, and the digest it left as evidence.
 
@@ -397,6 +405,7 @@ KINDS: dict[type[Value], str] = {
     Prepared: "prepared",
     Decided: "decided",
     Done: "done",
+    Overdue: "overdue",
     FinishedThrough: "finished-through",
     JobRecord: "job",
     CheckpointRecord: "checkpoint",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from enum import Enum
 
+from tidegate.core.epoch_time import MOST_TIMES, time_after
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import Query
+from tidegate.core.levels import AT_THE_NEXT_START, Level
 
 CUT_ENDS_WITHIN_SECONDS = 30.0
 """So soon ends what was cut off or stopped: Spark kills a worker that does not react to a cancelled task after two
@@ -33,6 +37,10 @@ class EpochWatch:
         self.phase = Phase.OUTSIDE
         self.was_computed = False
         """Whether the tasks of the epoch that was let in last have ended: its rows may have been shown since."""
+        self.times: Mapping[int, float] = {}
+        """The seconds of the epochs that were cut off before; every other one has the timeout."""
+        self.seconds = timeout_seconds
+        """What the epoch has that was let in last."""
         self._timeout_seconds = timeout_seconds
         self._min_pause_seconds = min_pause_seconds
         self._epoch = -1
@@ -48,7 +56,8 @@ class EpochWatch:
     def let_in(self, epoch: int) -> None:
         """The epoch has waited for older ones, and begins."""
         self.phase, self._epoch, self.was_computed = Phase.COMPUTING, epoch, False
-        self._overdue_at = time.monotonic() + self._timeout_seconds
+        self.seconds = self.times.get(epoch, self._timeout_seconds)
+        self._overdue_at = time.monotonic() + self.seconds
 
     def computed(self) -> None:
         """Its tasks have ended."""
@@ -96,16 +105,33 @@ class EpochWatch:
         if self.phase is Phase.CUT and epoch == self._epoch:
             raise EpochRefused(f"epoch {epoch} was cut off")
 
-    def timeout_error(self, epoch: int, where: str) -> TidegateError:
-        """Why the epoch was cut off."""
+    def seconds_to_the_end(self) -> float:
+        """How long the epoch under way takes at most, with the time that cutting it off takes; 0 where none is."""
+        return 0.0 if self.phase is Phase.OUTSIDE else self.seconds + CUT_ENDS_WITHIN_SECONDS
+
+    def timeout_error(self, epoch: int, query: Query) -> TidegateError:
+        """Why the epoch was cut off, and how much time it has at its next try."""
+        before = "checkpointing.timeout"
+        if epoch in self.times:
+            before += f" is {self._timeout_seconds:g} s; it was cut off before"
         return TidegateError(
             Code.EPOCH_TIMEOUT,
-            expected=f"epoch {epoch} to be prepared within {self._timeout_seconds:g} s (checkpointing.timeout)",
+            expected=f"epoch {epoch} to be prepared within {self.seconds:g} s ({before})",
             found="its tasks or sinks had not ended",
-            where=where,
-            next_step="see what holds it up (a sink, a slow function, too many rows for one epoch), or allow more"
-            " time; its input comes again at the next start",
+            where=str(query),
+            next_step=f"{self._next_time(query)}; see what holds it up: a sink, a slow function, or too many rows for"
+            " one epoch (max_rows, maxFilesPerTrigger); or raise checkpointing.timeout",
         )
+
+    def _next_time(self, query: Query) -> str:
+        """What another try gives. At at-most-once there is none: the next start begins at the newest input."""
+        again = AT_THE_NEXT_START[query.weakest]
+        following = time_after(self._timeout_seconds, self.seconds)
+        if query.weakest is Level.AT_MOST_ONCE:
+            return f"start again ({again})"
+        if following > self.seconds:
+            return f"start again: the next start gives this epoch {following:g} s ({again})"
+        return f"this epoch has had {MOST_TIMES:g} times checkpointing.timeout, and gets no more ({again})"
 
     def stuck_error(self, where: str) -> TidegateError:
         """Why the process has to end."""

@@ -19,20 +19,20 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.happenings import EpochFailed, RowsGivenUp, TransactionRedone
+from tidegate.core.happenings import EpochFailed
 from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.disk.locks import keep_for_life
 from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
-from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining, Reins
 from tidegate.spark.endings import Ending
 from tidegate.spark.figures import Figures
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
+from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
@@ -670,21 +670,6 @@ def _status(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
         commit_delay_ms=commit_delay_ms,
         behind=behind,
     )
-
-
-_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone, EpochFailed)
-"""What a user should see who has set up no logging: Python shows warnings by itself."""
-
-
-class Log(Companion):
-    """Writes every happening to Python's logging, under the name `tidegate`."""
-
-    def __init__(self, job: str) -> None:
-        self._job = job
-
-    def happened(self, query: str, run: int, happening: Happening) -> None:
-        level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
-        log_happening(level, happening, job=self._job, query=query, run=run or None)
 
 
 def _form(text: str) -> SavepointFormat:

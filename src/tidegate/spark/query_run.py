@@ -29,6 +29,7 @@ from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core import happenings as hp
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch import run_epoch
+from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import (
@@ -58,6 +59,7 @@ from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, ma
 from tidegate.spark.figures import Figures, keep_age
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.patience import Patience
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.projection import Projection
@@ -70,6 +72,7 @@ from tidegate.spark.state_fault import state_fault
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.telling import WORD, heard_in
+from tidegate.spark.vanished import vanished
 from tidegate.spark.writer import (
     RESULT_SCHEMA,
     EpochTask,
@@ -160,6 +163,7 @@ class QueryRun:
         self._errors: list[BaseException] = []
         self._monitors: Mapping[str, Monitor] = {}
         self._watch = EpochWatch(plan.timeout_seconds, plan.min_pause_seconds)
+        self._overdue_note = OverdueNote(self._keep_overdue, self._leave)
         self._fault: tuple[int, EpochFault] | None = None
         self._computing_failed = False
 
@@ -181,6 +185,7 @@ class QueryRun:
         if not self.plan.store.names_files:
             clear_undecided_state(LocalStorage(self.plan.folder / "spark"))
         mend_query_id(LocalStorage(self.plan.folder / "spark"))
+        self._watch.times = self.runner.run(times_by_epoch(self.plan.timeout_seconds))
 
     def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
         """Start Spark's query and the finisher behind it. With `leaves_due_epoch` Spark runs no epoch without rows."""
@@ -232,7 +237,8 @@ class QueryRun:
         if self._stream is None or self._stream.has_ended():
             return True
         if self._cut_if_overdue():
-            self._cancel_epoch()
+            self._refuse_if_stuck()
+            self._cancel_tasks(self._stream)
         elif self._errors:
             self._stop_stream()
             self._refuse_if_stuck()
@@ -260,6 +266,11 @@ class QueryRun:
         if self._stream is None:
             return self._start_was_lost and not is_gone(self._jvm)
         return not self._stream.has_ended()
+
+    @property
+    def epoch_seconds(self) -> float:
+        """How long the epoch under way may take until it has ended, or was cut off and has ended; 0 where none is."""
+        return self._watch.seconds_to_the_end()
 
     @property
     def failed_epoch(self) -> tuple[int, EpochFault] | None:
@@ -326,6 +337,7 @@ class QueryRun:
         self._await_finisher()
         for monitor in self._monitors.values():
             monitor.close()
+        self._overdue_note.wait()
         self._note_cut_off()
         self._raise_failure()
         return self.runner.run(close_run(self.plan.query, self._opened()))
@@ -418,13 +430,12 @@ class QueryRun:
             epoch = self._watch.cut_if_overdue()
             if epoch is not None:
                 self._fault, self._computing_failed = (epoch, EpochFault.TIMEOUT), not self._watch.was_computed
-                self._leave(self._watch.timeout_error(epoch, str(self.plan.query)))
+                self._leave(self._watch.timeout_error(epoch, self.plan.query))
+                self._overdue_note.begin(epoch, self._watch.seconds)
             return self._watch.phase is Phase.CUT
 
-    def _cancel_epoch(self) -> None:
-        self._refuse_if_stuck()
-        if self._stream is not None:
-            self._cancel_tasks(self._stream)
+    def _keep_overdue(self, epoch: int, seconds: float) -> None:
+        self.runner.run(note_overdue(self.plan.query, self._opened(), epoch, seconds))
 
     def _refuse_if_stuck(self) -> None:
         with self._changed:
@@ -442,9 +453,9 @@ class QueryRun:
         error = next(iter(errors), None) or self._spark_failure()
         if error is None:
             return
-        vanished = self._vanished()
-        if vanished is not None:
-            raise vanished from error
+        gone = self._vanished()
+        if gone is not None:
+            raise gone from error
         if isinstance(error, TidegateError):
             raise error
         said = heard_in(error)
@@ -462,27 +473,14 @@ class QueryRun:
         ) from error
 
     def _vanished(self) -> TidegateError | None:
-        """Where the storage is gone, every other error only follows from it: Spark makes its folders anew, and then
-        this or that is missing in them."""
-        if self._run is None or self._errors_of_the_storage():
+        of_the_storage = (isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
+        if self._run is None or any(of_the_storage):
             return None
-        record = self._storage.path(entry(RUNS, self._run.run))
-        if record.exists():
-            return None
-        return TidegateError(
-            Code.STORAGE_UNUSABLE,
-            expected="the checkpoint folder to stay while the job runs",
-            found="what this run itself has written is no longer there",
-            where=str(record),
-            next_step="bring the storage back (a mount, a volume), then start again: nothing is lost",
-        )
+        return vanished(self._storage.path(entry(RUNS, self._run.run)))
 
     def _unfit(self, thrown: Any) -> TidegateError | None:
         """What no restart cures: the checkpoint, and what the program wants of its state, do not fit."""
         return state_fault(thrown, str(self.plan.query), self.plan.folder, self.plan.operator_uids)
-
-    def _errors_of_the_storage(self) -> bool:
-        return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
 
     def _is_left_behind(self, error: BaseException) -> bool:
         """Whether it only says that a sink did not take at once what a cancel leaves to the next start."""
@@ -598,7 +596,7 @@ class QueryRun:
 
     def _finish(self, run: Run) -> None:
         try:
-            self.runner.run(finish_as_they_come(self.plan.query, run))
+            self.runner.run(finish_as_they_come(self.plan.query, run, self._watch.times))
         except BaseException as error:  # noqa: BLE001 (kept, and raised by `close`)
             self._leave(error)
 

@@ -30,7 +30,8 @@ class Configuration:
     """One query in the world. `sinks` are their kinds: `s` staged, `k` Kafka, `f` files.
 
     `chunks`: how many records an epoch takes, by the run that starts it (in turns), so that an epoch that is
-    started anew ends elsewhere. `filtered` records reach no sink. `retain` is Spark's minBatchesToRetain.
+    started anew ends elsewhere. `filtered` records reach no sink. `retain` is Spark's minBatchesToRetain. `slow`: an
+    epoch, and the seconds that it needs; it is cut off when it has less.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Configuration:
     filtered: frozenset[int] = frozenset()
     retain: int = 100
     positions: tuple[str, ...] = ("number",)
+    slow: tuple[int, float] | None = None
 
     @property
     def query(self) -> Query:
@@ -60,6 +62,9 @@ class Configuration:
 
 
 TASKS: Final = 2
+
+TIMEOUT_SECONDS: Final = 1.0
+"""What an epoch of a configuration with a slow one has at first."""
 
 _EMPTY_MIDDLE: Final = frozenset({2, 3, 4})
 """The second epoch has no rows, in the third one task has none."""
@@ -89,6 +94,16 @@ CONFIGURATIONS: Final = {
             sinks="sk",
             schedule=Schedule.FINISHER_FIRST,
             positions=("kafka",),
+        ),
+        Configuration(name="slow-sk", work=Work.STATEFUL, sinks="sk", records=4, slow=(1, 3.0)),
+        Configuration(
+            name="slow-sf-remote",
+            work=Work.STATELESS,
+            sinks="sf",
+            records=4,
+            local_lease=False,
+            schedule=Schedule.FINISHER_FIRST,
+            slow=(0, 3.0),
         ),
         Configuration(name="short-sk", work=Work.STATEFUL, sinks="sk", records=4),
         Configuration(name="short-stateful-remote", work=Work.STATEFUL, sinks="sk", records=4, local_lease=False),

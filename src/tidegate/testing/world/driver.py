@@ -9,15 +9,16 @@ from typing import Any, Protocol
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
 from tidegate.core.epoch import run_epoch
+from tidegate.core.epoch_time import note_overdue, times_by_epoch
 from tidegate.core.errors import TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import DONE, Query
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
-from tidegate.testing.world.configurations import Configuration, Schedule
+from tidegate.testing.world.configurations import TIMEOUT_SECONDS, Configuration, Schedule
 from tidegate.testing.world.disk import COMMITS, Disk
-from tidegate.testing.world.engine import Do, Engine, SparkSteps, SparkStopped
+from tidegate.testing.world.engine import Do, Engine, Reason, SparkSteps, SparkStopped
 from tidegate.testing.world.sinks import Fences, SimSink
 
 
@@ -105,7 +106,13 @@ class Driver:
     @property
     def completed(self) -> bool:
         """Whether the run has come to its own end: everything finished, nothing due."""
-        return self._closing is not None and self._closing.life is Life.ENDED and not self._is_epoch_due
+        closed = self._closing is not None and self._closing.life is Life.ENDED
+        return closed and not self._is_epoch_due and self.overdue is None
+
+    @property
+    def overdue(self) -> tuple[int, float] | None:
+        """The epoch that was cut off, and the seconds that it had."""
+        return None if self.engine is None else self.engine.overdue
 
     @property
     def errors(self) -> list[Exception]:
@@ -172,7 +179,10 @@ class Driver:
         run = yield from open_run(self._query)
         self.run = run
         yield from self.world.after_recovery()
-        self.finisher = Thread("finisher", finish_as_they_come(self._query, run))
+        times: dict[int, float] = {}
+        if self._configuration.slow is not None:
+            times = yield from times_by_epoch(TIMEOUT_SECONDS)
+        self.finisher = Thread("finisher", finish_as_they_come(self._query, run, times))
         self._look_who_lives()
         self.engine = Engine(
             self._configuration,
@@ -181,6 +191,7 @@ class Driver:
             run,
             self.world.new_execution,
             lambda epoch: run_epoch(self._query, run, epoch),
+            times,
         )
         yield from self.engine.run()
 
@@ -188,17 +199,24 @@ class Driver:
         return [thread for thread in (self.stream, self.finisher, self._closing) if thread is not None]
 
     def _look_who_lives(self) -> None:
-        """A run whose threads have come to their ends is closed; one that failed, or was killed, is not."""
+        """A run whose threads have come to their ends is closed, and so is one whose epoch was cut off; one that
+        failed otherwise, or was killed, is not."""
         threads = self._threads()
-        if self._closing is None and self.finisher is not None and {each.life for each in threads} == {Life.ENDED}:
+        if self._closing is None and self.finisher is not None and all(map(self._has_ended, threads)):
             self._closing = Thread("closing", self._close())
             threads.append(self._closing)
         if self._configuration.schedule is Schedule.FINISHER_FIRST:
             threads.reverse()
         self._alive = [thread for thread in threads if thread.life is Life.ALIVE]
 
+    def _has_ended(self, thread: Thread) -> bool:
+        cut_off = isinstance(thread.error, SparkStopped) and thread.error.reason is Reason.OVERDUE
+        return thread.life is Life.ENDED or cut_off
+
     def _close(self) -> Generator[Effect, Any, None]:
         if self.run is not None:
+            if self.overdue is not None:
+                yield from note_overdue(self._query, self.run, *self.overdue)
             self._is_epoch_due = yield from close_run(self._query, self.run)
 
     def _is_ready(self, effect: Effect | Do) -> bool:

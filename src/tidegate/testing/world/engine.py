@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from tidegate.core.effects import Compute, Computed, Effect, Steps
+from tidegate.core.effects import Compute, Computed, Effect, Steps, SyncCheckpoint, Tell
 from tidegate.core.records import Attempt, Committable, Prepared, Run
 from tidegate.core.spark_log import canonical_state_ids
-from tidegate.testing.world.configurations import TASKS, Configuration, Work
+from tidegate.testing.world.configurations import TASKS, TIMEOUT_SECONDS, Configuration, Work
 from tidegate.testing.world.disk import COMMITS, OFFSETS, STATE, Disk
 from tidegate.testing.world.rows import EMPTY, State, compute, event_time
 
@@ -28,6 +28,7 @@ class Reason(Enum):
     LOG_HOLE = "a log entry is missing"
     STATE_MISSING = "a state file is missing or torn"
     STRUCK = "a write failed"
+    OVERDUE = "an epoch was cut off"
 
 
 class SparkStopped(Exception):
@@ -75,13 +76,18 @@ class Engine:
         run: Run,
         execution: Callable[[], int],
         run_epoch: Callable[[int], Steps[Prepared]],
+        times: Mapping[int, float] | None = None,
     ) -> None:
+        """`times`: the seconds of the epochs that have more than the others."""
         self._configuration = configuration
         self._disk = disk
         self._sinks = sinks
         self.run_record = run
         self._new_execution = execution
         self._run_epoch = run_epoch
+        self._times = times or {}
+        self.overdue: tuple[int, float] | None = None
+        """The epoch that was cut off, and the seconds that it had."""
         self.odd_start: str | None = None
         self._end = 0
         self._epoch = 0
@@ -177,6 +183,8 @@ class Engine:
         effect: Effect = next(protocol)
         while True:
             try:
+                if self._is_cut_off_at(batch.epoch, effect):
+                    raise SparkStopped(Reason.OVERDUE, f"epoch {batch.epoch}")
                 if isinstance(effect, Compute):
                     result: Any = yield from self._compute(batch, ids, effect)
                 else:
@@ -188,6 +196,17 @@ class Engine:
                 effect = protocol.send(result)
             except StopIteration:
                 return
+
+    def _is_cut_off_at(self, epoch: int, effect: Effect) -> bool:
+        """Whether the epoch takes too long. It is noticed when its tasks have ended; in every second run only when its
+        record is durable, which is as late as it can be."""
+        slow, needed = self._configuration.slow or (epoch, 0.0)
+        time = self._times.get(epoch, TIMEOUT_SECONDS)
+        last = Tell if self.run_record.run % 2 == 0 else SyncCheckpoint
+        if epoch != slow or time >= needed or not isinstance(effect, last):
+            return False
+        self.overdue = epoch, time
+        return True
 
     def _compute(self, batch: Batch, ids: list[str], asked: Compute) -> SparkCompute:
         """The tasks, one after another; `ids` is filled with the state ids of those that count."""

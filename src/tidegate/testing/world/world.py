@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,11 +10,11 @@ from typing import Any, Final
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
 from tidegate.core.errors import Code, Remedy, TidegateError
-from tidegate.core.ledger import DECIDED, DONE, START
+from tidegate.core.ledger import DECIDED, DONE, OVERDUE, START
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.testing.world.cases import POWER, POWER_OF, Case, Hit, Strike
 from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import CONFIGURATIONS, Configuration, Work
+from tidegate.testing.world.configurations import CONFIGURATIONS, TIMEOUT_SECONDS, Configuration, Work
 from tidegate.testing.world.disk import OFFSETS, Disk
 from tidegate.testing.world.driver import READS, Driver, Thread
 from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, read_offsets, surviving
@@ -73,6 +74,8 @@ class World:
         self._healing = False
         self._premature: list[str] = []
         self._troubles: list[str] = []
+        self._cut_offs = 0
+        self._most_cut_offs = _cut_offs_needed(configuration) + len(strikes) * (1 if self.query.local_lease else 2)
         self._disturbed: set[int] = set()
         self.stops: list[Exception] = []
 
@@ -140,6 +143,8 @@ class World:
                 self._say(f"driver {driver.number} stopped: {str(error).splitlines()[0]}")
                 if not self._is_declared(error):
                     self._troubles.append(f"driver {driver.number}: {type(error).__name__}: {error}")
+                elif isinstance(error, SparkStopped) and error.reason is Reason.OVERDUE:
+                    self._cut_offs += 1
                 elif driver.number not in self._disturbed:
                     self._troubles.append(f"driver {driver.number} stopped without a reason: {error}")
 
@@ -148,7 +153,7 @@ class World:
             return error.catalogue_entry.remedy is Remedy.RESTART or error is _STRUCK
         if isinstance(error, SparkStopped):
             concurrent = error.reason is Reason.CONCURRENT and not self.configuration.local_lease
-            return concurrent or error.reason in (Reason.STRUCK, Reason.TASK_FAILED)
+            return concurrent or error.reason in (Reason.STRUCK, Reason.TASK_FAILED, Reason.OVERDUE)
         return False
 
     def _pick(self) -> tuple[Driver, Thread] | None:
@@ -304,6 +309,8 @@ class World:
 
     def observe(self) -> History:
         """What stands there now."""
+        if self._cut_offs > self._most_cut_offs:
+            self._troubles.append(f"an epoch was cut off {self._cut_offs} times")
         logged: dict[int, tuple[int, int]] = {}
         for name in self.disk.names(OFFSETS):
             if name.isdigit():
@@ -319,7 +326,7 @@ class World:
             finished=max((int(name) for name in self.disk.names(DONE)), default=-1),
             kept=self.configuration.retain + 1,
             evidence={sink.identity.sink: _epoch_of(sink) for sink in self.sinks},
-            leftovers=[each for sink in self.sinks for each in sink.leftovers()],
+            leftovers=[*(each for sink in self.sinks for each in sink.leftovers()), *self.disk.names(OVERDUE)],
             premature=self._premature,
             troubles=self._troubles,
         )
@@ -344,6 +351,13 @@ _STRUCK: Final = TidegateError(
     Code.STORAGE_UNUSABLE, expected="an answer", found="an error", where="the world", next_step="start again"
 )
 _SPARK_STRUCK: Final = SparkStopped(Reason.STRUCK, "the world")
+
+
+def _cut_offs_needed(configuration: Configuration) -> int:
+    """So often a slow epoch is cut off until it has the time that it needs, which doubles each time. A driver that dies
+    before it has kept how long its try was, and two side by side, add a try."""
+    _, needed = configuration.slow or (0, TIMEOUT_SECONDS)
+    return math.ceil(math.log2(needed / TIMEOUT_SECONDS))
 
 
 def _epoch_of(sink: SimSink) -> int | None:

@@ -1,0 +1,37 @@
+"""Keeps durably that an epoch was cut off, so that its next try has more time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_LOG = logging.getLogger("tidegate")
+
+
+class OverdueNote:
+    """One note of a run. It is written by a thread of its own: a disk that hangs may be what has held the epoch up, and
+    the run has to end all the same."""
+
+    def __init__(self, keep: Callable[[int, float], None], fail: Callable[[BaseException], None]) -> None:
+        """`keep` writes the epoch and the seconds that it had; `fail` is told what kept it from that."""
+        self._keep = keep
+        self._fail = fail
+        self._thread: threading.Thread | None = None
+
+    def begin(self, epoch: int, seconds: float) -> None:
+        """Begin to write it."""
+        self._thread = threading.Thread(target=self._write, args=(epoch, seconds), name="tidegate-overdue", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until it is written, or has failed."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _write(self, epoch: int, seconds: float) -> None:
+        try:
+            self._keep(epoch, seconds)
+        except BaseException as error:  # noqa: BLE001 (the run ends with it)
+            _LOG.error("epoch %d was cut off, and has no more time at its next try: %s", epoch, error)
+            self._fail(error)

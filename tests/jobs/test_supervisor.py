@@ -239,6 +239,28 @@ os.kill(me, signal.SIGSTOP)
         assert [failure.code for failure in stalled.failures()] == ["TG-DRIVER-STALLED"]
 
 
+def test_a_failed_epoch_that_is_tolerated_is_no_failure_for_the_restart_strategy(tmp_path: Path):
+    """Each driver goes on with the count of the one before. The one that is not tolerated asks the strategy, and the
+    driver after it counts anew."""
+    program = """
+from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.line import Finished
+from tidegate.jobs.reports import report_of
+supervised = declare()
+in_a_row = supervised.failed_epochs.get("counts", 0) + 1
+print(in_a_row, file=open(here / "counts", "a"), flush=True)
+error = TidegateError(Code.EPOCH_TIMEOUT, expected="an end", found="none", where="it", next_step="start again")
+failed = {"counts": in_a_row} if in_a_row <= 2 else {}
+supervised._say(Finished(report=report_of(error), failed_epochs=failed))
+os._exit(1)
+"""
+    with run(tmp_path, DECLARING + program, *AT_ONCE, "-D", "restart.fixed_delay.attempts=1") as failing:
+        assert failing.wait() == 1
+        pauses = [failure.restart_in_seconds for failure in reversed(failing.failures())]
+    assert (tmp_path / "counts").read_text().split() == ["1", "2", "3", "1", "2", "3"]
+    assert pauses == [0.0, 0.0, 0.0, 0.0, 0.0, None]
+
+
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [

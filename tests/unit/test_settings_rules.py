@@ -70,6 +70,10 @@ SAID = {
     ),
     "barriers": (["checkpointing.unaligned=true"], "several queries joined by channels"),
     "hashmap": (["state.backend=hashmap"], "transformWithState"),
+    "failed epochs at at-most-once": (
+        ["checkpointing.tolerable_failures=3", "checkpointing.mode=at-most-once"],
+        "Only `tidegate run` makes it",
+    ),
     "a parameter of another strategy": (["restart.fixed_delay.attempts=3"], "restart.fixed_delay.attempts = 3"),
 }
 
@@ -79,6 +83,13 @@ def test_what_does_not_do_what_it_seems_to_is_said(case: str) -> None:
     overrides, words = SAID[case]
     (note,) = Settings.load({}, {}, overrides).notes()
     assert words in note
+
+
+def test_where_a_failed_epoch_is_tolerated_by_a_new_process_a_start_says_who_makes_it() -> None:
+    overrides = ["checkpointing.tolerable_failures=10", "state.backend=hashmap"]
+    (note, _) = sorted(Settings.load({}, {}, overrides).notes(), key=lambda each: "transformWithState" in each)
+    assert "only `tidegate run` makes" in note
+    assert "checkpointing.tolerable_failures = 10, state.backend = hashmap" in note
 
 
 def test_nothing_is_said_of_the_defaults_or_of_what_is_chosen() -> None:

@@ -25,6 +25,14 @@ def test_so_many_are_tolerated_between_two_epochs_that_are_done():
     assert answers == [True, True, True, True, False, True]
 
 
+def test_a_process_that_is_started_for_a_failed_epoch_goes_on_with_the_count():
+    tolerance = Tolerance(2, 1)
+    assert tolerance.failed(epochs_done=0) is True
+    assert (tolerance.count(0), tolerance.failed(0)) == (2, False)
+    assert Tolerance(2, 2).failed(epochs_done=1) is True, "an epoch was done since"
+    assert Tolerance(2, 2).count(epochs_done=1) == 0
+
+
 @pytest.mark.parametrize(
     ("error", "tolerated"),
     [

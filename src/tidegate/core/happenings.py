@@ -46,15 +46,19 @@ class EpochDone(Happening):
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed(Happening):
-    """An epoch failed before it was prepared, `in_a_row` with those before it; tolerated, it runs again at once."""
+    """An epoch failed before it was prepared, `in_a_row` with those before it; tolerated, it runs again at once.
+
+    `in_new_process`: nothing may run again in this process, so the program is started again."""
 
     epoch: int
     fault: EpochFault
     in_a_row: int
     tolerated: bool
+    in_new_process: bool = False
 
     def __str__(self) -> str:
-        what = "it runs again with the same input" if self.tolerated else "the job does not tolerate it"
+        again = "the program is started again" if self.in_new_process else "it runs again with the same input"
+        what = again if self.tolerated else "the job does not tolerate it"
         return f"epoch {self.epoch} has failed ({self.fault.value}), {self.in_a_row} in a row: {what}"
 
 

@@ -171,6 +171,20 @@ RULES: tuple[Rule, ...] = (
         "hashmap keeps state in the JVM's heap and names no state files in its checkpoint: no transformWithState, and "
         "a query whose state is random or depends on time needs rocksdb",
     ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_tolerable_failures", "state_backend"),
+        lambda s: s.checkpointing_tolerable_failures > 0 and s.state_backend is Backend.HASHMAP,
+        "with hashmap a failed epoch is tolerated by a new start of the program, which only `tidegate run` makes: in a "
+        "program that runs alone the first one ends the job",
+    ),
+    Rule(
+        Verdict.SAID,
+        ("checkpointing_tolerable_failures", "checkpointing_mode"),
+        lambda s: s.checkpointing_tolerable_failures > 0 and s.checkpointing_mode is Level.AT_MOST_ONCE,
+        "at at-most-once a failed epoch is tolerated by a new start of the program, with empty state and at the newest "
+        "input. Only `tidegate run` makes it: in a program that runs alone the first one ends the job",
+    ),
     *(
         _acts_only_with(strategy, family, parameter)
         for strategy, (family, parameters) in _PARAMETERS.items()

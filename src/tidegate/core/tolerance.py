@@ -16,7 +16,8 @@ class EpochFault(Enum):
 
 @dataclass(slots=True)
 class Tolerance:
-    """Counts the failed epochs of one query since an epoch was last done."""
+    """Counts the failed epochs of one query since an epoch was last done. A process that is started because of one goes
+    on with the count of the process before."""
 
     limit: int
     in_a_row: int = 0
@@ -24,7 +25,11 @@ class Tolerance:
 
     def failed(self, epochs_done: int) -> bool:
         """Note that an epoch has failed, when `epochs_done` were done so far; whether that is still tolerated."""
+        self.in_a_row = self.count(epochs_done) + 1
+        return self.in_a_row <= self.limit
+
+    def count(self, epochs_done: int) -> int:
+        """How many have failed in a row, when `epochs_done` were done so far."""
         if epochs_done > self._done_before:
             self._done_before, self.in_a_row = epochs_done, 0
-        self.in_a_row += 1
-        return self.in_a_row <= self.limit
+        return self.in_a_row

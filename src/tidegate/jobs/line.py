@@ -67,13 +67,15 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
 
     `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
-    no reason to run the job again. `asked`: somebody had, by a signal, a command, or in the program.
+    no reason to run the job again. `asked`: somebody had, by a signal, a command, or in the program. `failed_epochs`:
+    by query, the failed epochs in a row, where the last one is tolerated, and what it needs is a new process.
     """
 
     report: Report | None
     code: int = 0
     job_ended: bool = False
     asked: bool = False
+    failed_epochs: dict[str, int] = {}
 
 
 FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished
@@ -83,7 +85,9 @@ FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished
 
 
 class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
-    """The job may start."""
+    """The job may start. `failed_epochs`: what the driver before it has said of them, if that is why it has ended."""
+
+    failed_epochs: dict[str, int] = {}
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

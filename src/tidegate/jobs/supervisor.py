@@ -7,7 +7,6 @@ The driver ends within seconds of a supervisor that was killed, and is killed by
 from __future__ import annotations
 
 import math
-import os
 import random
 import select
 import signal
@@ -20,17 +19,16 @@ from typing import IO
 
 import msgspec
 
-from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
-from tidegate.disk.durable import storage_error
-from tidegate.jobs.beat import Beat, Incarnation, read_beat
+from tidegate.jobs.beat import Beat, Incarnation
 from tidegate.jobs.child import Child
 from tidegate.jobs.control import Kind
 from tidegate.jobs.control import Outcome as Answered
 from tidegate.jobs.cures import can_restart, refuses
 from tidegate.jobs.failures import Failure, add_failure, failure_of
+from tidegate.jobs.job_folder import beat_in, find_again, has_record
 from tidegate.jobs.line import (
     Declared,
     Finished,
@@ -127,6 +125,8 @@ class Supervisor:
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
         self._past: list[Restarted] = []
+        self._next_start = 0.0
+        self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
         self._folder: Path | None = None
         self._old_beat: Incarnation | None = None
@@ -213,7 +213,7 @@ class Supervisor:
                     self._step = step
                 case Running():
                     self._has_run, self._step = True, None
-                    self._has_begun = self._has_begun or _has_record(self._folder)
+                    self._has_begun = self._has_begun or has_record(self._folder)
                     self._news.running()
                 case QueryFailed(report):
                     answer = self._query_failed(report)
@@ -232,7 +232,7 @@ class Supervisor:
         folder = Path(message.folder)
         try:
             if self._looks_for_folder:
-                _find_again(folder)
+                find_again(folder)
                 self._looks_for_folder = False
             if self._lock is None:
                 self._lock = take_supervisor_lock(folder, message.job)
@@ -242,14 +242,14 @@ class Supervisor:
         if self._job is None:
             self._job, self._folder = message.job, folder
             self._news.declared(message.job, folder)
-        beat = _beat_in(folder)
+        beat = beat_in(folder)
         self._old_beat = None if beat is None else beat.incarnation
-        return GoOn()
+        return GoOn(self._failed_epochs)
 
     def _beat_of(self, child: Child) -> Beat | None:
         """The newest beat, when it is this driver's; not one that lay there before, of a process with its number: in a
         container that is started again every process has the number it had."""
-        beat = None if self._folder is None else _beat_in(self._folder)
+        beat = None if self._folder is None else beat_in(self._folder)
         if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
             return None
         return beat
@@ -288,11 +288,10 @@ class Supervisor:
 
     def _rest(self, signals: Signals) -> bool:
         """Make the pause before the next start; False when a stop was asked for."""
-        end = self._past[-1].at + self._past[-1].pause
         while True:
             self._obey(signals, None, over=True)
             self._serve(None)
-            left = end - time.monotonic()
+            left = self._next_start - time.monotonic()
             if self._stop_by is not None or left <= 0:
                 return self._stop_by is None
             select.select([signals], [], [], min(left, _LOOK_SECONDS))
@@ -305,11 +304,12 @@ class Supervisor:
             return self._ending(Outcome.INTERRUPTED)
         if last.report is None:
             return self._ending(self._well(last), code=last.code)
+        self._failed_epochs = last.failed_epochs
         refused = self._refused
         if refused is not None and refused[0] == last.report:
             failure = refused[1]  # a query's, for which there was no restart: it has been told already
         else:
-            failure = self._failed(last.report, self._news.failed, since=self._over_since, final=last.job_ended)
+            failure = self._failed(last.report, self._news.failed, since=self._over_since, last=last)
         if failure.restart_in_seconds is not None:
             return None
         return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
@@ -325,23 +325,29 @@ class Supervisor:
             self._refused = (report, failure)
         return RestartQuery(failure.restart_in_seconds)
 
-    def _failed(self, report: Report, tell: Callable[[Failure], None], *, since: float, final: bool = False) -> Failure:
-        """Decide on a restart, and keep the failure in the history. `final`: there is nothing to start again.
+    def _failed(
+        self, report: Report, tell: Callable[[Failure], None], *, since: float, last: Finished | None = None
+    ) -> Failure:
+        """Decide on a restart, and keep the failure in the history. `last`: of the driver, where it has ended.
 
-        The pause counts from `since`, when the driver ended: its JVM takes some of that time to end, too."""
-        pause = None
+        A failed epoch that is tolerated is no failure for the restart strategy. The pause counts from `since`, when the
+        driver ended: its JVM takes some of that time to end, too."""
+        pause, final = None, last is not None and last.job_ended
+        tolerated = last is not None and bool(last.failed_epochs)
         codes, taken = _codes_of(report), self._seconds_taken(report, since)
         stopped = self._stop_by is not None and not self._stopped_late
         if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
-            pause = self._strategy.pause_after(self._past, since, random.random())
+            pause = 0.0 if tolerated else self._strategy.pause_after(self._past, since, random.random())
         failure = failure_of(report, at=time.time(), restart_in_seconds=pause)
         if pause is not None:
+            self._next_start = since + pause
+        if pause is not None and not tolerated:
             self._past.append(Restarted(at=since, pause=pause))
         tell(failure)
         if self._folder is not None:
             try:
                 if self._has_begun and not final:  # a job that has ended may have given its folder up
-                    _find_again(self._folder)
+                    find_again(self._folder)
                 add_failure(self._folder, failure)
             except TidegateError as error:
                 self._news.history_failed(error)
@@ -385,28 +391,6 @@ _CANCEL_SECONDS = 10.0
 
 _UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
 _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
-
-
-def _beat_in(folder: Path) -> Beat | None:
-    """None, too, where the disk does not answer: a job does not end because its supervisor cannot look at it."""
-    try:
-        return read_beat(folder)
-    except OSError:
-        return None
-
-
-def _has_record(folder: Path | None) -> bool:
-    return folder is not None and (folder / JOB_RECORD).exists()
-
-
-def _find_again(folder: Path) -> None:
-    """Raises STORAGE_UNUSABLE where a job that has begun is not in its folder any more. Its disk is away then: a driver
-    would begin another job of this name, in whatever lies below."""
-    path = folder / JOB_RECORD
-    try:
-        os.stat(path)
-    except OSError as error:
-        raise storage_error(error, path, "find the job again, which has run in this folder") from error
 
 
 def _answer_of(ending: Ending) -> tuple[Answered, str]:

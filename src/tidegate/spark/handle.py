@@ -96,6 +96,7 @@ class JobHandle:
         bounded: bool,
         stop_timeout_seconds: float,
         tolerable_failures: int = 0,
+        failed_epochs: Mapping[str, int] | None = None,
         runs_due_epoch: bool = True,
         companions: Sequence[Companion] = (),
         pause_after: PauseAfter | None = None,
@@ -116,7 +117,12 @@ class JobHandle:
         self._leaves_due_epoch = bounded and not runs_due_epoch
         self._figures = {plan.query.uid: Figures() for plan in plans}
         self._folders = {plan.query.uid: plan.folder for plan in plans}
-        self._tolerances = {plan.query.uid: Tolerance(tolerable_failures) for plan in plans}
+        before = failed_epochs or {}
+        self._tolerances = {
+            plan.query.uid: Tolerance(tolerable_failures, before.get(plan.query.uid, 0)) for plan in plans
+        }
+        self.tolerated: TidegateError | None = None
+        """What has ended the job, where it is tolerated: a failed epoch whose query needs a new process."""
         self.runs = [self._run_of(plan) for plan in plans]
         self._at_end: Callable[[], None] = _nothing
         self._may_watch = threading.Event()
@@ -537,7 +543,7 @@ class JobHandle:
         try:
             return run.close() and self._bounded and not self._leaves_due_epoch
         except TidegateError as error:
-            if self._is_tolerated(run):
+            if self._is_tolerated(run, error):
                 return True
             self._put_off(run, error)
             return False
@@ -545,14 +551,20 @@ class JobHandle:
             self.failed = run
             raise
 
-    def _is_tolerated(self, run: QueryRun) -> bool:
+    def _is_tolerated(self, run: QueryRun, error: TidegateError) -> bool:
+        """Whether another run follows here. Where it cannot, a supervisor starts the program again."""
         if run.failed_epoch is None:
             return False
         uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
-        tolerance = self._tolerances[uid]
-        tolerated = tolerance.failed(self._figures[uid].epochs) and run.plan.again_here
-        run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated))
-        return tolerated
+        tolerance, here = self._tolerances[uid], run.plan.again_here
+        tolerated = tolerance.failed(self._figures[uid].epochs) and (here or self._pause_after is not None)
+        run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated, tolerated and not here))
+        self.tolerated = error if tolerated and not here else None
+        return tolerated and here
+
+    def failed_epochs(self) -> dict[str, int]:
+        """By query, the failed epochs in a row."""
+        return {uid: each.count(self._figures[uid].epochs) for uid, each in self._tolerances.items()}
 
     def _start_run(self, run: QueryRun) -> None:
         run.start(self._trigger, leaves_due_epoch=self._leaves_due_epoch)

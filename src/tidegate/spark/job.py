@@ -309,6 +309,7 @@ class Job:
             bounded=bounded,
             stop_timeout_seconds=self.settings.stop_timeout,
             tolerable_failures=self.settings.checkpointing_tolerable_failures,
+            failed_epochs=None if supervised is None else supervised.failed_epochs,
             runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
             companions=() if only_look else self._companions(folder, record, plans),
             pause_after=None if supervised is None else supervised.pause_after,

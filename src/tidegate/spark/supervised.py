@@ -53,6 +53,8 @@ class Supervised:
         self._job: str | None = None
         self._handle: JobHandle | None = None
         self._stop_timeout_seconds = 0.0
+        self.failed_epochs: dict[str, int] = {}
+        """By query, failed epochs in a row: of the driver before, which has ended because of the last one."""
         self._stopping = False
         self._reported: tuple[BaseException, Report] | None = None
         self._asking = threading.Lock()
@@ -82,8 +84,9 @@ class Supervised:
         answer = self._ask(declared)
         if isinstance(answer, Refused):
             raise error_of(answer.error)
-        if answer is None:
+        if not isinstance(answer, GoOn):
             raise KeyboardInterrupt
+        self.failed_epochs = answer.failed_epochs
 
     def moves(self, step: str) -> None:
         """The start has got as far as this. Said once, however often it gets there: a retry gets nowhere."""
@@ -129,7 +132,9 @@ class Supervised:
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
         ended_for_good = handle is not None and (of_job is None or (asked and not handle.leaves_a_drain))
-        self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked))
+        tolerated = handle is not None and of_job is not None and of_job is handle.tolerated
+        failed = handle.failed_epochs() if handle is not None and tolerated else {}
+        self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked, failed_epochs=failed))
 
     def _was_asked_to_end(self, handle: JobHandle) -> bool:
         """A stop that has only interrupted the program, whose job still runs, is meant for the job."""

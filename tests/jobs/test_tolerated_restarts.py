@@ -12,11 +12,13 @@ COUNTING = Path(__file__).with_name("counting_program.py")
 
 
 def test_a_failed_epoch_with_hashmap_state_is_tolerated_by_a_new_process(tmp_path: Path):
-    """No restart strategy is asked. The next driver gives the epoch more time, and counts are those of one state."""
+    """No restart strategy is asked. The next driver gives the epoch more time, and counts are those of one state. The
+    supervisor leaves the epoch its time, although that is longer than progress_timeout."""
     write(tmp_path, 0, 3)
     (tmp_path / "mined").touch()
     given = ["state.backend=hashmap", "checkpointing.timeout=8s", "checkpointing.tolerable_failures=3"]
-    options = [word for each in [*given, "restart.strategy=none"] for word in ("-D", each)]
+    given += ["progress_timeout=6s", "restart.strategy=none"]
+    options = [word for each in given for word in ("-D", each)]
     with UnderRun(tmp_path, program=COUNTING, options=options) as run:
         assert run.wait() == 0, run.tail()
         failures = run.failures()

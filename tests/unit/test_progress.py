@@ -6,7 +6,7 @@ from tidegate.jobs.beat import Beat, JobState
 from tidegate.jobs.progress import ProgressWatch
 
 
-def beat(progress_at: float) -> Beat:
+def beat(progress_at: float, at: float = 0.0, epoch_seconds: float = 0.0) -> Beat:
     return Beat(
         job="words",
         job_id="0a1b2c3d",
@@ -14,8 +14,9 @@ def beat(progress_at: float) -> Beat:
         host="here",
         process=1,
         started_at=0.0,
-        at=0.0,
+        at=at,
         progress_at=progress_at,
+        epoch_seconds=epoch_seconds,
     )
 
 
@@ -41,6 +42,17 @@ def test_a_driver_that_gets_on_has_not():
 def test_the_drivers_clock_does_not_count():
     """It may be hours ahead, and may be set back: a change is progress."""
     assert stalled_at(running(2.0), [beat(1e9 - second) for second in range(100)]) is None
+
+
+def test_an_epoch_that_is_computed_has_its_own_time():
+    """A driver cuts it off by itself. One that does not get on behind that has stalled."""
+    beats = [beat(1.0, at=float(second), epoch_seconds=40.0) for second in range(200)]
+    assert stalled_at(running(5.0), [*beats]) == 101  # 40, and a minute
+
+
+def test_a_driver_that_is_stopped_while_an_epoch_is_computed_has_stalled():
+    """It gives no sign of life any more, so nothing cuts the epoch off."""
+    assert stalled_at(running(5.0), [beat(1.0, at=1.0, epoch_seconds=40.0)] * 20) == 6
 
 
 def test_a_driver_that_never_gets_as_far_as_its_job_has_stalled():

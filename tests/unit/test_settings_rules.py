@@ -63,7 +63,6 @@ def test_a_value_that_nobody_could_read_breaks_no_rule_as_well() -> None:
 
 SAID = {
     "an interval above the timeout": (["checkpointing.interval=1h"], "checkpointing.timeout = 10min"),
-    "a timeout above the supervisor's": (["checkpointing.timeout=30min"], "progress_timeout = 10min"),
     "a pause and two at once": (
         ["checkpointing.min_pause=1s", "checkpointing.max_concurrent=2"],
         "checkpointing.max_concurrent is 1",

@@ -146,13 +146,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         Verdict.SAID,
-        ("checkpointing_timeout", "progress_timeout"),
-        lambda s: 0 < s.progress_timeout < s.checkpointing_timeout and s.is_set("checkpointing_timeout"),
-        "the supervisor ends a driver after progress_timeout without progress, before an epoch reaches "
-        "checkpointing.timeout",
-    ),
-    Rule(
-        Verdict.SAID,
         ("checkpointing_min_pause", "checkpointing_max_concurrent"),
         lambda s: s.max_concurrent < s.checkpointing_max_concurrent,
         "checkpointing.max_concurrent is 1 where checkpointing.min_pause is above 0, as in Flink: the pause begins "

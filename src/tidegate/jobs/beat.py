@@ -93,6 +93,9 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     progress_at: float
     """When an epoch or its phase last moved; now, while no epoch is under way."""
+    epoch_seconds: float = 0.0
+    """How long the epoch under way may take until it is prepared, or was cut off and has ended; 0 where none is
+    computed."""
     settings: tuple[ShownSetting, ...] = ()
     queries: tuple[QueryBeat, ...] = ()
     error: str = ""

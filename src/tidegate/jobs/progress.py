@@ -10,8 +10,10 @@ class ProgressWatch:
 
     Until the job runs, the driver's messages are its progress: it tells each step of its start once, so that one which
     goes round in a circle stands still. It has a minute for each at least: a short timeout must not end every start.
-    From then on its beat is its progress. A beat that was never seen says nothing. Time that passed between two
-    looks counts as one look: who was stopped along with the driver, as when a laptop sleeps, has not watched.
+    From then on its beat is its progress. A beat that was never seen says nothing. An epoch that is computed has a time
+    of its own, after which the driver cuts it off: it may take that long, as long as new beats come. Time that passed
+    between two looks counts as one look: who was stopped along with the driver, as when a laptop sleeps, has not
+    watched.
     """
 
     def __init__(self, timeout_seconds: float, now: float) -> None:
@@ -20,6 +22,9 @@ class ProgressWatch:
         self._idle_seconds = 0.0
         self._runs = False
         self._progress_at: float | None = None
+        self._beat_at: float | None = None
+        self._silent_seconds = 0.0
+        self._epoch_seconds = 0.0
 
     def heard(self, *, runs: bool = False) -> None:
         """The driver has said something."""
@@ -32,8 +37,12 @@ class ProgressWatch:
 
     def look(self, beat: Beat | None, now: float) -> bool:
         """Whether the driver has stalled. `beat` is its own newest one, None while there is none."""
-        self._idle_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
+        passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
+        self._idle_seconds += passed
+        self._silent_seconds += passed
         self._looked_at = now
+        if beat is not None and beat.at != self._beat_at:
+            self._beat_at, self._silent_seconds, self._epoch_seconds = beat.at, 0.0, beat.epoch_seconds
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
             self._moved()
             self._progress_at = None if beat is None else beat.progress_at
@@ -44,7 +53,10 @@ class ProgressWatch:
     @property
     def allowed_seconds(self) -> float:
         """How long the driver may stand still now."""
-        return max(self.timeout_seconds, 0.0 if self._runs else _START_SECONDS)
+        if not self._runs:
+            return max(self.timeout_seconds, _START_SECONDS)
+        computes = self._epoch_seconds > 0 and self._silent_seconds < self.timeout_seconds
+        return max(self.timeout_seconds, self._epoch_seconds + _MARGIN_SECONDS if computes else 0.0)
 
     def _moved(self) -> None:
         self._idle_seconds = min(self._idle_seconds, 0.0)
@@ -52,3 +64,5 @@ class ProgressWatch:
 
 _LONGEST_LOOK_SECONDS = 2.0
 _START_SECONDS = 60.0
+_MARGIN_SECONDS = 60.0
+"""What a driver has beyond the time of an epoch, to tell that the epoch has failed, and to begin the next try."""

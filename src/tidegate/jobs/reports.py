@@ -49,7 +49,7 @@ def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> Tide
     started = "" if step is None else f"; the last step of its start was: {step}"
     return TidegateError(
         Code.DRIVER_STALLED,
-        expected=f"progress within {timeout_seconds:g} s (progress_timeout)",
+        expected=f"progress within {timeout_seconds:g} s (progress_timeout, or the time of the epoch under way)",
         found=f"none: the driver was ended{started}",
         where=where,
         next_step="look for what it waits for; if its epochs, or its start's steps, are slow, raise progress_timeout",

@@ -79,6 +79,7 @@ class Pulse(Ticking):
             started_at=self.incarnation.started_at,
             at=now,
             progress_at=self._progress_at(queries, handle.last_savepoint, now),
+            epoch_seconds=max((run.epoch_seconds for run in list(handle.runs)), default=0.0),
             settings=self._settings,
             queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
             error=error,

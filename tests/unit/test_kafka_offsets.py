@@ -248,6 +248,23 @@ def test_how_long_an_epoch_took_in_sparks_log_sets_the_rows_of_the_next(tmp_path
     assert ends.after(third) == at(a0=111_250 + 40_500), "it took a quarter of the interval: there is room"
 
 
+@pytest.mark.parametrize(("seconds", "rows"), [(30.0, 1_500), (8.0, 50_000)], ids=["slow", "cold"])
+def test_after_an_epoch_that_came_again_and_took_longer_than_the_timeout_epochs_are_smaller(
+    tmp_path: Path, seconds: float, rows: int
+):
+    """Its time counts from the run that has done it, not from the first try. One that only was cold tells nothing."""
+    log = tmp_path / "spark"
+    log.mkdir()
+    ends = finder(Cluster({A0: 1_000_000}), tempo=Tempo(1.0, log, timeout_seconds=10.0))
+    assert ends.planned(at(a0=0), at(a0=50_000)), "by a new process, which has not given that end"
+    note_epoch(log, 0, 500.0 + seconds)
+    run = tmp_path / "ledger" / "runs" / "3"
+    run.parent.mkdir(parents=True)
+    run.touch()
+    os.utime(run, (1_500.0, 1_500.0))
+    assert rows_between(at(a0=50_000), ends.after(at(a0=50_000))) == rows
+
+
 def test_without_an_interval_or_a_log_nothing_adapts(tmp_path: Path):
     for tempo in (None, Tempo(0.0, tmp_path)):
         ends = finder(Cluster({A0: 1_000_000}), tempo=tempo)

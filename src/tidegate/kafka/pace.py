@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 _AIM = 0.9
@@ -28,7 +29,8 @@ class Pace:
     An epoch with all the rows it may have, or one that took longer than the interval, sets the rows of the next one to
     what would have taken most of the interval. As part of an epoch's time does not depend on its rows, that never asks
     for too much: the limit nears what fits from below. That part is `fixed_seconds`. The first epoch after a start
-    tells nothing, as all was cold: the second may have as many rows, which are few.
+    tells nothing, as all was cold: the second may have as many rows, which are few. Unless it took longer than
+    `timeout_seconds`, the time after which an epoch is cut off: that is more than the cold.
 
     Where the fixed part alone takes more than half of the interval, no good limit makes an epoch fit: rows may have as
     much time again. Otherwise a source would fall behind for the sake of an interval that it cannot keep.
@@ -39,11 +41,14 @@ class Pace:
     fixed_seconds: float = 0.0
     unlike: Epoch | None = None
     is_cold: bool = False
+    timeout_seconds: float = math.inf
 
     def after(self, epoch: Epoch) -> Pace:
         """The pace after an epoch with rows."""
         if self.is_cold:
-            return replace(self, is_cold=False)
+            warm = replace(self, is_cold=False)
+            slow = epoch.seconds > self.timeout_seconds
+            return replace(warm, rows=min(self.rows, warm.after(epoch).rows)) if slow else warm
         learnt = self._learnt(epoch)
         fitting = max(self.interval_seconds, 2 * learnt.fixed_seconds)
         if epoch.rows < self.rows and epoch.seconds <= fitting:
@@ -68,9 +73,9 @@ class Pace:
         return replace(self, fixed_seconds=min((self.fixed_seconds + found) / 2, epoch.seconds), unlike=epoch)
 
     @staticmethod
-    def first(interval_seconds: float) -> Pace | None:
+    def first(interval_seconds: float, timeout_seconds: float = math.inf) -> Pace | None:
         """Before anything is known; None without an interval."""
         if interval_seconds <= 0:
             return None
         rows = int(min(interval_seconds, 1.0) * _ROWS_PER_SECOND_AT_FIRST)
-        return Pace(interval_seconds, max(rows, ROWS_AT_LEAST), is_cold=True)
+        return Pace(interval_seconds, max(rows, ROWS_AT_LEAST), is_cold=True, timeout_seconds=timeout_seconds)

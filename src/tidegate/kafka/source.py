@@ -113,8 +113,10 @@ class EndFinder:
         self._idle: Offsets | None = None
         self._idle_at = 0.0
         self._target: OffsetOf | None = None
-        self._pace = None if reading.tempo is None else Pace.first(reading.tempo.interval_seconds)
+        tempo = reading.tempo
+        self._pace = None if tempo is None else Pace.first(tempo.interval_seconds, tempo.timeout_seconds)
         self._given: tuple[Offsets, int] | None = None
+        self._replayed = self._given
 
     def catch_up(self) -> None:
         """From now on nothing beyond what the topics hold now is given: a run that ends when it has caught up."""
@@ -145,7 +147,7 @@ class EndFinder:
         An end that was given before a restart may be about topics that were made anew since: their records are others.
         Raises KAFKA_TOPIC_RECREATED then; where it is skipped, nothing of them is read until the next epoch notes it.
         """
-        wanted = ranges(start, end)
+        wanted, self._replayed = ranges(start, end), (end, rows_between(start, end))
         if not wanted or (self._given is not None and self._given[0] == end):
             return wanted
         self._look()
@@ -184,12 +186,11 @@ class EndFinder:
         return end
 
     def _learn(self, start: Offsets) -> None:
-        """Spark asks for the end after `start`, so the epoch that ended there is through."""
-        if self._given is None or self._given[0] != start:
-            return
-        (_, rows), self._given = self._given, None
+        """Spark asks for the end after `start`, so the epoch that ended there is through, given here or replayed."""
+        rows = next((rows for end, rows in filter(None, (self._given, self._replayed)) if end == start), 0)
         if self._pace is None or self._reading.tempo is None or rows == 0:
             return
+        self._given = self._replayed = None
         seconds = self._reading.tempo.newest_epoch_seconds()
         if seconds is not None:
             self._pace = self._pace.after(Epoch(rows, seconds))

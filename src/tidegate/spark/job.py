@@ -519,7 +519,7 @@ class Job:
     def _begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query, its positioned sources beginning where *start* says."""
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
-        tempo = Tempo(self.settings.checkpointing_interval, log)
+        tempo = Tempo(self.settings.checkpointing_interval, log, self.settings.checkpointing_timeout)
         streams = {
             uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)
             for uid, source in own.items()

@@ -356,8 +356,7 @@ class Job:
             )
         with ExitStack() as stack:
             record = self._record(LocalStorage(folder))
-            mode = self.settings.checkpointing_mode
-            restore = open_restore(wish, folder, self.name, mode, stack, only_look=True)
+            restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, stack, only_look=True)
             self._open_sources(folder, bounded, stack, restore, only_look=True)
             if restore is None:
                 drain_of(folder, record, self.settings.checkpointing_mode, bounded=bounded)

@@ -38,3 +38,4 @@ def test_a_job_runs_on_spark_4_2_and_goes_on_under_the_environments_own(place: P
     run(counts.counts_job(place))
     assert place.table("counts") == [("salt", 1), ("sand", 3), ("sea", 3), ("wind", 1)]
     assert sorted((row["word"], row["count"]) for row in place.files()[3]) == [("salt", 1), ("sand", 3)]
+    assert place.log("ledger/operators") == [], "the fingerprints of its operators are the same under both"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +12,8 @@ from tidegate.cli import main
 from tidegate.cli import run as run_command
 from tidegate.cli.flink_forms import FORMS, answer_to
 from tidegate.cli.run import exit_of
+from tidegate.core.fingerprints import Allowed
+from tidegate.jobs.restores import ALLOWED_VARIABLE
 from tidegate.jobs.supervisor import Ending, Outcome
 
 
@@ -128,3 +131,24 @@ def test_the_json_is_one_line():
 )
 def test_exit_codes(outcome: Outcome, code: int):
     assert exit_of(Ending(outcome=outcome, job=None, restarts=0, code=7)) == code
+
+
+def test_operators_that_may_be_others_are_handed_on_under_an_id_of_the_command(monkeypatch: pytest.MonkeyPatch):
+    environments: list[dict[str, str]] = []
+
+    class Notes:
+        def __init__(self, *_: object, environment: dict[str, str], **__: object) -> None:
+            environments.append(environment)
+
+        def run(self) -> Ending:
+            return Ending(outcome=Outcome.FINISHED, job="words", restarts=0)
+
+    monkeypatch.setattr(run_command, "Supervisor", Notes)
+    options = ["--allow-changed-operator", "counts", "--allow-changed-operator", "words/0"]
+    for _ in range(2):
+        assert invoke("run", *options, "app.py")[0] == 0
+    first, second = (msgspec.json.decode(each[ALLOWED_VARIABLE], type=Allowed) for each in environments)
+    assert first.operators == second.operators == ("counts", "words/0")
+    assert first.once != second.once
+    assert invoke("run", "app.py")[0] == 0
+    assert ALLOWED_VARIABLE not in environments[-1]

@@ -32,6 +32,7 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_STRIKES",
         "TIDEGATE_CHECK_ONLY",
         "TIDEGATE_CHECK_WORD",
+        "TIDEGATE_ALLOW_CHANGED_OPERATORS",
         "TIDEGATE_RESTORE",
     }
 )

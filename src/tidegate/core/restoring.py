@@ -72,7 +72,8 @@ class Judgement:
     now. `operators`: by query of the program, which have other numbers or uids now, are new, or are left behind.
     `emptied`: the queries that go on with empty state. `left_behind`: the saved queries that go on under no uid, or
     under another one. `rewritten`: by query of the program, in which form its state goes on. `accepted`: the same, its
-    operators that may be others than those that the state was computed with. `changes`, in words; `errors`: what makes
+    operators that may be others than those that the state was computed with; `changed`: those of which some may not.
+    `changes`, in words; `errors`: what makes
     it impossible."""
 
     matched: Mapping[str, SavedQuery]
@@ -83,6 +84,7 @@ class Judgement:
     emptied: frozenset[str] = frozenset()
     operators: Mapping[str, OperatorMatch] = field(default_factory=dict[str, OperatorMatch])
     accepted: Mapping[str, OperatorsAccepted] = field(default_factory=dict[str, OperatorsAccepted])
+    changed: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> Verdict:
@@ -120,6 +122,7 @@ def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
         left_behind=tuple(uid for uid, name in now.items() if uid != name or name not in declared),
         rewritten=rewritten,
         accepted={uid: each.record for uid, each in compared.items() if each.record is not None},
+        changed=frozenset(uid for uid, each in compared.items() if each.errors),
         changes=(
             *_uids_changed(declared, now, missing),
             *_emptied(emptied, matched, wish),

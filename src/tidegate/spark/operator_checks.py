@@ -21,6 +21,7 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.app_check import NOTED
 from tidegate.jobs.restores import ALLOWED_VARIABLE
 from tidegate.spark.query_run import QueryPlan, QueryRun
+from tidegate.spark.state_plan import compare_with_own_state
 
 _LOG = logging.getLogger("tidegate")
 
@@ -44,7 +45,8 @@ def allowed_changes(given: Sequence[str]) -> Allowed:
 
 def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -> None:
     """Nothing begins over that has gone on under another uid, or was left behind; every operator finds its own state
-    where Spark looks for it; and it is the operator that the state was computed with. What is accepted is said.
+    where Spark looks for it; and it is the operator that the state was computed with. What is accepted, Spark must be
+    able to read, and it is said.
 
     Raises RESTORE_UNMATCHED, RESTORE_OPERATORS, OPERATOR_CHANGED.
     """
@@ -56,6 +58,9 @@ def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -
     raise_all([error for error in found if error is not None], f"job {record.name}")
     compared = [run.runner.run(compare_with_ledger(run.plan.query)) for run in runs]
     raise_all([error for each in compared for error in each.errors], f"job {record.name}")
+    accepted = [plan for plan, each in zip(plans, compared, strict=True) if each.record and each.record.accepted]
+    unreadable = [compare_with_own_state(plan.rows.sparkSession, plan) for plan in accepted]
+    raise_all([error for error in unreadable if error is not None], f"job {record.name}")
     for text in (text for each in compared for text in each.told):
         _LOG.warning("job %s: %s", record.name, text)
 

@@ -409,7 +409,8 @@ class JobRestore:
     ) -> Iterator[TidegateError]:
         for plan in plans:
             saved, match = found.matched.get(plan.query.uid), found.operators.get(plan.query.uid)
-            if match is not None and any(operators_refused(match, may_leave=True, where=str(plan.query))):
+            unmatched = match is not None and any(operators_refused(match, may_leave=True, where=str(plan.query)))
+            if unmatched or plan.query.uid in found.changed:
                 continue  # Spark could say the same in other words only
             if saved is not None and plan.query.uid not in found.emptied:
                 error = compare_operators(session, plan, saved, self.savepoint, match)
@@ -498,9 +499,8 @@ class JobRestore:
         )
 
     def _restored(self, plan: QueryPlan, saved: SavedQuery, session: SparkSession, found: Judgement) -> RestoredQuery:
-        query, empty = plan.query, plan.query.uid in found.emptied
-        match, accepted = found.operators.get(query.uid), found.accepted.get(query.uid)
-        places = places_of(query.sources, saved, self.wish)
+        query, empty, accepted = plan.query, plan.query.uid in found.emptied, found.accepted.get(plan.query.uid)
+        match, places = found.operators.get(query.uid), places_of(query.sources, saved, self.wish)
         token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
         return RestoredQuery(

@@ -2,7 +2,7 @@
 
 Spark itself compares them where it plans the first epoch of a run: the kinds of the operators, by their number in the
 plan, and the schemas of their keys and values. It is let plan that epoch here, over a folder of its own that has the
-savepoint's descriptions of state and no state. What it writes while it plans goes there, too.
+descriptions of that state and no state. What it writes while it plans goes there, too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.job_layout import QUERIES
 from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_query import operators_of
+from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
+from tidegate.checkpoints.savepoint_query import operators_of, saved_query
 from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.operator_match import OperatorMatch
 from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.disk.walking import files_below
 from tidegate.spark.operator_uids import with_uids
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import query_settings
@@ -47,10 +49,29 @@ def compare_operators(
 ) -> TidegateError | None:
     """What stands against the operators, or None. Writes nothing of the job or of the savepoint. `match`: where
     operators of the query have other numbers than in the savepoint, or are new."""
+    return _compared(session, plan, saved, _in_savepoint(savepoint, saved), match)
+
+
+def compare_with_own_state(session: SparkSession, plan: QueryPlan) -> TidegateError | None:
+    """The same for a start without a savepoint, over the state of the query's newest done epoch. Only reads."""
+    spark = plan.folder / "spark"
+    done = newest_done(RunningQuery(plan.query, plan.folder, 0))
+    if done is None:
+        return None
+    return _compared(session, plan, saved_query(done, spark), _in_checkpoint(spark), None)
+
+
+def _compared(
+    session: SparkSession,
+    plan: QueryPlan,
+    saved: SavedQuery,
+    descriptions: Iterable[tuple[str, Path]],
+    match: OperatorMatch | None,
+) -> TidegateError | None:
     with TemporaryDirectory(prefix="tidegate-plan-") as folder:
         checkpoint = Path(folder).resolve()
         try:
-            _describe(savepoint, saved, checkpoint, match)
+            _describe(descriptions, saved, checkpoint, match)
             if match is not None and match.new:
                 describe_new(session, plan, saved.done.offsets, match.new, checkpoint)
             _plan_first_epoch(session, plan, saved, checkpoint / STATE)
@@ -58,7 +79,7 @@ def compare_operators(
             return _different(plan, saved, str(error).strip().split("\n")[0][:500])
         except (Py4JError, ValueError, OSError, TidegateError) as error:
             # Spark compares them once more, in the first epoch.
-            _LOG.warning("%s: its operators could not be compared with the savepoint: %s", plan.query, error)
+            _LOG.warning("%s: its operators could not be compared with their state: %s", plan.query, error)
     return None
 
 
@@ -102,13 +123,15 @@ def describe_planned(session: SparkSession, plan: QueryPlan, conf: Mapping[str, 
         _incremental(session, plan, 0, _NO_METADATA, checkpoint / STATE).executedPlan()
 
 
-def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path, match: OperatorMatch | None) -> None:
+def _describe(
+    descriptions: Iterable[tuple[str, Path]], saved: SavedQuery, checkpoint: Path, match: OperatorMatch | None
+) -> None:
     (checkpoint / STATE).mkdir()
     (checkpoint / OFFSETS).mkdir()
     # As where Spark plans an epoch, for which newer descriptions are looked up: its entry is there.
     for epoch in (saved.done.epoch, saved.done.epoch + 1):
         (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
-    for before, source in _descriptions(savepoint, saved):
+    for before, source in descriptions:
         name = before if match is None else moved_name(before, match.places)
         if name is None or name.rpartition("/")[2].startswith("."):
             continue  # a checksum of Spark's own file system, which is not needed
@@ -119,7 +142,15 @@ def _describe(savepoint: Savepoint, saved: SavedQuery, checkpoint: Path, match: 
         target.write_bytes(moved_to(data, checkpoint, str(source)) if names_schemas(name) else data)
 
 
-def _descriptions(savepoint: Savepoint, saved: SavedQuery) -> Iterator[tuple[str, Path]]:
+def _in_checkpoint(spark: Path) -> Iterator[tuple[str, Path]]:
+    for folder, names in files_below(spark / STATE):
+        for path in (folder / name for name in names):
+            name = path.relative_to(spark).as_posix()
+            if _DESCRIBES.fullmatch(name):
+                yield name, path
+
+
+def _in_savepoint(savepoint: Savepoint, saved: SavedQuery) -> Iterator[tuple[str, Path]]:
     prefix = f"{QUERIES}/{saved.done.query}/spark/"
     for file in savepoint.record.files:
         name = file.name.removeprefix(prefix)
@@ -173,7 +204,7 @@ def _different(plan: QueryPlan, saved: SavedQuery, found: str) -> TidegateError:
     operators = ", ".join(f"{operator.number} ({operator.name})" for operator in saved.operators) or "none"
     return TidegateError(
         Code.RESTORE_OPERATORS,
-        expected=f"stateful operators that the state of the savepoint fits: {operators}",
+        expected=f"stateful operators that the state fits: {operators}",
         found=found,
         where=str(plan.query),
         next_step="put the operators back as they were; or go on behind the rows that were read, with empty state "

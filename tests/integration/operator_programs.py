@@ -79,8 +79,9 @@ def custom(processor: Callable[[], StatefulProcessor] = Counter, time: str = "No
     return lambda rows: rows.groupBy(key).transformWithStateInPandas(processor(), schema, "Update", time)
 
 
-def summed(*functions: Any, keys: tuple[Any, ...] = ("word",)) -> Program:
-    return lambda rows: rows.groupBy(*keys).agg(*(functions or (F.sum("n"),)))
+def summed(*functions: str, keys: tuple[str, ...] = ("word",)) -> Program:
+    """SQL: a column of Python's needs a session."""
+    return lambda rows: rows.groupBy(*map(F.expr, keys)).agg(*map(F.expr, functions or ("sum(n)",)))
 
 
 def joined(
@@ -103,24 +104,28 @@ def twice(rows: DataFrame) -> DataFrame:
     return windows.groupBy(F.window(F.window_time("window"), "1 minute")).agg(F.max("count"))
 
 
-_HALF = F.udf(lambda n: n // 2, "long")
+def with_a_python_function(rows: DataFrame) -> DataFrame:
+    half = F.udf(lambda n: n // 2, "long")
+    return rows.groupBy("word").agg(F.sum(half("n")))
+
 
 PROGRAMS: dict[str, Program] = {
     "sum": summed(),
     "total": summed(keys=()),
     "functions": summed(
-        *(F.count("*"), F.avg("n"), F.min("n"), F.max(F.struct("n", "m")), F.first("n", ignorenulls=True), F.last("n")),
-        *(F.collect_list("n"), F.collect_set("n"), F.approx_count_distinct("n", 0.1), F.stddev("n"), F.corr("n", "m")),
-        *(F.max_by("n", "m"), F.bool_and(F.col("n") > 1), F.count_if(F.col("n") > 1), F.percentile_approx("n", 0.5)),
-        *(F.expr("count(n) FILTER (WHERE m > 1)"), F.sum(F.col("n").cast("decimal(10,2)")), F.sum(_HALF("n"))),
-        *(F.expr("sum(n) / count(m) + 1.5"), F.sum("data.n"), F.sum(F.when(F.col("n") > 1, F.lit(1)).otherwise(0))),
-        *(F.expr("percentile_cont(0.5) WITHIN GROUP (ORDER BY n DESC)"), F.median("n"), F.skewness("n"), F.mode("n")),
+        *("count(*)", "avg(n)", "min(n)", "max(struct(n, m))", "first(n) IGNORE NULLS", "last(n)", "collect_list(n)"),
+        *("collect_set(n)", "approx_count_distinct(n, 0.1)", "stddev(n)", "corr(n, m)", "max_by(n, m)", "mode(n)"),
+        *("bool_and(n > 1)", "count_if(n > 1)", "percentile_approx(n, 0.5)", "count(n) FILTER (WHERE m > 1)"),
+        *("sum(CAST(n AS decimal(10,2)))", "sum(n) / count(m) + 1.5", "sum(data.n)", "sum(IF(n > 1, 1, 0))"),
+        *("sum(CASE WHEN n > 1 THEN 1 END)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY n DESC)", "median(n)"),
+        *("skewness(n)", "max(transform(array(n, m), x -> x + 1))", "max(timestampadd(HOUR, 1, at))", "listagg(word)"),
     ),
-    "keys": summed(keys=(F.upper("word"), "more", F.date_trunc("hour", "at"), F.col("n") % 10)),
-    "window": summed(keys=(F.window("at", "10 seconds"), "word")),
-    "sliding": summed(keys=(F.window("at", "10 seconds", "5 seconds", "1 second"),)),
-    "session": summed(keys=(F.session_window("at", "10 seconds"), "word")),
-    "gap": summed(keys=(F.session_window("at", F.expr("CASE WHEN n > 1 THEN '5 seconds' ELSE '1 minute' END")),)),
+    "python": with_a_python_function,
+    "keys": summed(keys=("upper(word)", "more", "date_trunc('hour', at)", "n % 10")),
+    "window": summed(keys=("window(at, '10 seconds')", "word")),
+    "sliding": summed(keys=("window(at, '10 seconds', '5 seconds', '1 second')",)),
+    "session": summed(keys=("session_window(at, '10 seconds')", "word")),
+    "gap": summed(keys=("session_window(at, CASE WHEN n > 1 THEN '5 seconds' ELSE '1 minute' END)",)),
     "twice": twice,
     "once": lambda rows: rows.dropDuplicates(["word", "at"]),
     "distinct": lambda rows: rows.distinct(),

@@ -62,7 +62,7 @@ def _accept_operators(query: Query, run: Run) -> Steps[None]:
 
 def _compared(query: Query, at: str) -> Steps[tuple[Comparison, int]]:
     """With the number of the record that would come next."""
-    data = yield from get(START)
+    data = None if query.fingerprints is None else (yield from get(START))
     if data is None or query.fingerprints is None:
         return Comparison(), 1
     start = decode(Start, data, START)

@@ -85,7 +85,8 @@ def find_jobs(folder: Path) -> list[JobView]:
 
 
 def find_job(folder: Path, name: str) -> JobView:
-    """The job `name` in `folder`. Raises UID_INVALID for what is no name, JOB_UNKNOWN where there is none."""
+    """The job in `folder` that has this name, or else this id. Raises UID_INVALID for what is no name, JOB_UNKNOWN
+    where there is none, or more than one has the id."""
     if not is_name(name):
         raise TidegateError(
             Code.UID_INVALID,
@@ -95,9 +96,18 @@ def find_job(folder: Path, name: str) -> JobView:
             next_step="see `tidegate list -a`",
         )
     names = _names(folder)
-    if name not in names:
+    of_id = [] if name in names else [each for each in names if _job_id(folder / each)[0] == name]
+    if len(of_id) > 1:
+        raise TidegateError(
+            Code.JOB_UNKNOWN,
+            expected=f"one job of id {name}",
+            found=f"{', '.join(of_id)}: a job that has moved keeps its id",
+            where=str(folder),
+            next_step="give the job's name",
+        )
+    if name not in names and not of_id:
         raise _unknown(folder, name, names)
-    return view_job(folder / name)
+    return view_job(folder / (of_id[0] if of_id else name))
 
 
 def view_job(job_folder: Path) -> JobView:
@@ -203,7 +213,7 @@ def _unknown(folder: Path, name: str, names: Sequence[str]) -> TidegateError:
     there = f"{len(names)} jobs there" if len(names) != 1 else f"one job there, {names[0]}"
     return TidegateError(
         Code.JOB_UNKNOWN,
-        expected=f"a job named {name}",
+        expected=f"a job of the name or the id {name}",
         found=f"no such job; {there}",
         where=str(folder),
         next_step=f"did you mean {' or '.join(near)}?"

@@ -60,6 +60,37 @@ def test_what_is_asked_of_a_job_that_does_not_run_is_refused_and_leaves_nothing(
     assert not (job / "control").exists()
 
 
+@pytest.mark.parametrize(
+    "cluster", [["-yid", "application_1_2"], ["-t", "yarn-application", "-Dyarn.application.id=a"]]
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["stop", "-p", "savepoints", "0a0b0c0d"],
+        ["stop", "--savepointPath", "0a0b0c0d"],
+        ["cancel", "-s", "savepoints", "0a0b0c0d"],
+        ["savepoint", "0a0b0c0d", "savepoints"],
+    ],
+)
+def test_a_line_of_flinks_with_job_id_and_cluster_is_about_the_job(tmp_path: Path, line: list[str], cluster: list[str]):
+    say(make_job(tmp_path, "words"), JobState.STOPPED)
+    for words in ([*line, *cluster], [line[0], *cluster, *line[1:]]):
+        code, output = tidegate(*words, "--dir", str(tmp_path))
+        assert code == 4, output
+        assert "words" in output
+        assert f"note: {cluster[0]} {cluster[1]}: there is no cluster yet" in output
+
+
+def test_a_json_answer_stands_alone_and_the_notes_beside_it(tmp_path: Path):
+    say(make_job(tmp_path, "words"), JobState.STOPPED)
+    said = command.tidegate("stop", "words", "-yid", "application_1_2", "--dir", str(tmp_path), "--json")
+    assert json.loads(said.stdout)["outcome"] == "not running"
+    assert said.stderr == (
+        "note: -yid application_1_2: there is no cluster yet, and the option does nothing: the job is found by its name"
+        " or its id\n"
+    )
+
+
 def test_a_job_that_is_starting_is_waited_for_and_nothing_is_asked_of_it_before(tmp_path: Path):
     job = make_job(tmp_path)
     with another_driver(job):

@@ -164,6 +164,17 @@ def test_an_unknown_job_is_told_the_near_names_and_the_folder(tmp_path: Path):
     assert caught.value.next_step == "did you mean wordcount?"
 
 
+def test_a_job_is_found_by_its_id_where_no_job_has_that_name_and_one_job_has_the_id(tmp_path: Path):
+    make_job(tmp_path, "words")
+    assert find_job(tmp_path, "0a0b0c0d").name == "words"
+    make_job(tmp_path, "moved")
+    with pytest.raises(TidegateError) as caught:
+        find_job(tmp_path, "0a0b0c0d")
+    assert (caught.value.code, caught.value.found.partition(":")[0]) == ("TG-JOB-UNKNOWN", "moved, words")
+    make_job(tmp_path, "0a0b0c0d")
+    assert find_job(tmp_path, "0a0b0c0d").name == "0a0b0c0d"
+
+
 @pytest.mark.parametrize("name", ["../words", "a/../words", "nul\0", "", "x" * 10_000, "/etc"])
 def test_what_is_no_name_of_a_job_is_refused(tmp_path: Path, name: str):
     make_job(tmp_path, "words")

@@ -48,11 +48,7 @@ def test_help_has_examples_and_exit_codes():
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (["-t", "kubernetes-application", "app.py"], "Spark computes where"),
-        (["-tyarn-per-job", "app.py"], "Spark computes where"),
-        (["-yid", "application_1_2", "app.py"], "spark.master=yarn"),
         (["-ynm", "name", "app.py"], "spark.master=yarn"),
-        (["-c", "com.example.Main", "app.jar"], "no entry class"),
         (["-m", "host:8081", "app.py"], "Spark computes where"),
         (["-p", "4", "app.py"], "-D parallelism=N"),
         (["-p4", "app.py"], "-D parallelism=N"),
@@ -70,10 +66,33 @@ def test_flinks_options_are_answered(started: list[object], arguments: list[str]
     assert started == []
 
 
-def test_flinks_run_application_is_answered(started: list[object]):
-    code, output = invoke("run-application", "-t", "kubernetes-application", "-c", "Main", "app.jar")
+@pytest.mark.parametrize("command", ["run", "run-application"])
+@pytest.mark.parametrize(
+    ("arguments", "notes"),
+    [
+        (["-yid", "application_1_2"], ["-yid application_1_2: there is no cluster yet"]),
+        (["--yarnapplicationId=application_1_2"], ["--yarnapplicationId application_1_2: there is no cluster yet"]),
+        (["-c", "com.example.Main"], ["-c com.example.Main: a Python program has no entry class"]),
+        (["-t", "yarn-application"], ["-t yarn-application: there is no cluster yet"]),
+        (["-tyarn-application", "--class", "Main"], ["-tyarn-application: there", "--class Main: a Python program"]),
+    ],
+)
+def test_a_cluster_and_an_entry_class_are_answered_and_the_program_runs(
+    started: list[object], command: str, arguments: list[str], notes: list[str]
+):
+    code, output = invoke(command, *arguments, "-D", "state.backend=rocksdb", "app.py", "-c", "mine", "-yid", "its")
+    assert code == 0
+    assert all(f"note: {note}" in output for note in notes)
+    assert output.count("note: ") == len(notes)
+    assert started == [["app.py", "-c", "mine", "-yid", "its"]]
+
+
+def test_a_jar_is_refused_with_the_line_to_type(started: list[object]):
+    submit = ["-d", "-t", "yarn-application", "-Dstate.backend=rocksdb", "-c", "com.example.Main"]
+    code, output = invoke("run-application", *submit, "-s", "savepoints/one", "app.jar", "--port", "7777")
     assert code == 2
-    assert "tidegate run [-d]" in output
+    said = " ".join(output.replace("│", " ").split())
+    assert "tidegate run -d -Dstate.backend=rocksdb -s savepoints/one APP.py --port 7777" in said
     assert started == []
 
 

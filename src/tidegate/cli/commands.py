@@ -71,6 +71,6 @@ COMMANDS: Mapping[str, Entry] = {
         "tidegate.cli.broker:broker",
         "A Kafka broker for trying things out: on this machine only, in a folder, in the background.",
     ),
-    "run-application": Entry("tidegate.cli.run:run_application", options="tidegate.cli.run:RUN_APPLICATION"),
+    "run-application": Entry("tidegate.cli.run:run", options="tidegate.cli.run:RUN_APPLICATION"),
 }
 """In the order of the help."""

@@ -56,7 +56,7 @@ def _complete(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", autocompletion=_complete)]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name, or its id.", autocompletion=_complete)]
 
 
 def print_json(value: object) -> None:

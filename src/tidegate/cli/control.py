@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
@@ -176,7 +177,7 @@ class PathIsOptional(TyperCommand):
     """The path behind -p and -s may be left out, as in Flink. Where no JOB is left but it, it is the JOB."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _with_a_value(args))
+        return super().parse_args(ctx, _with_a_value(answered(taken_off(args, OF_A_JOB))))
 
 
 STOP = CANCEL = {"cls": PathIsOptional}

@@ -1,4 +1,7 @@
-"""What a user of Flink types behind `flink run`, and what it is here: answered, not called unknown."""
+"""What a user of Flink types behind `flink run`, and what it is here: answered, not called unknown.
+
+Options that name a cluster or an entry class are taken (`cluster_options`); these are refused, with what to type.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,10 @@ _TARGET = "Spark computes where the program's session does: set spark.master in 
 _CLAIM = "--claim, beside -s PATH; without it a savepoint is only read (NO_CLAIM)"
 
 FORMS: Mapping[str, str] = {
-    "-t": _TARGET,
-    "--target": _TARGET,
     "-e": _TARGET,
     "--executor": _TARGET,
     "-m": _TARGET,
     "--jobmanager": _TARGET,
-    "-c": "a Python program has no entry class: tidegate run APP.py [ARGS]",
-    "--class": "a Python program has no entry class: tidegate run APP.py [ARGS]",
     "-py": "the program is named without an option: tidegate run APP.py [ARGS]",
     "--python": "the program is named without an option: tidegate run APP.py [ARGS]",
     "-pym": "name the module's file: tidegate run APP.py [ARGS]",

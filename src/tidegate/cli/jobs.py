@@ -197,6 +197,8 @@ def _state_text(job: JobView, now: float) -> str:
 
 def _summary(view: JobView, now: float) -> list[str]:
     lines = [f"{view.name}: {_state_text(view, now)}, {view.state.meaning}", f"folder   {view.folder}"]
+    if view.job_id:
+        lines.append(f"id       {view.job_id}")
     if view.problem:
         lines.append(f"problem  {view.problem}")
     if view.beat is not None:

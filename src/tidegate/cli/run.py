@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
+from tidegate.cli.cluster_options import OF_A_START, answered, taken_off
 from tidegate.cli.common import Dir, Json, Overrides, print_json
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
@@ -49,10 +51,13 @@ class RunCommand(TyperCommand):
     """What stands before the program is for tidegate, what follows is the program's; Flink's options are answered."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for option in _options_before_the_program(args):
+        args = answered(taken_off(args, OF_A_START, with_value=_WITH_VALUE))
+        options = _options_before_the_program(args)
+        for option in options:
             answer = None if option in _OWN else answer_to(option)
             if answer is not None:
                 raise typer.BadParameter(f"{option} is Flink's. Here: {answer}", ctx=ctx)
+        _refuse_a_jar(ctx, args)
         return super().parse_args(ctx, args)
 
 
@@ -138,17 +143,6 @@ def run(
         raise typer.Exit(exit_of(ending))
 
 
-def run_application() -> None:
-    """Flink's `run-application`."""
-    typer.echo(
-        "tidegate has no clusters to start, so `run-application` is `run`:\n"
-        "  tidegate run [-d] [-D KEY=VALUE]... APP [ARGS]...\n"
-        "-t and -c have no counterpart: Spark computes where the program's session does.",
-        err=True,
-    )
-    raise typer.Exit(Exit.USAGE)
-
-
 def exit_of(ending: Ending) -> int:
     """The exit code of the command."""
     match ending.outcome:
@@ -167,10 +161,8 @@ def exit_of(ending: Ending) -> int:
 
 
 RUN: dict[str, Any] = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
-RUN_APPLICATION: dict[str, Any] = {
-    "hidden": True,
-    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-}
+RUN_APPLICATION: dict[str, Any] = {**RUN, "hidden": True}
+"""Flink's `run-application`: there is no cluster to start, so it is `run`."""
 
 _OWN = frozenset({"-D", "-d", "-h", "-s", "-n"})
 _WITH_VALUE = frozenset(
@@ -190,15 +182,22 @@ _WITH_VALUE = frozenset(
 
 
 def _options_before_the_program(args: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    rest = iter(args)
-    for each in rest:
-        if each == "--" or not each.startswith("-"):
-            break
-        found.append(each)
-        if each in _WITH_VALUE:
-            next(rest, None)
-    return found
+    return [each for each in args[: _program_at(args)] if each.startswith("-")]
+
+
+def _program_at(args: Sequence[str]) -> int:
+    """The index of the program; behind the last argument where none is named."""
+    at = 0
+    while at < len(args) and args[at].startswith("-") and args[at] != "--":
+        at += 2 if args[at] in _WITH_VALUE else 1
+    return min(at, len(args))
+
+
+def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
+    at = _program_at(args)
+    if at < len(args) and args[at].endswith(".jar"):
+        again = shlex.join(["tidegate", "run", *args[:at], "APP.py", *args[at + 1 :]])
+        raise typer.BadParameter(f"{args[at]} is a Java program. Name the Python file: {again}", ctx=ctx)
 
 
 def _settings(environment: Mapping[str, str]) -> Settings:

@@ -12,6 +12,7 @@ import typer
 from msgspec import to_builtins
 from typer.core import TyperGroup
 
+from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
 from tidegate.cli.control import Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
@@ -31,7 +32,7 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
-from tidegate.cli.savepoint_view import queries, show, summary
+from tidegate.cli.savepoint_view import log_bytes, queries, show, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
@@ -44,6 +45,7 @@ class _TakesUnasked(TyperGroup):
     """As Flink's: `savepoint JOB [DIR]` is `savepoint take JOB [DIR]`. A job named as a command needs `take`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        args = answered(taken_off(args, OF_A_JOB))
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             args = ["take", *args]
         return super().parse_args(ctx, args)
@@ -154,7 +156,7 @@ def inspect(path: Place, json: Json = False) -> None:
 
     found = open_savepoint(path.absolute())
     if json:
-        print_json({**summary(found), "queries": queries(found)})
+        print_json({**summary(found), "queries": queries(found), "ingest_bytes": log_bytes(found)})
     else:
         show(found)
 

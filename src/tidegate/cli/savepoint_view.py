@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import typer
 
+from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.errors import TidegateError
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
@@ -83,6 +84,16 @@ def _state_bytes(found: Savepoint, query: str, operator: str = "") -> int:
     return sum(file.size_bytes for file in found.record.files if file.name.startswith(state))
 
 
+def log_bytes(found: Savepoint) -> dict[str, int]:
+    """By source with an ingest log, the bytes of lines behind the saved epochs that the savepoint holds."""
+    sizes: dict[str, int] = {}
+    for file in found.record.files:
+        root, uid, *_ = file.name.split("/")
+        if root == INGEST:
+            sizes[uid] = sizes.get(uid, 0) + file.size_bytes
+    return sizes
+
+
 # --- for people --------------------------------------------------------------------------------------------
 
 
@@ -96,6 +107,8 @@ def show(found: Savepoint) -> None:
         for line in _lines(query):
             typer.echo(f"  {line}")
         _show_operators(query["operators"])
+    for uid, size in log_bytes(found).items():
+        typer.echo(f"\ningest log of source {uid}: {size} bytes of lines behind the saved epochs")
 
 
 def _lines(query: dict[str, Any]) -> Iterator[str]:
@@ -111,12 +124,15 @@ def _lines(query: dict[str, Any]) -> Iterator[str]:
 
 
 def end_lines(end: str | None) -> list[str]:
-    """Where a source ends, as its log has it: by topic and partition, or as an entry of the log of its files."""
+    """Where a source ends, as its log has it: by topic and partition, as an entry of the log of its files, or as
+    a line of its ingest log."""
     if end is None:
         return ["nothing read yet"]
     match _decoded(end):
         case {"logOffset": int(number)}:
             return [f"entry {number} of the log of its files"]
+        case {"log": str(log), "line": int(line)}:
+            return [f"line {line} of ingest log {log}"]
         case {**topics} if _are_topics(topics):
             return [f"topic {topic}: {_offsets(topics[topic])}" for topic in topics if topic not in _BESIDE]
         case _:

@@ -1,87 +1,63 @@
-"""Counts words, is stopped with a savepoint, and goes on changed: another program, other partitions, another backend.
+"""Word count of lines from a socket, whose state moves: from memory into RocksDB by a savepoint, then to a checkpoint.
 
-Step 1: the first program, with its state in memory (hashmap) and in two partitions.
+The program names no state backend. The commands do, as with Flink. Type lines into the first terminal at any time.
 
-    python examples/savepoint.py --write 3             # three files of lines
-    tidegate run -d examples/savepoint.py
-    sqlite3 words.db 'SELECT * FROM counts'            # Tide is another word than tide
+    nc -lk 7777
 
-Step 2: it ends with a savepoint, which is a folder that may be copied anywhere.
+Step 1: start it with its state in memory.
 
-    tidegate stop words -p savepoints --id upgrade
-    tidegate savepoint ls savepoints
-
-Step 3: the second program does not tell Tide from tide. First what would become of it, then the start itself: it goes
-on with the counts that there were, in rocksdb and in four partitions, and reads no file twice.
-
-    python examples/savepoint.py --write 3
-    tidegate savepoint check examples/savepoint.py -s savepoints/savepoint-*-upgrade -- --second
-    tidegate run -d -s savepoints/savepoint-*-upgrade examples/savepoint.py --second
+    tidegate run -d -D state.backend=hashmap examples/savepoint.py
     sqlite3 words.db 'SELECT * FROM counts'
 
-Step 4: back to a checkpoint. The job keeps its newest five; each is a folder named by a number. Rows that came after
-it are visible already, so `--rewind` has to be said: they come once more, and the table, which has a key, ends up the
-same.
+Step 2: end it at once, with a savepoint. `tidegate stop words -p savepoints` would finish the epoch under way first.
 
-    tidegate stop words
+    tidegate cancel words -s savepoints
+    tidegate savepoint ls savepoints
+
+Step 3: continue with the same counts in RocksDB.
+
+    tidegate run -d -s savepoints/savepoint-XXXX-YYYY -D state.backend=rocksdb examples/savepoint.py
+
+Step 4: cancel it without a savepoint, and continue from a retained checkpoint. Its backend cannot be changed.
+
+    tidegate cancel words
     tidegate info words                                # names the retained checkpoints
-    tidegate run -d -s .tidegate/words/checkpoints/N --rewind examples/savepoint.py --second
-    tidegate stop words
+    tidegate run -d -s .tidegate/words/checkpoints/N -D state.backend=rocksdb examples/savepoint.py
+
+With an older checkpoint than the newest, rows are visible that come once more: `--rewind` allows it. The table has a
+key, so it ends up the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from tidegate import FileSource, Job, SQLiteSink
-
-FOLDER = Path("lines")
-LINES = ("tide and gate", "Tide and sea", "sea and sand")
+import tidegate
+from tidegate import Job, SocketSource, SQLiteSink
 
 
-def run(*, second: bool) -> None:
-    """The job, as its first or as its second program."""
+def declare(host: str, port: int) -> Job:
+    """The job: how often each word has come."""
     job = Job(
         "words",
+        checkpointing_interval="1s",
         checkpointing_dir=".tidegate",
-        checkpointing_interval="200ms",
-        checkpointing_retained=5,
-        # What a savepoint may change: the state is written again, row by row, in its new form.
-        state_backend="rocksdb" if second else "hashmap",
-        parallelism=4 if second else 2,
+        checkpointing_retained=5,  # checkpoints that step 4 can choose from
     )
-    # One file an epoch, so that there are some checkpoints to look at.
-    lines = job.source("lines", FileSource(str(FOLDER), format="text", maxFilesPerTrigger=1))
-    words = lines.select(F.explode(F.split("value", " ")).alias("word"))
-    if second:  # what is not of the state may change as you like
-        words = words.select(F.lower("word").alias("word"))
-    # The uids "lines", "counts" and "table" are what state, position and evidence are found by: they stay.
+    # A savepoint finds everything by its uid: the source, the state of the count, the query and the sink.
+    lines = job.source("lines", SocketSource(host, port, durable=True))
+    words = lines.select(F.explode(F.split("value", r"\s+")).alias("word")).where("word != ''")
+    counts = tidegate.uid("by-word", words.groupBy("word").count())
     table = SQLiteSink("table", "words.db", table="counts", key=["word"])
-    job.query("counts", words.groupBy("word").count(), mode="update", sinks=[table])
-    job.run()
-
-
-def write(number: int) -> None:
-    """So many files more, each with all the lines; a file appears at once, under its own name."""
-    FOLDER.mkdir(exist_ok=True)
-    free = (path for path in map(FOLDER.joinpath, map("{}.txt".format, itertools.count())) if not path.exists())
-    for path in itertools.islice(free, number):
-        hidden = path.with_name(f".{path.name}")
-        hidden.write_text("".join(f"{line}\n" for line in LINES))
-        hidden.rename(path)
+    job.query("counts", counts, mode="update", sinks=[table])
+    return job
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--second", action="store_true", help="be the second program")
-    parser.add_argument("--write", type=int, metavar="N", help="write so many files of lines, and no more")
+    parser.add_argument("--host", default="localhost")
+    parser.add_argument("--port", type=int, default=7777)
     given = parser.parse_args()
-    if given.write is None:
-        FOLDER.mkdir(exist_ok=True)
-        run(second=given.second)
-    else:
-        write(given.write)
+    declare(given.host, given.port).run()

@@ -2,115 +2,75 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import re
 import signal
-import sqlite3
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from importlib import util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.integration.place import Place
 from tests.support.driver import Driver
-from tests.support.line_server import LineServer
-from tidegate.core.config import SETTINGS
+from tests.support.peer import Peer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "checkpoint_config.py"
-_OF_OTHER_STRATEGIES = ("restart_fixed_delay_", "restart_failure_rate_")
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_it_has_the_values_of_the_program_that_it_stands_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.folder)
+    settings = example().declare("localhost", 7777).settings
+    shown = {name: str(getattr(settings, name.replace(".", "_"))) for name in settings.origins}
+    assert shown == {
+        "checkpointing.interval": "5.0",
+        "checkpointing.mode": "Level.EXACTLY_ONCE",
+        "checkpointing.dir": ".tidegate",
+        "checkpointing.timeout": "60.0",
+        "checkpointing.max_concurrent": "1",
+        "checkpointing.min_pause": "1.0",
+        "checkpointing.retention": "Retention.RETAIN",
+        "checkpointing.retained": "3",
+        "checkpointing.tolerable_failures": "10",
+        "checkpointing.unaligned": "True",
+        "checkpointing.aligned_timeout": "1.0",
+        "checkpointing.after_tasks_finish": "True",
+        "state.backend": "Backend.ROCKSDB",
+        "state.incremental": "True",
+        "state.changelog": "True",
+        "parallelism": "1",
+        "savepoints.dir": ".tidegate-savepoints",
+    }
 
 
-@pytest.mark.parametrize("at_most_once", [False, True])
-def test_it_sets_every_setting_there_is_and_each_is_taken(at_most_once: bool) -> None:
-    taken = example().declare(at_most_once=at_most_once).settings
-    every = {each.name for name, each in SETTINGS.items() if not name.startswith(_OF_OTHER_STRATEGIES)}
-    assert set(taken.origins) == every
-
-
-@pytest.mark.more
 @pytest.mark.timeout(300)
-def test_it_counts_every_word_that_arrived_and_ctrl_c_ends_it_well(tmp_path: Path) -> None:
-    with LineServer(lines_per_second=100) as server, job(tmp_path, server) as driver:
-        wait_for(lambda: sum(counts("counts.db").values()) > 0, driver)
-        server.fall_silent()
-        wait_for(lambda: counts("counts.db") == words_of(server), driver)
+def test_it_prints_the_count_of_every_word_that_arrived_and_ctrl_c_ends_it_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "log"
+    with Peer() as peer, Driver(EXAMPLE, "--port", str(peer.port), log=log) as driver:
+        peer.send(b"tide and gate\n", within_seconds=120)
+        wait_for(lambda: printed(log) == {"tide": 1, "and": 1, "gate": 1}, driver)
+        peer.send(b"and sea\n")
+        wait_for(lambda: printed(log) == {"tide": 1, "and": 2, "gate": 1, "sea": 1}, driver)
         driver.process.send_signal(signal.SIGINT)
         assert driver.wait() == 0, driver.tail()
 
 
-@pytest.mark.more
-@pytest.mark.timeout(300)
-def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    with feeding() as port:
-        with Driver(EXAMPLE, "--port", str(port), log=tmp_path / "log") as driver:
-            wait_for(lambda: sum(counts("counts.db").values()) > 100, driver)
-        before = counts("counts.db")["and"]
-        with Driver(EXAMPLE, "--port", str(port), log=tmp_path / "log") as driver:
-            wait_for(lambda: counts("counts.db")["and"] != before, driver)
-            assert counts("counts.db")["and"] > before
-
-
-@pytest.mark.more
-@pytest.mark.timeout(300)
-def test_killed_and_started_again_at_most_once_begins_anew(tmp_path: Path) -> None:
-    """However slow the machine, and however much its first epoch takes at once: the second start shows each word as
-    often as it was sent to it. "ebb" is new to it, "sea" is not."""
-    with LineServer(lines_per_second=100) as server, job(tmp_path, server, "--at-most-once") as driver:
-        wait_for(lambda: sum(counts("at-most-once.db").values()) > 100, driver)
-    assert counts("at-most-once.db")["sea"] > 0
-    tide = LineServer(lines_per_second=100, words=("ebb", "sea"))
-    with tide as server, job(tmp_path, server, "--at-most-once") as driver:
-        wait_for(lambda: len(server.sent) > 100, driver)
-        server.fall_silent()
-        wait_for(lambda: words_of(server).items() <= counts("at-most-once.db").items(), driver)
+def printed(log: Path) -> dict[str, int]:
+    """The newest count of each word, as the tables show it."""
+    return {word: int(count) for word, count in re.findall(r"│ (\w+) +│ (\d+) +│", log.read_text())}
 
 
 def example() -> ModuleType:
-    found = importlib.util.spec_from_file_location("checkpoint_config", EXAMPLE)
+    found = util.spec_from_file_location("checkpoint_config", EXAMPLE)
     assert found
     assert found.loader
-    module = importlib.util.module_from_spec(found)
+    module = util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
-
-
-def job(folder: Path, server: LineServer, *arguments: str) -> Driver:
-    return Driver(EXAMPLE, "--port", str(server.port), *arguments, log=folder / "log")
-
-
-def words_of(server: LineServer) -> Counter[str]:
-    """How often it has sent each word."""
-    return Counter(" ".join(server.sent).split())
-
-
-@contextmanager
-def feeding() -> Iterator[int]:
-    """The example's own server, on a port that was free."""
-    with LineServer() as server:
-        port = server.port
-    command = [sys.executable, str(EXAMPLE), "--feed", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ)) as process:
-        yield port
-        process.kill()
-
-
-def counts(path: str) -> Counter[str]:
-    """What a reader of the table sees; nothing while there is none."""
-    if not Path(path).exists():
-        return Counter()
-    with closing(sqlite3.connect(path, timeout=30)) as database:
-        known = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'counts'").fetchone()
-        return Counter(dict(database.execute("SELECT word, count FROM counts"))) if known else Counter()
 
 
 def wait_for(seen: Callable[[], bool], driver: Driver) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_checkpoint_config import EXAMPLE, counts
 from tests.integration.test_socket import in_order_within, lines_in_the_log
+from tests.jobs.test_savepoint_example import EXAMPLE, counts, words_in
 from tests.jobs.under_run import UnderRun, in_session, processes, table, wait_until, write
 from tests.support.line_server import LineServer
 from tidegate.jobs.failures import read_failures
@@ -54,31 +54,27 @@ def test_an_example_is_killed_twenty_times_and_counts_every_word_that_arrived_on
     """It counts the words of a socket; what has arrived stands in its ingest log."""
     chance = random.Random(SEED)
     kills: Counter[str] = Counter()
-    table_of_counts, folder = str(tmp_path / "counts.db"), tmp_path / ".tidegate" / "counts"
+    folder = tmp_path / ".tidegate" / "words"
     log = folder / "ingest" / "lines"
     with LineServer(lines_per_second=50) as server:
         arguments, options = ["--port", str(server.port)], [*OPTIONS, "-D", "restart.exponential.attempts=1000"]
         with UnderRun(tmp_path, *arguments, program=EXAMPLE, options=options, is_told_its_folder=False) as run:
             while kills.total() < KILLS:
-                before = counts(table_of_counts).total()
-                wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)  # noqa: B023
+                before = counts(tmp_path).total()
+                wait_until(lambda: counts(tmp_path).total() > before, f"new words, {kills}", run, 180)  # noqa: B023
                 time.sleep(chance.random())
                 struck = strike(run, chance.choice(TARGETS))
                 kills.update([struck] if struck else [])
-            before = counts(table_of_counts).total()
-            wait_until(lambda: counts(table_of_counts).total() > before, f"new words, {kills}", run, 180)
+            before = counts(tmp_path).total()
+            wait_until(lambda: counts(tmp_path).total() > before, f"new words, {kills}", run, 180)
             server.fall_silent()
             time.sleep(1)
-            wait_until(lambda: counts(table_of_counts) == words_in(log), "every word that arrived", run, 180)
+            wait_until(lambda: counts(tmp_path) == words_in(log), "every word that arrived", run, 180)
             time.sleep(2)  # for an epoch more, which would count again
             stop_and_leave_nothing(run)
-        assert counts(table_of_counts) == words_in(log), "nothing came behind it"
+        assert counts(tmp_path) == words_in(log), "nothing came behind it"
         assert in_order_within(lines_in_the_log(log), server.sent)
     every_restart_is_in_the_history(run, folder, kills)
-
-
-def words_in(log: Path) -> Counter[str]:
-    return Counter(" ".join(lines_in_the_log(log)).split())
 
 
 def stop_and_leave_nothing(run: UnderRun) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -29,29 +31,25 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TIDEGATE_PLACE", str(tmp_path / "place"))
 
 
-@pytest.mark.more
 @pytest.mark.timeout(300)
-def test_kafka_exactly_once_is_killed_and_started_again_and_no_line_is_counted_twice(
-    broker: Broker, tmp_path: Path
-) -> None:
-    with job("kafka_exactly_once.py", broker, tmp_path):
-        wait_for(lambda: any(tmp_path.glob(".tidegate/**/ledger/start")))
-        send("kafka_exactly_once.py", broker, 600)
-        wait_for(lambda: bool(numbered_done(tmp_path)))
-    done_before = len(numbered_done(tmp_path))
-    send("kafka_exactly_once.py", broker, 100)
-    time.sleep(5)  # of event time: what was sent is final once a line of after it has come
-    send("kafka_exactly_once.py", broker, 1)
-    with job("kafka_exactly_once.py", broker, tmp_path, "--until", "caught-up") as again:
-        assert again.wait() == 0, again.tail()
-    sent: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for line in values(broker, "lines"):
-        sent[second_of(line["at"]), line["user"]].append(line["number"])
-    newest = max(second for second, _ in sent)
-    wanted = sorted((*each, len(numbers), sum(numbers)) for each, numbers in sent.items() if each[0] < newest)
-    seen = [(second_of(row["second"]), row["user"], row["lines"], row["sum"]) for row in read_committed(broker)]
-    assert sorted(seen) == wanted
-    assert done_before < len(numbered_done(tmp_path)), "it went on where it was"
+def test_rows_pass_through_a_kill_once_and_a_job_beside_it_prints_them(broker: Broker, tmp_path: Path) -> None:
+    reading, shown = job("read_committed.py", broker, tmp_path, log="shown"), tmp_path / "shown"
+    with reading, job("kafka_exactly_once.py", broker, tmp_path) as first:
+        wait_for(lambda: len(started(tmp_path)) == 2)
+        send("kafka_exactly_once.py", broker, 300)
+        wait_for(lambda: "row 0 " in shown.read_text())
+        first.kill()
+        send("kafka_exactly_once.py", broker, 100)
+        with job("kafka_exactly_once.py", broker, tmp_path) as again:
+            wait_for(lambda: len(printed(shown)) >= 400)
+            again.process.send_signal(signal.SIGINT)
+            assert again.wait() == 0, again.tail()
+        reading.process.send_signal(signal.SIGINT)
+        assert reading.wait() == 0, reading.tail()
+    sent = sorted(row.value or b"" for row in read_all(broker.servers, "topic_1"))
+    assert len(sent) == 400
+    assert sorted(row.value or b"" for row in read_all(broker.servers, "ws")) == sent
+    assert sorted(printed(shown)) == [value.decode() for value in sent]
 
 
 @pytest.mark.more
@@ -65,7 +63,7 @@ def test_kafka_windows_gives_each_window_once(broker: Broker, tmp_path: Path) ->
     for each in measured:
         sent[tens_of(each["at"]), each["sensor"]].append(each["value"])
     final = max(at_of(each["at"]) for each in measured) - timedelta(seconds=5)
-    seen = {(tens_of(row["from"]), row["sensor"]): row for row in read_committed(broker, "averages")}
+    seen = {(tens_of(row["from"]), row["sensor"]): row for row in values(broker, "averages")}
     assert seen.keys() == {each for each in sent if at_of(each[0]) + timedelta(seconds=10) <= final}
     assert seen, "25 seconds have a window that ends"
     for each, row in seen.items():
@@ -73,17 +71,21 @@ def test_kafka_windows_gives_each_window_once(broker: Broker, tmp_path: Path) ->
         assert row["average"] == pytest.approx(sum(sent[each]) / len(sent[each]))
 
 
-def job(name: str, broker: Broker, folder: Path, *arguments: str) -> Driver:
-    return Driver(EXAMPLES / name, "--servers", broker.servers, *arguments, log=folder / "log")
+def job(name: str, broker: Broker, folder: Path, *arguments: str, log: str = "log") -> Driver:
+    return Driver(EXAMPLES / name, "--servers", broker.servers, *arguments, log=folder / log)
 
 
 def send(name: str, broker: Broker, count: int) -> None:
     run(name, "--servers", broker.servers, "--send", str(count))
 
 
-def read_committed(broker: Broker, topic: str = "counted") -> list[dict[str, Any]]:
-    shown = run("read_committed.py", "--servers", broker.servers, "--topic", topic, "--seconds", "8")
-    return [json.loads(line[line.index("{") :]) for line in shown.splitlines() if "{" in line]
+def started(folder: Path) -> list[Path]:
+    return list(folder.glob(".tidegate/*/queries/*/g1/ledger/start"))
+
+
+def printed(log: Path) -> list[str]:
+    """The rows in the tables that were printed."""
+    return re.findall(r"│ (row \d+) +│", log.read_text())
 
 
 def run(name: str, *arguments: str) -> str:
@@ -95,10 +97,6 @@ def run(name: str, *arguments: str) -> str:
 
 def values(broker: Broker, topic: str) -> list[dict[str, Any]]:
     return [json.loads(row.value or b"") for row in read_all(broker.servers, topic)]
-
-
-def numbered_done(folder: Path) -> set[str]:
-    return {file.name for file in folder.glob(".tidegate/**/ledger/done/*") if file.name.isdigit()}
 
 
 def at_of(text: str) -> datetime:

@@ -14,8 +14,9 @@ class Peer:
         self._connections: list[socket.socket] = []
         self.port: int = self._server.getsockname()[1]
 
-    def send(self, data: bytes) -> None:
-        self._server.settimeout(0.05 if self._connections else 30)
+    def send(self, data: bytes, within_seconds: float = 30.0) -> None:
+        """Send to the newest connection; the first one is waited for."""
+        self._server.settimeout(0.05 if self._connections else within_seconds)
         with suppress(TimeoutError):
             self._connections.append(self._server.accept()[0])
         self._connections[-1].sendall(data)

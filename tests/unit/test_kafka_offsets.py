@@ -7,8 +7,9 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.integration.place import error_of
 from tests.support.logged import told
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients
@@ -32,9 +34,10 @@ from tidegate.kafka.offsets import (
     rows_between,
     share_out,
 )
-from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading, resolve
+from tidegate.kafka.places import resolve
+from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading
 from tidegate.kafka.topics import Found, Mark, Selection
-from tidegate.spark.kafka_source import KafkaMonitor
+from tidegate.spark.kafka_source import KafkaMonitor, KafkaSource
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 
@@ -343,6 +346,41 @@ def test_offsets_to_start_at_must_name_every_partition_and_lie_in_the_topic():
     assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3}}, None)).code == "TG-SOURCE-OPTION"
     assert error_of(lambda: resolve(reading, cluster, {"a": {0: 2, 1: 0}}, None)).found == "a-0 2"
     assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3, 1: 10}}, None)).found == "a-1 10"
+
+
+def test_each_partition_has_a_place_of_its_own():
+    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    cluster = Cluster({A0: 9, A1: 9}, oldest={A0: 3, A1: 1})
+    bounds = resolve(reading, cluster, {"a": {0: "earliest", 1: "latest"}}, {"a": {0: 5, 1: "latest"}})
+    assert (bounds.start.next, bounds.stop) == ({A0: 3, A1: 9}, {A0: 5, A1: 9})
+
+
+def test_a_stop_before_the_start_is_refused_with_both_positions():
+    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    cluster = Cluster({A0: 9, A1: 9})
+    error = error_of(lambda: resolve(reading, cluster, {"a": {0: 7, 1: 2}}, {"a": {0: 4, 1: 2}}))
+    assert error.code == "TG-SOURCE-OPTION"
+    assert ("a-0 7" in error.expected, "a-0 4" in error.found, "a-1" in str(error)) == (True, True, False)
+    assert error.where == "job j, source s"
+    assert "stop=" in error_of(lambda: resolve(reading, cluster, "latest", "earliest")).found
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (datetime(2024, 1, 1), "tzinfo=timezone.utc"),  # noqa: DTZ001
+        ({"a": {0: datetime(2024, 1, 1)}}, "tzinfo=timezone.utc"),  # noqa: DTZ001
+        ({"a": {0: "latst"}}, "did you mean latest?"),
+        ("earlist", "did you mean earliest?"),
+        ({"a": {0: -1}}, "change the program"),
+        ({"a": {0: True}}, "change the program"),
+    ],
+)
+def test_a_place_that_is_none_is_refused_with_what_to_write(place: Any, told: str):
+    source = KafkaSource("broker:1", topics=["a"], start=place)
+    error = error_of(lambda: source.load(cast("Any", None), "job j, source s", Level.EXACTLY_ONCE))
+    assert error.code == "TG-SOURCE-OPTION"
+    assert told in error.next_step
 
 
 # --- what is lost is skipped -------------------------------------------------------------------------------

@@ -10,15 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.offsets import (
-    Bounds,
     OffsetOf,
     Offsets,
     Partition,
@@ -30,13 +28,9 @@ from tidegate.kafka.offsets import (
     share_out,
 )
 from tidegate.kafka.pace import Epoch, Pace
-from tidegate.kafka.topics import Found, Mark, Selection, spelt
+from tidegate.kafka.topics import Found, Mark, Selection
 
 _LOG = logging.getLogger("tidegate")
-
-Place: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, int]]
-"""A place in every partition: the oldest record, behind the newest, what a consumer group has committed (the oldest
-record where it has not), a time, or offsets by topic and partition."""
 
 ANSWER_KEPT_SECONDS = 0.05
 """Spark asks an idle source every 10 to 20 ms; the brokers are asked this seldom."""
@@ -80,15 +74,6 @@ class Asked(Protocol):
     def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> OffsetOf: ...
 
     def committed(self, partitions: frozenset[Partition], group: str) -> OffsetOf: ...
-
-
-def resolve(reading: Reading, topics: Asked, start: Place, stop: Place | None) -> Bounds:
-    """Where the source begins and ends, in numbers: asked once, then it stands in *start* and moves no more."""
-    found = topics.find(reading.selection)
-    places = _Places(reading, topics, found)
-    begin = places.offsets(start, "start")
-    end = None if stop is None else places.offsets(stop, "stop")
-    return Bounds(Offsets(begin, found.topic_ids), end)
 
 
 class EndFinder:
@@ -208,7 +193,7 @@ class EndFinder:
         if gone:
             anew = sorted({topic for topic, _ in gone} & self._made_anew(start))
             found = f"{', '.join(anew)} made anew with fewer partitions" if anew else "no partition"
-            raise self._error(Code.KAFKA_TOPIC_MISSING, f"the records from {_numbers(start.next, gone)} on", found)
+            raise self._error(Code.KAFKA_TOPIC_MISSING, f"the records from {numbers_of(start.next, gone)} on", found)
 
     def _ends(self, begin: OffsetOf, latest: OffsetOf) -> OffsetOf:
         """Where every known partition ends, by what is asked of those in `begin`.
@@ -246,15 +231,15 @@ class EndFinder:
             raise self._gone(start, lost, oldest)
         back = _shorter(wanted, latest)
         if back and not skips:
-            expected = f"the records from {_numbers(start.next, back)} on"
-            raise self._error(Code.KAFKA_OFFSETS_LOST, expected, f"the topic ends at {_numbers(latest, back)}")
+            expected = f"the records from {numbers_of(start.next, back)} on"
+            raise self._error(Code.KAFKA_OFFSETS_LOST, expected, f"the topic ends at {numbers_of(latest, back)}")
         reached = self._bounded(start.next, {each: oldest[each] for each in lost})
         skipped = {
             **{each: Skip(latest[each], None) for each in back},
             **{each: Skip(to, to - start.next[each]) for each, to in reached.items() if to > start.next[each]},
             **of_others,
         }
-        _warn(self._reading, start.next, skipped)
+        warn_of_lost(self._reading, start.next, skipped)
         return skipped
 
     def _wanted(self, start: Offsets) -> Offsets:
@@ -289,7 +274,7 @@ class EndFinder:
         mine = {each for each in position.next if each[0] == topic}
         return self._error(
             Code.KAFKA_TOPIC_RECREATED,
-            f"topic {topic} with the id {position.topic_ids[topic]}, read up to {_numbers(position.next, mine)}",
+            f"topic {topic} with the id {position.topic_ids[topic]}, read up to {numbers_of(position.next, mine)}",
             f"a topic of that name with the id {self._known().topic_ids[topic]}",
         )
 
@@ -297,8 +282,8 @@ class EndFinder:
         count = sum(oldest[each] - start.next[each] for each in lost)
         return self._error(
             Code.KAFKA_OFFSETS_LOST,
-            f"the records from {_numbers(start.next, lost)} on",
-            f"the oldest that are kept: {_numbers(oldest, lost)}; {count} offsets are gone",
+            f"the records from {numbers_of(start.next, lost)} on",
+            f"the oldest that are kept: {numbers_of(oldest, lost)}; {count} offsets are gone",
         )
 
     def _error(self, code: Code, expected: str, found: str) -> TidegateError:
@@ -320,77 +305,14 @@ _NEXT_STEPS: Mapping[Code, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Turns a place as the program says it into an offset of every partition that was found."""
-
-    reading: Reading
-    topics: Asked
-    found: Found
-
-    def offsets(self, place: Place, option: str) -> OffsetOf:
-        match place:
-            case "earliest":
-                return self.topics.at(self.found.partitions, Mark.EARLIEST)
-            case "latest":
-                return self.topics.at(self.found.partitions, Mark.LATEST)
-            case "group":
-                return self._committed()
-            case datetime():
-                return self.topics.at_time(self.found.partitions, int(place.timestamp() * 1000))
-            case _:
-                return self._named(place, option)
-
-    def _committed(self) -> OffsetOf:
-        """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
-        committed = self.topics.committed(self.found.partitions, self.reading.group or "")
-        oldest = self.topics.at(self.found.partitions, Mark.EARLIEST)
-        if self.reading.lost is Lost.SKIP:
-            gone = {each: Skip(oldest[each], oldest[each] - at) for each, at in committed.items() if at < oldest[each]}
-            _warn(self.reading, committed, gone)
-            committed = {**committed, **{each: skip.to for each, skip in gone.items()}}
-        self._require_kept(committed)
-        return {**oldest, **committed}
-
-    def _named(self, place: Mapping[str, Mapping[int, int]], option: str) -> OffsetOf:
-        named = {(topic, int(number)): offset for topic, each in place.items() for number, offset in each.items()}
-        if named.keys() != self.found.partitions:
-            raise self._refused(
-                f"{option}= with an offset for each of {spelt(self.found.partitions)}",
-                f"offsets for {spelt(named.keys()) or 'none'}",
-            )
-        if option == "start":
-            self._require_kept(named)
-        return named
-
-    def _require_kept(self, start: OffsetOf) -> None:
-        oldest = self.topics.at(frozenset(start), Mark.EARLIEST)
-        newest = self.topics.at(frozenset(start), Mark.LATEST)
-        outside = {each for each, offset in start.items() if not oldest[each] <= offset <= newest[each]}
-        if outside:
-            raise self._refused(
-                f"a start between {_numbers(oldest, outside)} and {_numbers(newest, outside)}",
-                _numbers(start, outside),
-            )
-
-    def _refused(self, expected: str, found: str) -> TidegateError:
-        return TidegateError(
-            Code.SOURCE_OPTION,
-            expected=expected,
-            found=found,
-            where=self.reading.where,
-            next_step="say with start= where it should begin",
-        )
-
-
 def _capped(ends: OffsetOf, bound: OffsetOf | None, start: OffsetOf) -> OffsetOf:
     """`ends` up to a bound; a partition that the bound does not name stays where it is."""
     return {**{each: start[each] for each in ends}, **cap(ends, bound)}
 
 
-def _warn(reading: Reading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
+def warn_of_lost(reading: Reading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
     for each, skip in sorted(skipped.items(), key=lambda item: item[0]):
-        begin, event = _numbers(start, {each}), {"event": "RecordsLost"}
+        begin, event = numbers_of(start, {each}), {"event": "RecordsLost"}
         _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, begin, skip.to, skip, extra=event)
 
 
@@ -399,5 +321,5 @@ def _shorter(start: Offsets, latest: OffsetOf) -> set[Partition]:
     return {each for each, offset in start.next.items() if latest[each] < offset}
 
 
-def _numbers(offsets: OffsetOf, partitions: set[Partition]) -> str:
+def numbers_of(offsets: OffsetOf, partitions: set[Partition]) -> str:
     return ", ".join(f"{topic}-{number} {offsets[topic, number]}" for topic, number in sorted(partitions))

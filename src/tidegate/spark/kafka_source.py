@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
+from tidegate.core.spelling import did_you_mean
 from tidegate.jobs.log_subject import Subject, about_all_of, subject
 from tidegate.jobs.logs import set_up_below_run
 from tidegate.kafka.behind import Behind
@@ -35,8 +36,9 @@ from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.lag import LagGroup
 from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
 from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violations
+from tidegate.kafka.places import Place, resolve
 from tidegate.kafka.reading import mean_bytes, read
-from tidegate.kafka.source import EndFinder, Lost, Place, Reading, resolve
+from tidegate.kafka.source import EndFinder, Lost, Reading
 from tidegate.kafka.topics import Selection, Topics
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
 from tidegate.spark.telling import WORD, told_by_source
@@ -48,8 +50,9 @@ class KafkaSource(PositionedSource, OpenedSource):
     """Records of topics, with the columns of Spark's Kafka connector; only committed ones of transactional topics.
 
     `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
-    `start` and `stop`: "earliest", "latest", a datetime with its time zone, or offsets of every partition
-    (`{"lines": {0: 17, 1: 4}}`); they are asked once, at the first start. An at-most-once job starts at the latest.
+    `start` and `stop`: "earliest", "latest", a datetime with its time zone, or one of these or an offset for every
+    partition (`{"lines": {0: 17, 1: "latest"}}`); they are asked once, at the first start. A `stop` that lies before
+    the start is refused. An at-most-once job starts at the latest.
     `start="group"` goes on where the consumer group of `group` stands, with a partition it never read at its oldest.
     `options` are those of librdkafka; a value `env:NAME` or `file:PATH` is read where a client is opened.
     `headers=True` adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is about the size
@@ -132,41 +135,62 @@ class KafkaSource(PositionedSource, OpenedSource):
         if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
             raise not_newest(f"KafkaSource with start={self.start!r}", where)
         mine = [
-            TidegateError(
-                Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step="change the program"
-            )
-            for expected, found in self._violations()
+            TidegateError(Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=next_step)
+            for expected, found, next_step in (*self._violations(), *self._places_violated())
         ]
         raise_all([*mine, *option_violations(self.clients, _SOURCE, where)], where)
 
-    def _violations(self) -> Iterator[tuple[str, str]]:
+    def _violations(self) -> Iterator[tuple[str, str, str]]:
+        """Of each: what was expected, what was found, what to do."""
         given = [self.selection.topics, self.selection.pattern, self.selection.partitions]
         count = sum(1 for each in given if each)
         if count != 1:
-            yield "one of topics=, pattern= and partitions=", f"{count} of them"
+            yield "one of topics=, pattern= and partitions=", f"{count} of them", _CHANGE
         try:
             re.compile(self.selection.pattern or "")
         except re.error as error:
-            yield "pattern= to be a regular expression", f"{self.selection.pattern!r}: {error}"
-        yield from self._places_violated()
+            yield "pattern= to be a regular expression", f"{self.selection.pattern!r}: {error}", _CHANGE
         for option, limit in (("max_rows", self.max_rows), ("max_bytes", self.max_bytes)):
             if limit is not None and limit < 1:
-                yield f"{option}= above 0", str(limit)
+                yield f"{option}= above 0", str(limit), _CHANGE
         if self.lost not in _LOST:
-            yield f"lost= one of {', '.join(_LOST)}", repr(self.lost)
+            yield f"lost= one of {', '.join(_LOST)}", repr(self.lost), did_you_mean(self.lost, _LOST, _CHANGE)
 
-    def _places_violated(self) -> Iterator[tuple[str, str]]:
+    def _places_violated(self) -> Iterator[tuple[str, str, str]]:
         for option, place in (("start", self.start), ("stop", self.stop)):
             match place:
-                case None | "earliest" | "latest" | Mapping():
+                case None:
                     pass
                 case "group" if option == "start":
                     if self.group is None or "{}" in self.group:
-                        yield 'group= with the name of the group for start="group"', f"group={self.group!r}"
-                case datetime() if place.tzinfo is not None:
-                    pass
+                        yield 'group= with the name of the group for start="group"', f"group={self.group!r}", _CHANGE
+                case Mapping():
+                    for topic, spots in place.items():
+                        for number, spot in spots.items():
+                            yield from _spot_violated(f"{option}= for {topic}-{number}", spot, (int,))
                 case _:
-                    yield f"{option}= one of the places that KafkaSource documents", repr(place)
+                    yield from _spot_violated(f"{option}=", place, ())
+
+
+def _spot_violated(what: str, spot: object, numbers: tuple[type, ...]) -> Iterator[tuple[str, str, str]]:
+    """What stands against a place in a partition, or in all of them, where an offset (`numbers`) makes no sense."""
+    match spot:
+        case "earliest" | "latest":
+            pass
+        case datetime():
+            if spot.tzinfo is None:
+                yield f"{what} a datetime with its time zone", repr(spot), _WITH_A_ZONE
+        case int() if numbers and not isinstance(spot, bool) and spot >= 0:
+            pass
+        case _:
+            offset = "an offset, " if numbers else ""
+            meant = did_you_mean(str(spot), _WORDS, _CHANGE)
+            yield f'{what} {offset}"earliest", "latest" or a datetime with its time zone', repr(spot), meant
+
+
+_CHANGE = "change the program"
+_WORDS = ("earliest", "latest")
+_WITH_A_ZONE = "from datetime import timezone, and write datetime(..., tzinfo=timezone.utc)"
 
 
 class KafkaMonitor:

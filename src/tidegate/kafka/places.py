@@ -1,0 +1,122 @@
+"""Where a Kafka source begins and ends: the places that a program can name, and the offsets that they are.
+
+They are asked of the brokers once, before the first epoch; then the offsets stand in *start* and move no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.kafka.offsets import Bounds, OffsetOf, Offsets, Partition, Skip
+from tidegate.kafka.source import Asked, Lost, Reading, numbers_of, warn_of_lost
+from tidegate.kafka.topics import Found, Mark, spelt
+
+Spot: TypeAlias = int | Literal["earliest", "latest"] | datetime
+"""A place in one partition: an offset, its oldest record, behind its newest, or the first one not older than a time."""
+
+Place: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, Spot]]
+"""A place in every partition: the oldest record, behind the newest, what a consumer group has committed (the oldest
+record where it has not), a time, or a spot of its own for each partition of each topic."""
+
+
+def resolve(reading: Reading, topics: Asked, start: Place, stop: Place | None) -> Bounds:
+    """Where the source begins and ends, in numbers: asked once, then it stands in *start* and moves no more."""
+    found = topics.find(reading.selection)
+    places = _Places(reading, topics, found)
+    begin = places.offsets(start, "start")
+    end = None if stop is None else places.offsets(stop, "stop")
+    places.require_order(begin, end or {})
+    return Bounds(Offsets(begin, found.topic_ids), end)
+
+
+_SAY_WHERE = "say with start= where it should begin"
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Turns a place as the program says it into an offset of every partition that was found."""
+
+    reading: Reading
+    topics: Asked
+    found: Found
+
+    def offsets(self, place: Place, option: str) -> OffsetOf:
+        match place:
+            case "earliest":
+                return self.topics.at(self.found.partitions, Mark.EARLIEST)
+            case "latest":
+                return self.topics.at(self.found.partitions, Mark.LATEST)
+            case "group":
+                return self._committed()
+            case datetime():
+                return self.topics.at_time(self.found.partitions, int(place.timestamp() * 1000))
+            case _:
+                return self._named(place, option)
+
+    def _committed(self) -> OffsetOf:
+        """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
+        committed = self.topics.committed(self.found.partitions, self.reading.group or "")
+        oldest = self.topics.at(self.found.partitions, Mark.EARLIEST)
+        if self.reading.lost is Lost.SKIP:
+            gone = {each: Skip(oldest[each], oldest[each] - at) for each, at in committed.items() if at < oldest[each]}
+            warn_of_lost(self.reading, committed, gone)
+            committed = {**committed, **{each: skip.to for each, skip in gone.items()}}
+        self._require_kept(committed)
+        return {**oldest, **committed}
+
+    def require_order(self, begin: OffsetOf, end: OffsetOf) -> None:
+        """Raise where the source would end before it begins: nothing would ever be read."""
+        before = {each for each, offset in end.items() if offset < begin[each]}
+        if before:
+            raise self._refused(
+                f"stop= at or behind start=, which is {numbers_of(begin, before)}",
+                f"stop= at {numbers_of(end, before)}",
+                "say with stop= where it should end; without it, it reads on",
+            )
+
+    def _named(self, place: Mapping[str, Mapping[int, Spot]], option: str) -> OffsetOf:
+        spots: dict[Partition, Spot] = {
+            (topic, int(number)): spot for topic, each in place.items() for number, spot in each.items()
+        }
+        if spots.keys() != self.found.partitions:
+            raise self._refused(
+                f"{option}= with a place for each of {spelt(self.found.partitions)}",
+                f"places for {spelt(spots.keys()) or 'none'}",
+            )
+        named = self._offsets_of(spots)
+        if option == "start":
+            self._require_kept(named)
+        return named
+
+    def _offsets_of(self, spots: Mapping[Partition, Spot]) -> OffsetOf:
+        """Each spot as an offset; those of one kind are asked for at once."""
+        offsets = {each: spot for each, spot in spots.items() if isinstance(spot, int)}
+        for mark in Mark:
+            offsets |= self.topics.at(frozenset(each for each, spot in spots.items() if spot == mark.value), mark)
+        for moment in {spot for spot in spots.values() if isinstance(spot, datetime)}:
+            since = frozenset(each for each, spot in spots.items() if spot == moment)
+            offsets |= self.topics.at_time(since, int(moment.timestamp() * 1000))
+        return offsets
+
+    def _require_kept(self, start: OffsetOf) -> None:
+        oldest = self.topics.at(frozenset(start), Mark.EARLIEST)
+        newest = self.topics.at(frozenset(start), Mark.LATEST)
+        outside = {each for each, offset in start.items() if not oldest[each] <= offset <= newest[each]}
+        if outside:
+            raise self._refused(
+                f"a start between {numbers_of(oldest, outside)} and {numbers_of(newest, outside)}",
+                numbers_of(start, outside),
+            )
+
+    def _refused(self, expected: str, found: str, next_step: str = _SAY_WHERE) -> TidegateError:
+        return TidegateError(
+            Code.SOURCE_OPTION,
+            expected=expected,
+            found=found,
+            where=self.reading.where,
+            next_step=next_step,
+        )

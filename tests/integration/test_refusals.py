@@ -169,6 +169,13 @@ def test_an_option_that_may_be_for_what_lies_behind_a_source_is_let_through(plac
     place.job().source("in", FileSource(str(place.input), format="json", schema="n int", **options))
 
 
+def test_an_invalid_name_of_a_job_is_told_as_that(place: Place):
+    with pytest.raises(TidegateError) as caught:
+        place.job("word count")
+    assert "the name of the job" in caught.value.expected
+    assert caught.value.where == "Job('word count', ...)"
+
+
 def test_only_the_whole_name_of_a_format_vouches_for_it(place: Place):
     session = place.spark.newSession()
     session.dataSource.register(Chat)

@@ -88,6 +88,7 @@ def test_the_first_epoch_fixes_the_parallelism_and_a_change_is_said(place: Place
     assert partitions(place) == ["0", "1", "2"]
     assert place.table() == [("sand", 1), ("sea", 2), ("wind", 1)]
     assert "parallelism = 5 does nothing: the first epoch has fixed 3 partitions" in caplog.text
+    assert "tidegate run -s SAVEPOINT -D parallelism=5 APP" in caplog.text
 
 
 def partitions(place: Place) -> list[str]:

@@ -121,6 +121,39 @@ def test_a_command_is_found_wherever_it_stands(tmp_path: Path, arguments: list[s
     assert (said.code, "0 of 0 jobs" in said.stdout) == (0, True)
 
 
+LOOKING = (
+    "list",
+    "list --json",
+    "info job",
+    "info job --json",
+    "history job",
+    "checkpoint job",
+    "stop job",
+    "cancel job",
+    "savepoint job",
+    "txn ls job",
+    "txn ls",
+    "check --job job",
+)
+
+
+@pytest.mark.parametrize("typed", LOOKING)
+def test_a_folder_of_jobs_that_is_not_there_is_said(tmp_path: Path, typed: str) -> None:
+    """Not that it has no jobs: that is what a person with a typo in `--dir` believes."""
+    (tmp_path / "checkpoints").mkdir()
+    said = command.tidegate(*typed.split(), "--dir", str(tmp_path / "chekpoints"))
+    assert said.code == 3, said
+    assert "TG-FOLDER-UNKNOWN" in said.stderr + said.stdout
+    assert f"did you mean {tmp_path / 'checkpoints'}?" in said.stderr + said.stdout
+    assert list(tmp_path.iterdir()) == [tmp_path / "checkpoints"]
+
+
+def test_the_folder_of_the_settings_need_not_be_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = command.tidegate("list")
+    assert (said.code, "0 of 0 jobs" in said.stdout) == (0, True)
+
+
 def test_help_of_the_demo_has_examples() -> None:
     code, output = invoke("demo", "--help")
     assert code == 0

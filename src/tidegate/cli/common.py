@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import typer
 
 from tidegate.checkpoints.job_layout import job_names
 from tidegate.cli.tables import can_show
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spelling import did_you_mean
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""
@@ -37,8 +39,28 @@ Overrides = Annotated[
 
 
 def jobs_folder(named: str | None) -> Path:
-    """Where to look for jobs: the folder that `--dir` names, else that of the settings."""
-    return Path(_folder_of_settings() if named is None else named).absolute()
+    """Where to look for jobs: the folder that `--dir` names, else that of the settings, which the first job makes.
+
+    Raises FOLDER_UNKNOWN where `--dir` names none.
+    """
+    if named is None:
+        return Path(_folder_of_settings()).absolute()
+    folder = Path(named).absolute()
+    if not folder.is_dir():
+        raise _no_folder(folder)
+    return folder
+
+
+def _no_folder(folder: Path) -> TidegateError:
+    there = next(path for path in folder.parents if path.is_dir())
+    beside = [str(there / each.name) for each in there.iterdir() if each.is_dir()] if os.access(there, os.R_OK) else []
+    return TidegateError(
+        Code.FOLDER_UNKNOWN,
+        expected="a folder with jobs",
+        found="a file" if folder.exists() else f"no such folder; {there} is there",
+        where=f"--dir {folder}",
+        next_step=did_you_mean(str(folder), beside, "name the checkpointing.dir that the job was started with"),
+    )
 
 
 def _folder_of_settings() -> str:

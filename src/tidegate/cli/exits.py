@@ -16,7 +16,7 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2
     UNKNOWN_JOB = 3
-    """No job of that name in `checkpointing.dir`."""
+    """No job of that name in `checkpointing.dir`, or no such folder."""
     REFUSED = 4
     """Nothing was done: it would lose or repeat rows, or it does not fit the job's state."""
     OUTCOME_UNKNOWN = 5
@@ -32,6 +32,7 @@ class Exit(IntEnum):
 EXIT_OF: Mapping[Code, Exit] = {
     Code.UID_INVALID: Exit.USAGE,
     Code.JOB_UNKNOWN: Exit.UNKNOWN_JOB,
+    Code.FOLDER_UNKNOWN: Exit.UNKNOWN_JOB,
     Code.REQUEST_REFUSED: Exit.REFUSED,
     Code.DRIVER_ALIVE: Exit.REFUSED,
     Code.TRANSACTION_UNNAMED: Exit.FAILED,

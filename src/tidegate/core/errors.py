@@ -104,6 +104,7 @@ class Code(Enum):
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
+    FOLDER_UNKNOWN = ("TG-FOLDER-UNKNOWN", Remedy.PROGRAM, "the folder of jobs that a command was given is not there")
     DRAIN_FAILS = (
         "TG-DRAIN-FAILS",
         Remedy.PROGRAM,
@@ -113,6 +114,11 @@ class Code(Enum):
 
     # The surroundings.
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
+    USER_UNNAMED = (
+        "TG-USER-UNNAMED",
+        Remedy.SURROUNDINGS,
+        "the user id of the process has no name, as in a container: Java's login fails without one",
+    )
     STORAGE_UNUSABLE = ("TG-STORAGE-UNUSABLE", Remedy.SURROUNDINGS, "a folder cannot be written, synced or linked in")
     STORAGE_FULL = ("TG-STORAGE-FULL", Remedy.SURROUNDINGS, "no space left where a durable record must go")
     OPTION_UNREADABLE = (

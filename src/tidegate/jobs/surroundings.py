@@ -22,6 +22,7 @@ from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.java import find_java
+from tidegate.jobs.user import user_name
 
 _PYTHON_AT_LEAST = (3, 10)
 _SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)
@@ -38,6 +39,7 @@ def look_at_surroundings(
     """One finding after the other. `root`: `checkpointing.dir`; None: what the settings say."""
     yield _python()
     yield from _java()
+    yield from _user()
     yield _spark()
     try:
         settings = Settings.load({}, environment, overrides)
@@ -64,6 +66,13 @@ def _java() -> list[Finding]:
     except TidegateError as error:
         return failed_by("Java", error)
     return [ok("Java", f"{java.says} ({java.command})")]
+
+
+def _user() -> list[Finding]:
+    try:
+        return [ok("user", user_name())]
+    except TidegateError as error:
+        return failed_by("user", error)
 
 
 def _spark() -> Finding:

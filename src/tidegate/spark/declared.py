@@ -31,6 +31,20 @@ def checked_uid(uid: str, where: str, taken: set[str]) -> str:
     return uid
 
 
+def checked_name(name: str) -> str:
+    """The name of the job, which is no uid of something in it. Raises UID_INVALID."""
+    try:
+        return checked_uid(name, "", set())
+    except TidegateError as error:
+        raise TidegateError(
+            Code.UID_INVALID,
+            expected=f"the name of the job: {error.expected}",
+            found=error.found,
+            where=f"Job({error.found}, ...)",
+            next_step="give the job such a name",
+        ) from None
+
+
 def program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
     """What only a change of the program mends."""
     return TidegateError(code, expected=expected, found=found, where=where, next_step="change the program")

@@ -43,7 +43,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
-from tidegate.spark.declared import Declared, checked_uid, program_error
+from tidegate.spark.declared import Declared, checked_name, checked_uid, program_error
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
@@ -93,7 +93,7 @@ class Job:
     """
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
-        self.name = checked_uid(name, "the job's name", set())
+        self.name = checked_name(name)
         self.settings = load_settings(settings, job=self.name)
         supervised = current()
         if supervised is not None:
@@ -571,8 +571,9 @@ class Job:
             if kept not in (None, wanted):
                 _LOG.warning(
                     "%s: parallelism = %d does nothing: the first epoch has fixed %d partitions, and they stay. "
-                    "Under another job name it begins anew, with empty state",
-                    *(plan.query, wanted, kept),
+                    "To change it, stop the job with a savepoint (tidegate stop %s -p DIR) and restore that: "
+                    "tidegate run -s SAVEPOINT -D parallelism=%d APP",
+                    *(plan.query, wanted, kept, self.name, wanted),
                 )
 
     def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:

@@ -22,6 +22,7 @@ from tidegate.core.kinds import Backend
 from tidegate.disk.locks import JVM_LOCK
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.jobs.java import require_java
+from tidegate.jobs.user import user_name
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_workers import start_workers
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
@@ -45,6 +46,7 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     if active is not None:
         return adopt_session(active, settings.state_backend)
     require_java()
+    user_name()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _classes_from_the_archive():
         builder = SparkSession.builder

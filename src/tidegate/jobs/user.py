@@ -1,0 +1,25 @@
+"""Whether the user id of the process has a name: Java's login fails without one, with a message that does not say so."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from tidegate.core.errors import Code, TidegateError
+
+
+def user_name() -> str:
+    """The name of the user who runs this process. Raises USER_UNNAMED, as in a container that is started with a number
+    for its user."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        raise TidegateError(
+            Code.USER_UNNAMED,
+            expected="a user id with a name, which Java's login asks for (Spark and Hadoop do not start without it)",
+            found=f"user id {number}, which has no entry in /etc/passwd; HADOOP_USER_NAME does not help",
+            where="the user of this process",
+            next_step=f"add the entry to the image: echo 'job:x:{number}:{os.getgid()}::/tmp:/sbin/nologin' >>"
+            " /etc/passwd, or mount an /etc/passwd that has it, or start the container with a user that it knows",
+        ) from None

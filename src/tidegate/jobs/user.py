@@ -1,4 +1,4 @@
-"""Whether the user id of the process has a name: Java's login fails without one, with a message that does not say so."""
+"""Whether the user id of the process has a name: without one Java's login fails, and does not say that it is so."""
 
 from __future__ import annotations
 

@@ -72,6 +72,11 @@ class Code(Enum):
     OUTPUT_MODE = ("TG-OUTPUT-MODE", Remedy.PROGRAM, "an output mode that a sink cannot take")
     KEY_COLUMN = ("TG-KEY-COLUMN", Remedy.PROGRAM, "a key column that the rows or the table do not have")
     SCHEMA_MISMATCH = ("TG-SCHEMA-MISMATCH", Remedy.PROGRAM, "the rows do not fit the table or the format")
+    DEAD_LETTERS_LIMIT = (
+        "TG-DEAD-LETTERS-LIMIT",
+        Remedy.PROGRAM,
+        "an epoch has more dead letters than max_dead allows; it is undecided",
+    )
     RECORD_REFUSED = (
         "TG-RECORD-REFUSED",
         Remedy.PROGRAM,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -66,13 +67,17 @@ def refused_texts(batch: pa.RecordBatch, policy: InvalidText) -> Iterator[RowRef
                 yield from _refused_in(leaf, name, policy)
 
 
-def with_valid_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with U+FFFD for what is not UTF-8 (one for each part, as Unicode recommends)."""
+def with_valid_texts(batch: pa.RecordBatch, errors: str = "replace") -> pa.RecordBatch:
+    """The batch with U+FFFD for what is not UTF-8 (one for each part, as Unicode recommends).
+
+    `errors`: another of Python's error handlers for decoding (docs.python.org/3/library/codecs.html#error-handlers).
+    """
     columns = columns_of(batch)
     flawed = [any(_has_invalid(leaf.values) for leaf in leaves_of(column, "")) for column in columns]
     if not any(flawed):
         return batch
-    mended = [with_leaves(column, _replaced) if bad else column for column, bad in zip(columns, flawed, strict=True)]
+    replaced = partial(_replaced, errors=errors)
+    mended = [with_leaves(column, replaced) if bad else column for column, bad in zip(columns, flawed, strict=True)]
     return batch_of(mended, batch.schema.names)
 
 
@@ -137,14 +142,14 @@ def _is_invalid(content: bytes) -> bool:
     return False
 
 
-def _as_valid(content: bytes) -> bytes:
-    return content.decode("utf-8", "replace").encode()
+def _as_valid(content: bytes, errors: str = "replace") -> bytes:
+    return content.decode("utf-8", errors).encode()
 
 
-def _replaced(column: Column) -> Column:
+def _replaced(column: Column, errors: str) -> Column:
     if not _has_invalid(column):
         return column
-    replaced = binaries([None if each is None else _as_valid(each) for each in _contents(column)], pa.string())
+    replaced = binaries([None if each is None else _as_valid(each, errors) for each in _contents(column)], pa.string())
     return replaced.cast(column.type)
 
 

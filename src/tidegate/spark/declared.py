@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.dead_letters import DeadLetters
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the program declared it. `operators`: the uids that it has given stateful operators."""
+    """A query as the program declared it. `operators`: the uids that it has given stateful operators. `sinks` has the
+    sink of `dead_letters` as its last."""
 
     uid: str
     rows: DataFrame
@@ -19,6 +21,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     sinks: tuple[TwoPhaseSink, ...]
     operators: tuple[str, ...]
+    dead_letters: DeadLetters | None = None
 
 
 def checked_uid(uid: str, where: str, taken: set[str]) -> str:

@@ -39,10 +39,12 @@ from tidegate.jobs.place import JobPlace
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
 from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
+from tidegate.spark.dead_letters import checked_dead_letters
 from tidegate.spark.declared import Declared, checked_name, checked_uid, program_error
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
@@ -146,16 +148,25 @@ class Job:
         *,
         sinks: Sequence[TwoPhaseSink],
         mode: Literal["append", "update", "complete"] = "append",
+        dead_letters: TwoPhaseSink | None = None,
+        max_dead: float | None = None,
     ) -> None:
-        """Write `rows` into all `sinks` as one: by default every epoch is committed to each of them exactly once."""
+        """Write `rows` into all `sinks` as one: by default every epoch is committed to each of them exactly once.
+
+        `dead_letters` is a further sink. Rows that a sink cannot hold because of a value go into it, inside the same
+        epoch; without it such a row ends the job. `max_dead` is how many of them one epoch may have: a number of rows,
+        or, as a float, a share of the epoch's rows. More end the job.
+        """
         where = f"job {self.name}, query {uid}"
+        dead = checked_dead_letters(dead_letters, max_dead, where)
+        if not sinks:
+            raise program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
+        sinks = sinks if dead_letters is None else [*sinks, dead_letters]
         taken = {*self._uids}
         for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
             taken.add(checked_uid(name, f"{where}, {what}", taken | self._operators))
         if mode not in _MODES:
             raise program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
-        if not sinks:
-            raise program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
         sources = self._sources().uids_of(rows, where)
         operators: set[str] = set()
         for name in uids_given(rows):
@@ -163,7 +174,13 @@ class Job:
         check_levels(sinks, self.settings.checkpointing_mode, where)
         self._queries.append(
             Declared(
-                uid=uid, rows=rows, mode=mode, sources=sources, sinks=tuple(sinks), operators=tuple(sorted(operators))
+                uid=uid,
+                rows=rows,
+                mode=mode,
+                sources=sources,
+                sinks=tuple(sinks),
+                operators=tuple(sorted(operators)),
+                dead_letters=dead,
             )
         )
         self._uids = taken
@@ -454,6 +471,7 @@ class Job:
             timeout_seconds=self.settings.checkpointing_timeout,
             min_pause_seconds=self.settings.checkpointing_min_pause,
             again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
+            dead_letters=declared.dead_letters,
         )
         if not declared.operators:
             return plan
@@ -580,10 +598,12 @@ class Job:
         identity: SinkIdentity = plan.query.sink(sink.uid)
         if isinstance(sink, FunctionSink):
             sink.attach(self.spark, plan.folder / "ledger")
+        is_dead = plan.dead_letters is not None and sink.uid == plan.dead_letters.sink
+        where = f"{plan.query}, sink {sink.uid}"
         return SinkPlan(
             identity=identity,
-            schema=sink_schema(plan.rows, sink, f"{plan.query}, sink {sink.uid}"),
-            mode=plan.mode,
+            schema=DEAD_LETTERS if is_dead else sink_schema(plan.rows, sink, where),
+            mode="append" if is_dead else plan.mode,
             local_master=is_local(self.spark),
             read_journal=read_journal,
             interval_seconds=self.settings.checkpointing_interval,

@@ -6,7 +6,7 @@ show it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import cast
 
 import pyarrow as pa
@@ -22,16 +22,20 @@ from tidegate.sinks.base import TwoPhaseSink
 class Projection:
     """The channels of a query: one struct column for each distinct (`select`, `where`) of its sinks."""
 
-    def __init__(self, sinks: Sequence[TwoPhaseSink]) -> None:
+    def __init__(self, sinks: Mapping[str, TwoPhaseSink], fed_by_tasks: str | None = None) -> None:
+        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make; it has no channel."""
         self._channels: list[TwoPhaseSink] = []
         self._columns: list[Column] | None = None
-        self.channel_of: list[int] = []
-        for sink in sinks:
+        self.channel_of: dict[str, int | None] = {}
+        for uid, sink in sinks.items():
+            if uid == fed_by_tasks:
+                self.channel_of[uid] = None
+                continue
             plain = next((i for i, other in enumerate(self._channels) if _is_plain(other)), None)
             if _is_plain(sink) and plain is not None:
-                self.channel_of.append(plain)
+                self.channel_of[uid] = plain
             else:
-                self.channel_of.append(len(self._channels))
+                self.channel_of[uid] = len(self._channels)
                 self._channels.append(sink)
 
     def apply(self, rows: DataFrame) -> DataFrame:

@@ -54,6 +54,7 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
+from tidegate.spark.dead_letters import DeadLetters
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures, keep_age
@@ -77,7 +78,7 @@ from tidegate.spark.writer import (
     RESULT_SCHEMA,
     EpochTask,
     SinkTask,
-    read_committables,
+    read_results,
 )
 from tidegate.testing.strikes import STRIKES
 
@@ -117,6 +118,7 @@ class QueryPlan:
     min_pause_seconds: float = 0.0
     again_here: bool = True
     operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
+    dead_letters: DeadLetters | None = None
 
 
 class QueryRun:
@@ -130,7 +132,7 @@ class QueryRun:
         self.figures = figures
         self._listener = listener
         self._storage = LocalStorage(plan.folder)
-        self._projection = Projection(list(plan.sinks.values()))
+        self._projection = Projection(plan.sinks, None if plan.dead_letters is None else plan.dead_letters.sink)
         self._journal_folder = plan.folder / "ledger" / "journal"
         self.runner = Runner(
             query=plan.query,
@@ -556,6 +558,7 @@ class QueryRun:
         if stream is None or rows is None:
             raise EpochRefused("no epoch is under way")
         self._let_in(effect.epoch)
+        finished = effect.finished_through
         task = EpochTask(
             epoch=effect.epoch,
             run=effect.run,
@@ -563,13 +566,16 @@ class QueryRun:
             word=WORD,
             journal_folder=str(self._journal_folder),
             sinks=tuple(
-                SinkTask(channel, self.plan.query.sink(uid), sink.in_epoch(effect.finished_through))
-                for channel, (uid, sink) in zip(self._projection.channel_of, self.plan.sinks.items(), strict=True)
+                SinkTask(self._projection.channel_of[uid], self.plan.query.sink(uid), sink.in_epoch(finished))
+                for uid, sink in self.plan.sinks.items()
             ),
         )
         starts = stream.start_positions()
         results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
-        committables = read_committables([bytes(result[0]) for result in results])
+        done = read_results([bytes(result[0]) for result in results])
+        if self.plan.dead_letters is not None:
+            self.plan.dead_letters.judge(self.plan.query, effect.epoch, done)
+        committables = tuple(committable for result in done for committable in result.committables)
         state_ids, state_rows = stream.state(names_files=self.plan.store.names_files)
         computed = Computed(committables, starts, state_ids, state_rows, dict(self.plan.operator_uids))
         with self._changed:

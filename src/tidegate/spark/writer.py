@@ -22,18 +22,32 @@ from tidegate.core.telling import Step, told
 from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
+from tidegate.sinks.dead_letters import dead_letters, reason_of, without
 from tidegate.sinks.rows import RowRefused, in_words, place_of
 from tidegate.testing.strikes import STRIKES
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
-"""The one column that a task returns: the committables of all sinks of one attempt, as JSON."""
+"""The one column that a task returns: what one attempt did (`TaskResult`), as JSON."""
+
+_REASONS_AT_MOST = 3
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one attempt did: the committables of all sinks, the rows that it was given, and how many rows a sink refused
+    that became dead letters, with the first reasons."""
+
+    committables: list[Committable]
+    rows: int
+    dead: int = 0
+    reasons: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns."""
+    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns, None for
+    the sink of dead letters, whose rows the task itself makes."""
 
-    channel: int
+    channel: int | None
     identity: SinkIdentity
     sink: TwoPhaseSink
 
@@ -64,17 +78,23 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
         raise RuntimeError("write_partition runs in a Spark task")
     _spare_the_collector()
     writers = [_SinkWriter(task, each, context.partitionId(), context.taskAttemptId()) for each in task.sinks]
+    dead = next((_DeadLetters(writer) for writer in writers if writer.channel is None), None)
+    rows = 0
     try:
         for batch in batches:
+            rows += batch.num_rows
             for writer in writers:
-                writer.write(batch)
+                writer.write(batch, dead)
         committables = _pre_commit(task, writers)
     except BaseException:
         for writer in writers:
             writer.abort()
         raise
     STRIKES.reach("task.prepared", task.epoch)
-    yield batch_of([binaries([msgspec.json.encode(committables)])], ["committables"])
+    result = TaskResult(committables=committables, rows=rows)
+    if dead is not None:
+        result = msgspec.structs.replace(result, dead=dead.rows, reasons=dead.reasons)
+    yield batch_of([binaries([msgspec.json.encode(result)])], ["committables"])
 
 
 def _pre_commit(task: EpochTask, writers: Sequence[_SinkWriter]) -> list[Committable]:
@@ -116,11 +136,9 @@ def _placed(error: Exception, place: Mapping[str, Detail], batch: pa.RecordBatch
     )
 
 
-def read_committables(results: list[bytes]) -> tuple[Committable, ...]:
-    """The committables that the tasks returned, in the order of tasks and sinks."""
-    return tuple(
-        committable for result in results for committable in msgspec.json.decode(result, type=list[Committable])
-    )
+def read_results(results: list[bytes]) -> list[TaskResult]:
+    """What the tasks returned, in their order."""
+    return [msgspec.json.decode(result, type=TaskResult) for result in results]
 
 
 class _SinkWriter:
@@ -128,7 +146,8 @@ class _SinkWriter:
 
     def __init__(self, task: EpochTask, sink: SinkTask, partition: int, task_attempt: int) -> None:
         self._sink = sink
-        self._attempt = Attempt(
+        self.channel = sink.channel
+        self.attempt = Attempt(
             sink=sink.identity,
             run=task.run,
             run_token=task.run_token,
@@ -137,29 +156,41 @@ class _SinkWriter:
             task_attempt=task_attempt,
         )
         self._journal = (
-            JournalWriter(task.journal_folder, journal_name(self._attempt))
+            JournalWriter(task.journal_folder, journal_name(self.attempt))
             if sink.sink.journal is JournalKeeper.LEDGER
             else None
         )
         self._transaction: Transaction | None = None
         self._word = task.word
-        self._place = place_of(self._attempt)
+        self._place = place_of(self.attempt)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        rows = _rows_of(batch.column(self._sink.channel))
-        if rows.num_rows == 0:
+    def write(self, batch: pa.RecordBatch, dead: _DeadLetters | None) -> None:
+        """Take this sink's rows of an epoch's batch. Rows that the sink refuses become dead letters, if there are any."""
+        if self.channel is None:
             return
-        with _told(self._word, Step.WRITE, self._place, rows):
-            self._take(rows)
+        rows = _rows_of(batch.column(self.channel))
+        if dead is not None and rows.num_rows:
+            with _told(self._word, Step.WRITE, self._place, rows):
+                refused = self._sink.sink.refused(rows)
+            if refused:
+                dead.add(self.attempt, rows, refused)
+                rows = without(rows, refused)
+        self.take(rows)
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        """Write rows of this sink, if there are any."""
+        if rows.num_rows:
+            with _told(self._word, Step.WRITE, self._place, rows):
+                self._take(rows)
 
     def _take(self, rows: pa.RecordBatch) -> None:
         if self._transaction is None:
-            STRIKES.reach("task.open", self._attempt.epoch)
-            self._transaction = self._sink.sink.begin(self._attempt)
+            STRIKES.reach("task.open", self.attempt.epoch)
+            self._transaction = self._sink.sink.begin(self.attempt)
         self._transaction.write(rows)
         if self._journal is not None:
             self._journal.write(rows)
-        STRIKES.reach("task.write", self._attempt.epoch)
+        STRIKES.reach("task.write", self.attempt.epoch)
 
     def pre_commit(self) -> Committable | None:
         if self._transaction is None:
@@ -174,6 +205,22 @@ class _SinkWriter:
             self._transaction.abort()
         if self._journal is not None:
             self._journal.abort()
+
+
+class _DeadLetters:
+    """The dead letters of one attempt, and the sink that takes them."""
+
+    def __init__(self, writer: _SinkWriter) -> None:
+        self._writer = writer
+        self.rows = 0
+        self.reasons: list[str] = []
+
+    def add(self, attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> None:
+        """Write the rows of `rows` that the sink of `attempt` has refused."""
+        self._writer.take(dead_letters(attempt, rows, refused))
+        self.rows += len(refused)
+        room = _REASONS_AT_MOST - len(self.reasons)
+        self.reasons += [f"sink {attempt.sink.sink!r}, {reason_of(each)}" for each in refused[:room]]
 
 
 def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:

@@ -1,0 +1,79 @@
+"""Dead letters: the rows that a sink cannot hold, as rows for another sink.
+
+A refused row becomes one row with these columns, none of them null:
+
+| column | type | value |
+|---|---|---|
+| query, sink | string | the uids of the query, and of the sink that refused the row |
+| epoch | bigint | the epoch that the row came in |
+| code | string | the code of the refusal (docs/errors.md) |
+| reason | string | the column, what was expected there, and what was found |
+| row | string | the whole row as a JSON object, as `JSONLinesWriter` writes it |
+
+In `row`, bytes are base64. A text that is not UTF-8 has `\\xNN` for each of its other bytes: a reader sees the text, and
+no byte is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.core.records import Attempt
+from tidegate.sinks.arrays import binaries, integers
+from tidegate.sinks.arrow import batch_of
+from tidegate.sinks.json_lines import json_objects
+from tidegate.sinks.row_values import with_valid_texts
+from tidegate.sinks.rows import RowRefused
+
+_TEXTS = ("query", "sink", "code", "reason", "row")
+COLUMNS = ("query", "sink", "epoch", "code", "reason", "row")
+SCHEMA = pa.schema([pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False) for name in COLUMNS])
+"""What a sink of dead letters gets."""
+
+
+def dead_letters(attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
+    """One row of `SCHEMA` for each of `refused`, in their order.
+
+    `attempt`: that of the sink that refused; `rows`: the batch that it was given, which `RowRefused.row` counts in.
+    """
+    texts = json_objects(with_valid_texts(_chosen(rows, [_place(each) for each in refused]), "backslashreplace"))
+    return batch_of(
+        [
+            _repeated(attempt.sink.query, len(refused)),
+            _repeated(attempt.sink.sink, len(refused)),
+            integers([attempt.epoch] * len(refused), pa.int64()),
+            binaries([each.code.encode() for each in refused], pa.string()),
+            binaries([reason_of(each).encode("utf-8", "backslashreplace") for each in refused], pa.string()),
+            binaries(texts, pa.string()),
+        ],
+        COLUMNS,
+    )
+
+
+def reason_of(refused: RowRefused) -> str:
+    """Why a row was refused, in one line."""
+    column = "" if refused.column is None else f"column {refused.column!r}: "
+    return f"{column}expected {refused.expected}, found {refused.found}"
+
+
+def without(rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
+    """The rows that are left, in their order."""
+    gone = {_place(each) for each in refused}
+    return _chosen(rows, [row for row in range(rows.num_rows) if row not in gone])
+
+
+def _chosen(rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+    return rows.take(integers(places, pa.int64()))
+
+
+def _place(refused: RowRefused) -> int:
+    if refused.row is None:
+        raise ValueError("`refused` of a sink names the row")
+    return refused.row
+
+
+def _repeated(text: str, times: int) -> pa.Array[Any]:
+    return binaries([text.encode()] * times, pa.string())

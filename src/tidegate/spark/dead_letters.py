@@ -1,0 +1,69 @@
+"""Dead letters on the driver: which sink of a query takes them, and how many of them an epoch may have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import Query
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.writer import TaskResult
+
+_REASONS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The uid of the sink that takes the dead letters of a query, and their limit in each epoch.
+
+    `at_most`: rows (an int), a share of the epoch's rows (a float between 0 and 1), or None for no limit.
+    """
+
+    sink: str
+    at_most: int | float | None = None
+
+    def judge(self, query: Query, epoch: int, results: Sequence[TaskResult]) -> None:
+        """Raise DEAD_LETTERS_LIMIT where an epoch has more dead letters than it may have. Nothing is prepared yet, so
+        nothing of the epoch counts."""
+        rows, dead = sum(each.rows for each in results), sum(each.dead for each in results)
+        if self.at_most is None or dead <= (self.at_most * rows if isinstance(self.at_most, float) else self.at_most):
+            return
+        reasons = islice(chain.from_iterable(each.reasons for each in results), _REASONS_SHOWN)
+        raise TidegateError(
+            Code.DEAD_LETTERS_LIMIT,
+            expected=f"at most {self._limit()} as dead letters in one epoch (max_dead={self.at_most})",
+            found=f"{dead} of {rows} rows: {'; '.join(reasons)}",
+            where=f"{query}, epoch {epoch}",
+            next_step="compare the rows with what the sink takes; change the query, or raise max_dead; then start again:"
+            " the epoch is undecided and its input comes again",
+        )
+
+    def _limit(self) -> str:
+        return f"{self.at_most:.2%} of its rows" if isinstance(self.at_most, float) else f"{self.at_most} rows"
+
+
+def checked_dead_letters(sink: TwoPhaseSink | None, at_most: float | None, where: str) -> DeadLetters | None:
+    """What `dead_letters=` and `max_dead=` of a query say. Raises OPTION_UNKNOWN for what does not fit."""
+    if sink is None:
+        if at_most is not None:
+            raise _unfit("dead_letters=SINK beside max_dead=", f"max_dead={at_most!r} alone", where)
+        return None
+    if sink.select is not None or sink.where is not None:
+        raise _unfit("a sink of dead letters without select= and where=: it gets all of them", "one that has", where)
+    if at_most is not None:
+        fits = 0 < at_most < 1 if isinstance(at_most, float) else type(at_most) is int and at_most >= 0
+        if not fits:
+            raise _unfit("max_dead as a number of rows, or a share between 0.0 and 1.0", repr(at_most), where)
+    return DeadLetters(sink.uid, at_most)
+
+
+def _unfit(expected: str, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.OPTION_UNKNOWN,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step="change the arguments of job.query: see docs/dead-letters.md",
+    )

@@ -10,8 +10,8 @@ A refused row becomes one row with these columns, none of them null:
 | reason | string | the column, what was expected there, and what was found |
 | row | string | the whole row as a JSON object, as `JSONLinesWriter` writes it |
 
-In `row`, bytes are base64. A text that is not UTF-8 has `\\xNN` for each of its other bytes: a reader sees the text, and
-no byte is lost.
+In `row`, bytes are base64. A text that is not UTF-8 has `\\xNN` for each of its other bytes: a reader sees the text,
+and all of its bytes. (A valid text that has such four characters in it looks the same.)
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class _SinkWriter:
         self._place = place_of(self.attempt)
 
     def write(self, batch: pa.RecordBatch, dead: _DeadLetters | None) -> None:
-        """Take this sink's rows of an epoch's batch. Rows that the sink refuses become dead letters, if there are any."""
+        """Take this sink's rows of an epoch's batch. With `dead`, rows that the sink refuses become dead letters."""
         if self.channel is None:
             return
         rows = _rows_of(batch.column(self.channel))

@@ -59,6 +59,7 @@ RECORDS = (
                 number=0,
                 uid="totals",
                 compared={"kind": "aggregation", "aggregate functions": "count(v)"},
+                origins={"aggregate functions": "count(value)"},
                 told={"watermark delay": "at: 10 seconds"},
             ),
         ),

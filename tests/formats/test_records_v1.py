@@ -32,6 +32,7 @@ FIELDS: dict[str, dict[str, Any]] = {
                 "number": 0,
                 "uid": "totals",
                 "compared": {"kind": "aggregation", "aggregate functions": "count(v)"},
+                "origins": {"aggregate functions": "count(value)"},
                 "told": {"watermark delay": "at: 10 seconds"},
             },
         ),

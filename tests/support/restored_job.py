@@ -11,8 +11,10 @@ from pathlib import Path
 
 from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint
 from tidegate.checkpoints.savepoint_restore import RestoredQuery, Restoring, commit, prepare, settle
-from tidegate.core.records import JobRecord, Run, Start
+from tidegate.core.records import JobRecord, OperatorFingerprint, OperatorsAccepted, Run, Start
 
+FINGERPRINT = OperatorFingerprint(number=0, uid="", compared={"aggregate functions": "count(v)"})
+ACCEPTED = OperatorsAccepted(fingerprints=(FINGERPRINT,), at="now", accepted=("sum(v) -> count(v)",))
 RUN = Run(run=4, token="0a0b0c0d", host="here", process=1, since="now")
 
 
@@ -37,7 +39,7 @@ def restoring(
         job_folder=job,
         savepoint=savepoint,
         record=JobRecord(name="job", job_id="0f1e2d3c", generation=generation),
-        queries=[RestoredQuery(uid=uid, saved=saved, start=start, run=RUN, places=(0,))],
+        queries=[RestoredQuery(uid=uid, saved=saved, start=start, run=RUN, places=(0,), accepted=ACCEPTED)],
         left_behind=() if uid == "query" else ("query",),
         link=link,
         reach=reach,

@@ -62,6 +62,27 @@ def test_what_may_be_a_mended_fault_is_accepted_said_and_noted(part: Part):
     assert started((now,), (now,)) == Comparison()
 
 
+@pytest.mark.parametrize(
+    ("names", "origins", "is_refused"),
+    [
+        (("v", "v"), ("v", "v * 2"), False),
+        (("v", "amount"), ("v", "v"), False),
+        (("v", "amount"), ("v", "amount"), True),
+        (("v", "v"), ("value", "value"), False),
+    ],
+)
+def test_a_column_is_the_same_by_its_name_or_by_its_origin(
+    names: tuple[str, str], origins: tuple[str, str], is_refused: bool
+):
+    before, now = (
+        OperatorFingerprint(
+            number=0, uid="", compared={"keys": name}, origins={"keys": origin} if origin != name else {}
+        )
+        for name, origin in zip(names, origins, strict=True)
+    )
+    assert bool(started((before,), (now,)).errors) is is_refused
+
+
 def test_an_operator_that_is_allowed_goes_on_and_what_was_accepted_is_noted():
     found = started((operator(),), (COUNT,), Allowed(("totals",), once="0a1b"))
     assert found.errors == ()

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.restored_job import RUN, restore, restoring
+from tests.support.restored_job import FINGERPRINT, RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, running, write_job
+from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
 from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest, names_wrong, verify
 from tidegate.checkpoints.savepoint_restore import goes_back, prepare, read_restored, settle
@@ -105,6 +106,7 @@ def test_killed_at_any_step_the_old_generation_counts_or_the_new_one_and_a_secon
     restore(restoring(tmp_path / "unharmed", savepoint))
     assert contents(job / "queries/query/g2/spark") == contents(tmp_path / "unharmed/queries/query/g2/spark")
     assert (job / "queries/query/g2/ledger/start").exists()
+    assert fingerprints_in_force(LocalStorage(job / "queries/query/g2")) == (FINGERPRINT,)
     assert contents(savepoint.folder) == saved
     assert verify(savepoint) == []
 

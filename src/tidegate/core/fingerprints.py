@@ -134,7 +134,7 @@ def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Compariso
             errors.append(_missing(query, before, now, where))
             continue
         name = operator_name(query, now)
-        refused = list(_differences(before.compared, now.compared))
+        refused = list(_refused(before, now))
         if refused and (name not in allowed.operators or refused[0][0] == Part.KIND.label):
             errors.append(_changed(name, refused, where))
         elif refused:
@@ -209,15 +209,22 @@ _ACCEPT = "put the operator back as it was; or let its state go on under the new
 _EMPTY = "; or begin with empty state: restore a savepoint with --offsets-only"
 
 
-def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The parts that both have, with different texts: a release that knows one part more finds it on one side only.
-    Of another kind of operator the kind is all there is to say."""
-    for part in Part:
-        old, new = before.get(part.label), now.get(part.label)
-        if old is not None and new is not None and old != new:
-            yield part.label, old, new
-            if part is Part.KIND:
+def _refused(before: OperatorFingerprint, now: OperatorFingerprint) -> Iterator[tuple[str, str, str]]:
+    """A column may have another name, or come from elsewhere: one of both is a step before the operator. Of another
+    kind of operator the kind is all there is to say."""
+    for part, old, new in _differences(before.compared, now.compared):
+        if before.origins.get(part, old) != now.origins.get(part, new):
+            yield part, old, new
+            if part == Part.KIND.label:
                 return
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The parts that both have, with different texts: a release that knows one part more finds it on one side only."""
+    for part in (each.label for each in Part):
+        old, new = before.get(part), now.get(part)
+        if old is not None and new is not None and old != new:
+            yield part, old, new
 
 
 def _text(difference: tuple[str, str, str]) -> str:

@@ -113,11 +113,13 @@ class Evidence(Enum):
 class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a stateful operator computes, as the program has declared it. `number`: its place among those of the query,
     from the last one to the sources; `uid`: the one that the program has given it, or empty. `compared` and `told`: by
-    `Part`, as text; another text in `compared` is another operator."""
+    `Part`, as text; another text in `compared` is another operator. `origins`: parts that have other texts with the
+    names that the columns have where they come from; the same text there is the same part, too."""
 
     number: int
     uid: str
     compared: dict[str, str]
+    origins: dict[str, str] = {}
     told: dict[str, str] = {}
 
 

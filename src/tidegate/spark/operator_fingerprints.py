@@ -8,7 +8,8 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -18,7 +19,10 @@ from tidegate.core.fingerprints import Part
 from tidegate.core.records import OperatorFingerprint
 from tidegate.spark.operator_uids import operator_nodes, plan_nodes
 from tidegate.spark.plan_tree import Columns, Node, tree, type_text
-from tidegate.spark.python_state import stateful_function
+from tidegate.spark.python_state import StatefulFunction, stateful_function
+
+Parts: TypeAlias = Iterator[tuple[Part, str | None]]
+"""None for what cannot be told: it is not compared."""
 
 _LOG = logging.getLogger("tidegate")
 _NONE = "none"
@@ -41,10 +45,16 @@ def _fingerprints(rows: DataFrame, mode: str, where: str) -> Iterator[OperatorFi
     plan = _plan(rows)
     nodes, columns = list(plan.below()), Columns(plan)
     for number, each in enumerate(found):
-        operator = _Operator(nodes[each.place], each.node, columns, mode, where)
-        compared = {part.label: text for part, text in operator.compared() if text is not None}
-        told = {part.label: text for part, text in operator.told() if text}
-        yield OperatorFingerprint(number=number, uid=each.uid or "", compared=compared, told=told)
+        operator = _Operator(nodes[each.place], each.node, mode, where)
+        written = operator.compared(columns)
+        followed = operator.compared(columns.where_they_come_from())
+        yield OperatorFingerprint(
+            number=number,
+            uid=each.uid or "",
+            compared=written,
+            origins={part: text for part, text in followed.items() if text != written[part]},
+            told=operator.told(columns),
+        )
 
 
 def _plan(rows: DataFrame) -> Node:
@@ -52,114 +62,119 @@ def _plan(rows: DataFrame) -> Node:
     return tree(json.loads(frame.queryExecution().analyzed().toJSON()))
 
 
-@dataclass(frozen=True, slots=True)
 class _Operator:
     """One operator: its node as JSON, and Spark's own for what JSON leaves out."""
 
-    node: Node
-    real: Any
-    columns: Columns
-    mode: str
-    where: str
+    def __init__(self, node: Node, real: Any, mode: str, where: str) -> None:
+        self._node = node
+        self._real = real
+        self._mode = mode
+        self._where = where
 
-    def compared(self) -> Iterator[tuple[Part, str | None]]:
-        yield Part.KIND, _KINDS[self.node.name]
-        mode = self.node.fields.get("outputMode")
-        own = None if mode is None else _object(mode)
-        yield Part.MODE, self.mode if own is None else f"{self.mode}; of the function: {own.lower()}"
-        yield from _PARTS[self.node.name](self)
+    def compared(self, columns: Columns) -> dict[str, str]:
+        """By part, with these names of columns."""
+        own = self._node.fields.get("outputMode")
+        parts: list[tuple[Part, str | None]] = [
+            (Part.KIND, _KINDS[self._node.name]),
+            (Part.MODE, self._mode if own is None else f"{self._mode}; of the function: {_object(own).lower()}"),
+            *_PARTS[self._node.name](self, columns),
+        ]
+        return {part.label: text for part, text in parts if text is not None}
 
-    def told(self) -> Iterator[tuple[Part, str]]:
-        yield Part.DELAY, self._delays()
-        if self.node.name in _PYTHON:
-            yield Part.BODY, self._function().body
+    def told(self, columns: Columns) -> dict[str, str]:
+        body = self._function.body if self._node.name in _PYTHON else ""
+        parts = ((Part.DELAY, self._delays(columns)), (Part.BODY, body))
+        return {part.label: text for part, text in parts if text}
 
     # --- the kinds -----------------------------------------------------------------------------------------
 
-    def aggregation(self) -> Iterator[tuple[Part, str | None]]:
-        keys, functions = self.node.expressions("groupingExpressions"), self._aggregates()
-        yield from self._keyed(keys, [*keys, *functions])
-        yield Part.AGGREGATES, _list(map(self.columns.text, functions))
+    def aggregation(self, columns: Columns) -> Parts:
+        keys, functions = self._node.expressions("groupingExpressions"), self._aggregates(columns)
+        yield from _keyed(columns, keys, [*keys, *functions])
+        yield Part.AGGREGATES, _list(map(columns.text, functions))
 
-    def distinct(self) -> Iterator[tuple[Part, str | None]]:
-        yield from self._keyed(self._output_of_child())
+    def distinct(self, columns: Columns) -> Parts:
+        yield from _keyed(columns, self._input)
 
-    def deduplication(self) -> Iterator[tuple[Part, str | None]]:
-        yield from self._keyed(self.node.expressions("keys"))
+    def deduplication(self, columns: Columns) -> Parts:
+        yield from _keyed(columns, self._node.expressions("keys"))
 
-    def deduplication_within_watermark(self) -> Iterator[tuple[Part, str | None]]:
-        yield from self._keyed(self.node.expressions("keys"), times=self._output_of_child())
+    def deduplication_within_watermark(self, columns: Columns) -> Parts:
+        yield from _keyed(columns, self._node.expressions("keys"), times=self._input)
 
-    def join(self) -> Iterator[tuple[Part, str | None]]:
-        condition = self.node.fields.get("condition")
+    def join(self, columns: Columns) -> Parts:
+        condition = self._node.fields.get("condition")
         parts = [] if condition is None else list(_conjuncts(tree(condition)))
-        left = {each.id for each in self._attributes(self.real.left().output())}
-        sides = _Sides(self.columns, left)
-        yield Part.JOIN, _words(_object(self.node.fields["joinType"]))
-        yield Part.CONDITION, sides.condition(parts)
         used = [each for part in parts for each in part.below() if each.name == "AttributeReference"]
-        yield Part.WATERMARK, _list(sorted(self.columns.event_times(used).values()))
-        yield Part.TYPES, self.columns.types(parts)
+        yield Part.JOIN, _words(_object(self._node.fields["joinType"]))
+        yield Part.CONDITION, _Sides(columns, self._left).condition(parts)
+        yield Part.WATERMARK, columns.event_times(used)
+        yield Part.TYPES, columns.types(parts)
 
-    def limit(self) -> Iterator[tuple[Part, str | None]]:
-        yield Part.LIMIT, self.columns.text(self.node.expression("limitExpr"))
+    def limit(self, columns: Columns) -> Parts:
+        yield Part.LIMIT, columns.text(self._node.expression("limitExpr"))
 
-    def python_groups(self) -> Iterator[tuple[Part, str | None]]:
-        keys = self.node.expressions("groupingAttributes")
-        yield from self._keyed(keys, times=self._output_of_child())
-        yield Part.FUNCTION, self._function().name
-        yield Part.STATE, type_text(self.node.fields["stateType"]).removeprefix("struct<").removesuffix(">")
-        yield Part.TIME, _words(_object(self.node.fields["timeout"]))
+    def python_groups(self, columns: Columns) -> Parts:
+        yield from _keyed(columns, self._node.expressions("groupingAttributes"), times=self._input)
+        yield Part.FUNCTION, self._function.name
+        yield Part.STATE, type_text(self._node.fields["stateType"]).removeprefix("struct<").removesuffix(">")
+        yield Part.TIME, _words(_object(self._node.fields["timeout"]))
 
-    def processor(self) -> Iterator[tuple[Part, str | None]]:
-        yield from self._keyed(self._attributes(self.real.leftAttributes()), times=self._output_of_child())
-        function = self._function()
-        yield Part.FUNCTION, function.name
-        yield Part.STATE, function.variables
-        yield Part.TIME, _words(_object(self.node.fields["timeMode"]))
+    def processor(self, columns: Columns) -> Parts:
+        yield from _keyed(columns, _attributes(self._real.leftAttributes()), times=self._input)
+        yield Part.FUNCTION, self._function.name
+        yield Part.STATE, self._function.variables
+        yield Part.TIME, _words(_object(self._node.fields["timeMode"]))
 
-    def groups_of_the_jvm(self) -> Iterator[tuple[Part, str | None]]:
+    def groups_of_the_jvm(self, columns: Columns) -> Parts:
         """No program in Python has one, but for what it gets from a library of the JVM."""
-        keys = self.node.expressions("groupingAttributes")
-        yield from self._keyed(keys, times=self._output_of_child())
-        time = self.node.fields.get("timeout", self.node.fields.get("timeMode"))
+        yield from _keyed(columns, self._node.expressions("groupingAttributes"), times=self._input)
+        time = self._node.fields.get("timeout", self._node.fields.get("timeMode"))
         yield Part.TIME, None if time is None else _words(_object(time))
 
     # --- what they have in common --------------------------------------------------------------------------
 
-    def _keyed(
-        self, keys: Sequence[Node], used: Sequence[Node] = (), times: Sequence[Node] = ()
-    ) -> Iterator[tuple[Part, str | None]]:
-        yield Part.KEYS, _list(map(self.columns.text, keys))
-        yield Part.WATERMARK, _list(sorted(self.columns.event_times(times or keys).values()))
-        yield Part.TYPES, self.columns.types(used or keys)
-
-    def _aggregates(self) -> list[Node]:
+    def _aggregates(self, columns: Columns) -> list[Node]:
         """In the order in which Spark keeps their buffers: that of the result, each once."""
         found: dict[str, Node] = {}
-        for expression in self.node.expressions("aggregateExpressions"):
+        for expression in self._node.expressions("aggregateExpressions"):
             for each in expression.below():
                 if each.name == "AggregateExpression":
-                    found.setdefault(self.columns.text(each), each)
+                    found.setdefault(columns.text(each), each)
         return list(found.values())
 
-    def _delays(self) -> str:
+    def _delays(self, columns: Columns) -> str:
         """By event-time column below the operator: where two streams meet both count."""
-        found: list[str] = []
-        for each, real in zip(self.node.below(), plan_nodes(self.real), strict=True):
+        found: set[str] = set()
+        for each, real in zip(self._node.below(), plan_nodes(self._real), strict=True):
             if each.name == "EventTimeWatermark":
-                found.append(f"{self.columns.named(each.expression('eventTime').id)}: {real.delay()}")
-        return ", ".join(sorted(set(found)))
+                found.add(f"{columns.name(each.expression('eventTime').id)}: {real.delay()}")
+        return ", ".join(sorted(found))
 
-    def _function(self) -> Any:
-        command: Any = self.real.functionExpr().func().command()
-        return stateful_function(bytes(command.unsafeArray()), self.where)
+    @cached_property
+    def _function(self) -> StatefulFunction:
+        command: Any = self._real.functionExpr().func().command()
+        return stateful_function(bytes(command.unsafeArray()), self._where)
 
-    def _output_of_child(self) -> list[Node]:
-        return self._attributes(self.real.children().apply(0).output())
+    @cached_property
+    def _input(self) -> list[Node]:
+        """The columns that come in."""
+        return _attributes(self._real.children().apply(0).output())
 
-    def _attributes(self, attributes: Any) -> list[Node]:
-        return [tree(json.loads(attributes.apply(index).toJSON())) for index in range(attributes.size())]
+    @cached_property
+    def _left(self) -> set[int]:
+        """The columns of the left side of a join."""
+        return {each.id for each in _attributes(self._real.left().output())}
+
+
+def _keyed(columns: Columns, keys: Sequence[Node], used: Sequence[Node] = (), times: Sequence[Node] = ()) -> Parts:
+    yield Part.KEYS, _list(map(columns.text, keys))
+    yield Part.WATERMARK, columns.event_times(times or keys)
+    yield Part.TYPES, columns.types(used or keys)
+
+
+def _attributes(attributes: Any) -> list[Node]:
+    return [tree(json.loads(attributes.apply(index).toJSON())) for index in range(attributes.size())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +225,7 @@ _KINDS: Mapping[str, str] = {
     "TransformWithState": "transformWithState of the JVM",
     "TransformWithStateInPySpark": "transformWithState",
 }
-_PARTS: Mapping[str, Callable[[_Operator], Iterator[tuple[Part, str | None]]]] = {
+_PARTS: Mapping[str, Callable[[_Operator, Columns], Parts]] = {
     "Aggregate": _Operator.aggregation,
     "Deduplicate": _Operator.deduplication,
     "DeduplicateWithinWatermark": _Operator.deduplication_within_watermark,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
@@ -62,14 +63,14 @@ def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
 
 
 class Columns:
-    """What the columns of a plan are called where they come from: through renames down to a source, or to the
-    expression that computes them. Of that only the name and the type count."""
+    """What the columns of a plan are called: where an operator takes them, and where they come from. That is through
+    renames down to a source, or to the expression that computes them; of that only the name and the type count."""
 
     def __init__(self, plan: Node) -> None:
         self._names: dict[int, str] = {}
-        self._types: dict[int, Any] = {}
         self._computed: dict[int, Node] = {}
         self._event_times: set[int] = set()
+        self._follows = False
         for node in reversed(list(plan.below())):  # what defines a column stands below what uses it
             for each in node.within():
                 if each.name == "Alias":
@@ -77,11 +78,16 @@ class Columns:
                     self._computed.setdefault(each.id, each.children[0])
                 elif each.name == "AttributeReference":
                     self._names.setdefault(each.id, str(each.fields["name"]))
-                    self._types.setdefault(each.id, each.fields["dataType"])
             if node.name == "Expand":
                 self._add_windows(node)
             if node.name == "EventTimeWatermark":
                 self._event_times.add(node.expression("eventTime").id)
+
+    def where_they_come_from(self) -> Columns:
+        """The same columns by the names that they have there."""
+        followed = copy(self)
+        followed._follows = True
+        return followed
 
     def _add_windows(self, expand: Node) -> None:
         """Of windows that slide Spark makes a row each."""
@@ -96,7 +102,7 @@ class Columns:
         fields = expression.fields
         match expression.name:
             case "AttributeReference":
-                return mark(expression.id) + self._column(expression.id)
+                return mark(expression.id) + self._column(expression)
             case "Alias":
                 return children[0]
             case "Literal":
@@ -117,30 +123,26 @@ class Columns:
                 options = [f"{key}={value}" for key in _MEANING if (value := _option(fields.get(key)))]
                 return f"{_function_name(name)}({', '.join([*children, *options])}){_nulls(name, fields)}"
 
-    def origins(self, expression: Node) -> list[int]:
-        """The ids of the columns that it uses, where they come from; of a window the one of its time."""
-        found: dict[int, None] = {}
-        for each in expression.below():
-            if each.name == "AttributeReference":
-                origin = self._origin(each.id)
-                window = self._window(origin)
-                for part in [origin] if window is None else self.origins(window):
-                    found[part] = None
-        return list(found)
-
     def types(self, expressions: Sequence[Node]) -> str:
         """The columns that these expressions use, with their types."""
-        used = {origin for each in expressions for origin in self.origins(each)}
-        return _list(sorted({f"{self._names[each]} {type_text(self._types.get(each))}" for each in used}))
+        used = [each for expression in expressions for each in self._used(expression)]
+        return _list(sorted({f"{self._column(each)} {type_text(each.fields['dataType'])}" for each in used}))
 
-    def event_times(self, expressions: Sequence[Node]) -> dict[int, str]:
-        """Which of the columns that they are, or that their windows are of, have a watermark: names by id."""
+    def event_times(self, expressions: Sequence[Node]) -> str:
+        """Which of the columns that they are, or that their windows are of, have a watermark."""
         chains = [each for expression in expressions for each in self._chain_of(expression)]
-        return {each: self._column(each) for each in chains if each in self._event_times}
+        return _list(sorted({self.name(each) for each in chains if each in self._event_times}))
 
-    def named(self, column: int) -> str:
-        """What a column is called where it comes from."""
-        return self._column(column)
+    def name(self, column: int) -> str:
+        """What a column is called that an expression, or a watermark, defines."""
+        return self._names[self._origin(column) if self._follows else column]
+
+    def _used(self, expression: Node) -> Iterator[Node]:
+        """The columns in an expression; of a window those of its time."""
+        for each in expression.below():
+            if each.name == "AttributeReference":
+                window = self._window(each.id)
+                yield from [each] if window is None else self._used(window.time)
 
     def _chain_of(self, expression: Node) -> Iterator[int]:
         """A column and those that it is a rename of, or a window or the time of a window of: a watermark goes
@@ -153,7 +155,7 @@ class Columns:
             computed = self._computed.get(column)
             window = self._window(column)
             if window is not None:
-                yield from self._chain_of(window)
+                yield from self._chain_of(window.time)
                 return
             computed = computed if computed is None or not _is_window_time(computed) else _window_of(computed)
             column = computed.id if computed is not None and computed.name == "AttributeReference" else None
@@ -163,17 +165,16 @@ class Columns:
             column = computed.id
         return column
 
-    def _column(self, column: int) -> str:
-        origin = self._origin(column)
-        computed = self._computed.get(origin)
-        found = None if computed is None else _Window.of(computed)
-        return self._names[origin] if found is None else found.text(self.text)
+    def _column(self, reference: Node) -> str:
+        window = self._window(reference.id)
+        if window is not None:
+            return window.text(self.text)
+        return self.name(reference.id) if self._follows else str(reference.fields["name"])
 
-    def _window(self, column: int) -> Node | None:
-        """What the time of a window is, where the column is a window."""
+    def _window(self, column: int) -> _Window | None:
+        """Where the column is one."""
         computed = self._computed.get(self._origin(column))
-        found = None if computed is None else _Window.of(computed)
-        return None if found is None else found.time
+        return None if computed is None else _Window.of(computed)
 
 
 @dataclass(frozen=True, slots=True)

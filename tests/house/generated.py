@@ -58,6 +58,12 @@ def owned_options(end: str) -> str:
     return owned_table({"source": OWNED_BY_SOURCE, "sink": OWNED_BY_SINK}[end])
 
 
+def values() -> str:
+    from tests.contract.values_matrix import markdown_table
+
+    return markdown_table()
+
+
 def benchmarks(suite: str) -> str:
     from bench.report import markdown_table
 
@@ -81,6 +87,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings-effects": effects.table,
     "job-states": job_states,
     "states": states,
+    "values": values,
     "recovery-log": decisions.log_table,
     "recovery-sinks": decisions.sink_table,
     "answers": decisions.answer_table,

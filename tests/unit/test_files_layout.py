@@ -351,7 +351,7 @@ def test_csv_and_text_say_why_they_cannot_hold_a_type(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.list_(pa.string())), ("b", pa.binary())])
     csv = FileSink("numbers", tmp_path, format="csv").check(plan(schema))
     assert [error.found for error in csv] == ["'a' is list<item: string>", "'b' is binary"]
-    assert "can hold no array, map or struct, and no bytes" in csv[0].expected
+    assert ["F.to_json" in csv[0].next_step, "F.base64" in csv[1].next_step] == [True, True]
     text = FileSink("numbers", tmp_path, format="text").check(plan(DAYS))
     assert [error.found for error in text] == ["'hour' is int32", "'id' is int64", "3: day, hour, id"]
 

@@ -12,7 +12,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_requests, on_one_disk, versions
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import Cluster, cluster_of
-from tidegate.kafka.messages import Format, Layout, can_be_bytes
+from tidegate.kafka.messages import Format, Layout, are_headers
 from tidegate.kafka.names import ids_begin, sink_part
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
@@ -22,6 +22,7 @@ from tidegate.kafka.rights import missing_by_name, missing_on_topic
 from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.row_values import InvalidText
+from tidegate.sinks.value_table import Target, violations
 
 _LOG = logging.getLogger("tidegate")
 
@@ -118,14 +119,15 @@ class _Check:
 
     def _types(self, layout: Layout, schema: pa.Schema) -> Iterator[TidegateError]:
         as_bytes = [layout.key, *(layout.values if layout.format is Format.RAW else ())]
-        for name in (name for name in as_bytes if name is not None):
-            if not can_be_bytes(schema.field(name).type):
-                yield self._mistyped(name, schema, "a text, binary or plain value", 'F.to_json(), or format="json"')
+        as_json = layout.values if layout.format is Format.JSON else ()
+        for target, names in ((Target.BYTES, as_bytes), (Target.JSON, as_json)):
+            columns = [schema.field(name) for name in names if name is not None]
+            yield from violations(pa.schema(columns), target, f"sink {self._sink.uid!r}")
         if layout.partition is not None and not pa.types.is_integer(schema.field(layout.partition).type):
             yield self._mistyped(layout.partition, schema, "an integer", '.cast("int")')
         if layout.topic_column is not None and not pa.types.is_string(schema.field(layout.topic_column).type):
             yield self._mistyped(layout.topic_column, schema, "a string", '.cast("string")')
-        if layout.headers is not None and not pa.types.is_list(schema.field(layout.headers).type):
+        if layout.headers is not None and not are_headers(schema.field(layout.headers).type):
             yield self._mistyped(
                 layout.headers, schema, "array<struct<key:string,value:binary>>", "F.array(F.struct())"
             )

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.sinks.arrow import batch_of, columns_of
+from tidegate.sinks.arrow import batch_of, columns_of, fields_in
 from tidegate.sinks.json_lines import json_objects
-from tidegate.sinks.nested import leaves_of
+from tidegate.sinks.nested import element_of, is_list, leaves_of
 from tidegate.sinks.row_values import InvalidText, refused_nulls, refused_texts, rows_where, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.value_table import Kind, kind_of
 from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
@@ -109,9 +110,12 @@ class Layout:
         return json_objects(batch_of(columns, self.values))
 
 
-def can_be_bytes(kind: pa.DataType) -> bool:
-    """Whether `as_bytes` takes columns of this type."""
-    return not (pa.types.is_nested(kind) or pa.types.is_null(kind))
+def are_headers(kind: pa.DataType) -> bool:
+    """Whether a column of this type is Spark's `array<struct<key:string,value:binary>>`."""
+    if not is_list(kind) or not pa.types.is_struct(element_of(kind)):
+        return False
+    fields = {field.name: kind_of(field.type) for field in fields_in(element_of(kind))}
+    return fields == {"key": Kind.STRING, "value": Kind.BINARY}
 
 
 def as_bytes(column: Column) -> list[bytes | None]:

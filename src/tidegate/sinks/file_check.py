@@ -12,8 +12,8 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.file_stage import FileShape
-from tidegate.sinks.hive_folders import can_name_a_folder
 from tidegate.sinks.staging import unwritable
+from tidegate.sinks.value_table import Target, names_in, violations
 
 
 def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
@@ -46,14 +46,7 @@ def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[
 
 def _columns(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:
     fields = [field for field in fields_of(schema) if field.name not in shape.partition_by]
-    for field in fields:
-        if not shape.format.has(field.type):
-            yield _mismatch(
-                f"columns of types that {shape.format.name} has: {shape.format.types}",
-                f"{field.name!r} is {field.type}",
-                "cast the column in select=[...]",
-                where,
-            )
+    yield from violations(pa.schema(fields), shape.format.target, where)
     at_most = shape.format.columns_at_most
     if at_most is not None and len(fields) > at_most:
         yield _mismatch(
@@ -84,14 +77,7 @@ def _partition_columns(schema: pa.Schema, columns: tuple[str, ...], where: str) 
                 where,
             )
             continue
-        if not can_name_a_folder(types[name]):
-            yield _mismatch(
-                "partition columns of type string, integer, boolean or date: other values have no one text that is "
-                "read back as the same value",
-                f"{name!r} is {types[name]}",
-                "cast the column in select=[...], for instance to a date or a string",
-                where,
-            )
+        yield from violations(pa.schema([(name, types[name])]), Target.FOLDER, where)
         if name.startswith("."):
             yield _mismatch(
                 "partition columns whose folders are visible to readers",
@@ -102,14 +88,16 @@ def _partition_columns(schema: pa.Schema, columns: tuple[str, ...], where: str) 
 
 
 def _duplicate_names(schema: pa.Schema, where: str) -> Iterator[TidegateError]:
-    counted = Counter(name.lower() for name in schema.names)
-    for name in (name for name, times in counted.items() if times > 1):
-        yield _mismatch(
-            "column names that differ in more than case",
-            f"several columns named {name!r}",
-            "rename them in select=[...]",
-            where,
-        )
+    """Spark takes names for the same that differ in case only, also those of a struct's fields."""
+    for place, names in names_in(schema):
+        counted = Counter(name.lower() for name in names)
+        for name in (name for name, times in counted.items() if times > 1):
+            yield _mismatch(
+                "column names that differ in more than case",
+                f"several {f'fields of {place!r}' if place else 'columns'} named {name!r}",
+                "rename them in select=[...]",
+                where,
+            )
 
 
 def _mismatch(expected: str, found: str, next_step: str, where: str) -> TidegateError:

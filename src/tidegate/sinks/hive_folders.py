@@ -33,16 +33,7 @@ _ESCAPED_BYTES = 3
 """What a byte of a value takes at most in a folder's name."""
 
 _ESCAPED = frozenset([*map(chr, range(0x20)), *"\x7f\"#%'*/:=?\\{[]^"])
-_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 _compute = cast("Any", pc)
-
-
-def can_name_a_folder(kind: pa.DataType) -> bool:
-    """Whether a folder can be named after values of this type so that Spark reads the same values back.
-
-    Not after times (their text depends on the reader's time zone), fractions or nested values.
-    """
-    return any(fits(kind) for fits in _TYPES) and not pa.types.is_uint64(kind)
 
 
 def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -78,6 +78,11 @@ def is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
 
+def element_of(kind: pa.DataType) -> pa.DataType:
+    """The type of the elements of a list type."""
+    return cast("Any", kind).value_type
+
+
 def bounds_of(column: Column) -> Rows:
     """Where the entries of each list or map begin and end, counted from the column's own first entry."""
     offsets = np.asarray(cast("Any", column).offsets)

@@ -10,12 +10,15 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence
 from tidegate.sinks.arrow import columns_of
+from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.json_lines import json_text, json_values
 from tidegate.sinks.row_values import InvalidText, option_of, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.value_table import Target, violations
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 
 
@@ -42,6 +45,9 @@ class PrintSink(WriteAheadSink):
         super().__init__(uid, select=select, where=where, delivery=delivery)
         self.limit = limit
         self.invalid_text = option_of(InvalidText, "invalid_text", invalid_text, uid)
+
+    def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
+        return list(violations(plan.schema, Target.JSON, f"sink {self.uid!r}"))
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
         return one_for_each_row(refused_texts(batch, self.invalid_text))

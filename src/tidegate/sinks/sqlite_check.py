@@ -15,6 +15,7 @@ from tidegate.sinks.sqlite_ledger import LEDGER
 from tidegate.sinks.sqlite_stage import uri
 from tidegate.sinks.sqlite_values import affinity_of
 from tidegate.sinks.staging import unwritable
+from tidegate.sinks.value_table import Target, violations
 
 _HOLDS: dict[str, frozenset[str]] = {
     "INTEGER": frozenset({"INTEGER", "NUMERIC", "BLOB"}),
@@ -37,6 +38,7 @@ class _Check:
         self._path = path
         self._table = table
         self._key = key
+        self._where = f"sink {plan.identity.sink!r}: table {table!r} in {path}"
 
     def surroundings(self) -> Iterator[TidegateError]:
         if not self._plan.local_master:
@@ -74,14 +76,7 @@ class _Check:
                 )
 
     def rows(self) -> Iterator[TidegateError]:
-        for field in fields_of(self._plan.schema):
-            if affinity_of(field.type) is None:
-                yield self._violation(
-                    Code.SCHEMA_MISMATCH,
-                    "column types that SQLite has",
-                    f"{field.name!r} is {field.type}",
-                    "make it text with F.to_json (nested types) or .cast (others) in select=[...]",
-                )
+        yield from violations(self._plan.schema, Target.SQLITE, self._where)
         counted = Counter(name.lower() for name in self._plan.schema.names)
         for name in (name for name, times in counted.items() if times > 1):
             yield self._violation(
@@ -156,8 +151,7 @@ class _Check:
         return wanted in [primary, *covered]
 
     def _violation(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
-        where = f"sink {self._plan.identity.sink!r}: table {self._table!r} in {self._path}"
-        return TidegateError(code, expected=expected, found=found, where=where, next_step=next_step)
+        return TidegateError(code, expected=expected, found=found, where=self._where, next_step=next_step)
 
 
 def column_affinity(declared: str) -> str:

@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.row_types import duplicates, violations
 
 
 class Projection:
@@ -49,12 +50,17 @@ class Projection:
 
 
 def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
-    """The Arrow schema of the rows that `sink` will get. Raises SCHEMA_MISMATCH for what Spark cannot resolve."""
+    """The Arrow schema of the rows that `sink` will get.
+
+    Raises SCHEMA_MISMATCH for what Spark cannot resolve, and for what no sink can write.
+    """
+    if sink.select is None:
+        raise_all(list(duplicates(rows.columns, "columns", where)), where)
     try:
         selected = rows.select(*_columns(rows, sink))
         if sink.where is not None:
             rows.where(cast("Column", sink.where))
-        return to_arrow_schema(selected.schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
+        schema = selected.schema
     except (PySparkException, TypeError) as error:
         raise TidegateError(
             Code.SCHEMA_MISMATCH,
@@ -63,6 +69,8 @@ def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
             where=where,
             next_step="mend the sink's select= or where=",
         ) from None
+    raise_all(list(violations(schema, where)), where)
+    return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
 
 
 def _is_plain(sink: TwoPhaseSink) -> bool:

@@ -1,0 +1,211 @@
+"""The one table of types and targets: how a value of each of Spark's types is written, or why it is not.
+
+Total: every type of Spark's is a `Kind`, every place where a value can stand is a `Target`, and each pair has a cell.
+What is refused here is refused before a query starts. What only a row can show (a text that is not UTF-8, a NaN in
+SQLite, a null in a key) is in `tidegate.sinks.row_values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias, cast
+
+import pyarrow as pa
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.arrow import fields_in, fields_of
+from tidegate.sinks.nested import element_of, is_list
+
+
+class Kind(Enum):
+    """Spark's types, by Spark's names. A user-defined type counts as the type that Spark stores it as."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "tinyint, smallint, int, bigint"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string, char, varchar"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_NTZ = "timestamp_ntz"
+    TIME = "time"
+    ARRAY = "array"
+    STRUCT = "struct"
+    EMPTY_STRUCT = "struct without fields"
+    MAP = "map"
+    VARIANT = "variant"
+    DAY_TIME_INTERVAL = "interval day to second"
+    YEAR_MONTH_INTERVAL = "interval year to month"
+    CALENDAR_INTERVAL = "interval"
+    VOID = "void"
+    GEOMETRY = "geometry"
+    GEOGRAPHY = "geography"
+    OTHER = "any other"
+
+
+class Target(Enum):
+    """Where a value can stand. JSON: a JSON file, a message of `format="json"`, and the console."""
+
+    SQLITE = "SQLite"
+    JSON = "JSON"
+    JSON_KEY = "key of a map in JSON"
+    PARQUET = "Parquet"
+    CSV = "CSV"
+    TEXT = "text file"
+    BYTES = "Kafka key, raw value"
+    FOLDER = "folder of `partition_by`"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No value of the type is written here; `instead` says what the program can do."""
+
+    instead: str
+
+
+Cell: TypeAlias = str | Refused
+"""How a value is written, in words, or the refusal."""
+
+_TO_JSON = Refused("make it a string with F.to_json")
+_TO_STRING = Refused('make it a string with .cast("string")')
+_BASE64 = Refused("make it a string with F.base64 or F.hex")
+_KEYS = Refused("make the keys strings, or the map an array with F.map_entries")
+_NO_FIELDS = Refused("leave the column out of select=[...], or give the struct a field")
+_TYPELESS = Refused('cast it to the type that it stands for, for instance .cast("string") or .cast("map<string,int>")')
+
+_NOWHERE: Mapping[Kind, Refused] = {
+    Kind.EMPTY_STRUCT: _NO_FIELDS,
+    Kind.VARIANT: Refused("make it a string with F.to_json, or take values out of it with F.variant_get"),
+    Kind.DAY_TIME_INTERVAL: _TO_STRING,
+    Kind.YEAR_MONTH_INTERVAL: _TO_STRING,
+    Kind.CALENDAR_INTERVAL: _TO_STRING,
+    Kind.VOID: _TYPELESS,
+    Kind.GEOMETRY: Refused("make it binary with ST_AsBinary"),
+    Kind.GEOGRAPHY: Refused("make it binary with ST_AsBinary"),
+    Kind.OTHER: Refused('cast it to another type, for instance with .cast("string")'),
+}
+"""What no target takes. Arrow shows most of them not at all, or as something else (a variant as its two halves)."""
+
+
+def _cells(
+    sqlite: Cell, json: Cell, json_key: Cell, parquet: Cell, csv: Cell, text: Cell, bytes_: Cell, folder: Cell
+) -> Mapping[Target, Cell]:
+    return dict(zip(Target, (sqlite, json, json_key, parquet, csv, text, bytes_, folder), strict=True))
+
+
+_SAME = "the same type"
+_DAY, _TIME = "2026-01-31", "23:59:59.000001"
+_LOCAL = f"{_DAY}T{_TIME}"
+_UTC = f"{_LOCAL}Z"
+_REST: Mapping[Kind, Mapping[Target, Cell]] = {
+    Kind.BOOLEAN: _cells("INTEGER 0, 1", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
+    Kind.INTEGER: _cells("INTEGER", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"),
+    Kind.FLOAT: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    Kind.DOUBLE: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    Kind.DECIMAL: _cells("TEXT 1.50", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING),
+    Kind.STRING: _cells("TEXT", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
+    Kind.BINARY: _cells("BLOB", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
+    Kind.DATE: _cells(f"TEXT {_DAY}", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    Kind.TIMESTAMP: _cells(f"TEXT {_UTC}", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING),
+    Kind.TIMESTAMP_NTZ: _cells(
+        f"TEXT {_LOCAL}", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
+    ),
+    Kind.TIME: _cells(f"TEXT {_TIME}", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING),
+    Kind.ARRAY: _cells(_TO_JSON, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    Kind.STRUCT: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    Kind.MAP: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+}
+
+TABLE: Mapping[Kind, Mapping[Target, Cell]] = {
+    kind: _REST[kind] if kind in _REST else dict.fromkeys(Target, _NOWHERE[kind]) for kind in Kind
+}
+
+
+def violations(schema: pa.Schema, target: Target, where: str) -> Iterator[TidegateError]:
+    """One violation for each place in the rows, however deep, whose type `target` does not take."""
+    for field in fields_of(schema):
+        for path, kind, instead in _refused(field.type, field.name, target):
+            yield refusal(path, kind, target.value, instead, where)
+
+
+def names_in(schema: pa.Schema) -> Iterator[tuple[str, list[str]]]:
+    """The names that stand side by side: those of the columns (place ""), and of the fields of each struct."""
+    yield "", list(schema.names)
+    for field in fields_of(schema):
+        yield from _names(field.type, field.name)
+
+
+def refusal(path: str, kind: str, target: str, instead: str, where: str) -> TidegateError:
+    """The violation of one column or one place in it, alike for what Arrow shows and for what only Spark does."""
+    return TidegateError(
+        Code.SCHEMA_MISMATCH,
+        expected=f"a type that is written as {target}",
+        found=f"{path!r} is {kind}",
+        where=where,
+        next_step=f"in select=[...]: {instead}",
+    )
+
+
+def nowhere(kind: Kind) -> Refused | None:
+    """The refusal of a type that no target takes."""
+    return _NOWHERE.get(kind)
+
+
+def kind_of(kind: pa.DataType) -> Kind:
+    """The type of Spark's that Arrow shows so."""
+    if pa.types.is_struct(kind) and kind.num_fields == 0:
+        return Kind.EMPTY_STRUCT
+    return next((found for fits, found in _ARROW if fits(kind)), Kind.OTHER)
+
+
+def _refused(kind: pa.DataType, path: str, target: Target) -> Iterator[tuple[str, str, str]]:
+    cell = TABLE[kind_of(kind)][target]
+    if isinstance(cell, Refused):
+        yield path, str(kind), cell.instead
+        return
+    for inner, name in _inside(kind, path):
+        is_key = pa.types.is_map(kind) and name == f"{path}.key"
+        yield from _refused(inner, name, _KEYS_IN.get(target, target) if is_key else target)
+
+
+def _inside(kind: pa.DataType, path: str) -> list[tuple[pa.DataType, str]]:
+    """The types that a nested type is made of, and where they stand."""
+    if pa.types.is_struct(kind):
+        return [(field.type, f"{path}.{field.name}") for field in fields_in(kind)]
+    if pa.types.is_map(kind):
+        return [(kind.key_type, f"{path}.key"), (kind.item_type, f"{path}.value")]
+    return [(element_of(kind), f"{path}[]")] if is_list(kind) else []
+
+
+def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
+    if pa.types.is_struct(kind):
+        yield path, [field.name for field in fields_in(kind)]
+    for inner, name in _inside(kind, path):
+        yield from _names(inner, name)
+
+
+_KEYS_IN = {Target.JSON: Target.JSON_KEY}
+_Fits: TypeAlias = Callable[[pa.DataType], bool]
+_ARROW: tuple[tuple[_Fits, Kind], ...] = (
+    (pa.types.is_boolean, Kind.BOOLEAN),
+    (lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind), Kind.INTEGER),
+    (pa.types.is_float32, Kind.FLOAT),
+    (pa.types.is_float64, Kind.DOUBLE),
+    (pa.types.is_decimal128, Kind.DECIMAL),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), Kind.STRING),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), Kind.BINARY),
+    (pa.types.is_date32, Kind.DATE),
+    (lambda kind: pa.types.is_timestamp(kind) and cast("Any", kind).tz is not None, Kind.TIMESTAMP),
+    (pa.types.is_timestamp, Kind.TIMESTAMP_NTZ),
+    (pa.types.is_time64, Kind.TIME),
+    (pa.types.is_map, Kind.MAP),
+    (pa.types.is_struct, Kind.STRUCT),
+    (is_list, Kind.ARRAY),
+    (pa.types.is_duration, Kind.DAY_TIME_INTERVAL),
+    (pa.types.is_interval, Kind.CALENDAR_INTERVAL),
+    (pa.types.is_null, Kind.VOID),
+)

@@ -1,0 +1,90 @@
+"""What Arrow does not show of the rows' types: those it has no type for, and names that stand twice.
+
+Looked at with Spark's own types, before Arrow: there a variant is a struct of two binaries, an empty `map()` an error
+about nulls, and two fields of one name fail at the first row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefinedType
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sinks.value_table import Kind, nowhere, refusal
+
+KINDS: Mapping[str, Kind] = {
+    "BooleanType": Kind.BOOLEAN,
+    "ByteType": Kind.INTEGER,
+    "ShortType": Kind.INTEGER,
+    "IntegerType": Kind.INTEGER,
+    "LongType": Kind.INTEGER,
+    "FloatType": Kind.FLOAT,
+    "DoubleType": Kind.DOUBLE,
+    "DecimalType": Kind.DECIMAL,
+    "StringType": Kind.STRING,
+    "CharType": Kind.STRING,
+    "VarcharType": Kind.STRING,
+    "BinaryType": Kind.BINARY,
+    "DateType": Kind.DATE,
+    "TimestampType": Kind.TIMESTAMP,
+    "TimestampNTZType": Kind.TIMESTAMP_NTZ,
+    "TimeType": Kind.TIME,
+    "ArrayType": Kind.ARRAY,
+    "StructType": Kind.STRUCT,
+    "MapType": Kind.MAP,
+    "VariantType": Kind.VARIANT,
+    "DayTimeIntervalType": Kind.DAY_TIME_INTERVAL,
+    "YearMonthIntervalType": Kind.YEAR_MONTH_INTERVAL,
+    "CalendarIntervalType": Kind.CALENDAR_INTERVAL,
+    "NullType": Kind.VOID,
+    "GeometryType": Kind.GEOMETRY,
+    "GeographyType": Kind.GEOGRAPHY,
+}
+"""By the names of pyspark's classes: an older Spark lacks some of them."""
+
+
+def kind_of(kind: DataType) -> Kind:
+    """The row of the table that a type of Spark's belongs to."""
+    if isinstance(kind, StructType) and not kind.fields:
+        return Kind.EMPTY_STRUCT
+    if isinstance(kind, UserDefinedType):
+        return kind_of(kind.sqlType())
+    return KINDS.get(type(kind).__name__, Kind.OTHER)
+
+
+def violations(schema: StructType, where: str) -> Iterator[TidegateError]:
+    """What no sink can take of rows of this schema, however deep it stands."""
+    yield from duplicates(schema.names, "columns", where)
+    for field in schema:
+        yield from _violations(field.dataType, field.name, where)
+
+
+def duplicates(names: Sequence[str], what: str, where: str) -> Iterator[TidegateError]:
+    """Names that stand twice, in the very same letters; each sink knows whether it tells apart `a` and `A`."""
+    for name in (name for name, times in Counter(names).items() if times > 1):
+        yield TidegateError(
+            Code.SCHEMA_MISMATCH,
+            expected=f"{what} with a name of their own",
+            found=f"{name!r} more than once",
+            where=where,
+            next_step="rename them in select=[...], or before, with .withColumnRenamed or .toDF",
+        )
+
+
+def _violations(kind: DataType, path: str, where: str) -> Iterator[TidegateError]:
+    found = nowhere(kind_of(kind))
+    if found is not None:
+        yield refusal(path, kind.simpleString(), "anything", found.instead, where)
+    elif isinstance(kind, UserDefinedType):
+        yield from _violations(kind.sqlType(), path, where)
+    elif isinstance(kind, StructType):
+        yield from duplicates(kind.names, f"fields of {path!r}", where)
+        for field in kind:
+            yield from _violations(field.dataType, f"{path}.{field.name}", where)
+    elif isinstance(kind, ArrayType):
+        yield from _violations(kind.elementType, f"{path}[]", where)
+    elif isinstance(kind, MapType):
+        yield from _violations(kind.keyType, f"{path}.key", where)
+        yield from _violations(kind.valueType, f"{path}.value", where)

@@ -31,6 +31,7 @@ from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining, Reins
 from tidegate.spark.endings import Ending
 from tidegate.spark.figures import Figures
+from tidegate.spark.interrupts import main_thread_waits
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_run import QueryPlan, QueryRun
@@ -186,12 +187,26 @@ class JobHandle:
             self._end_all(self.runs, [error])
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first."""
-        if not self._ended.wait(timeout_seconds):
-            return False
-        if self._error is not None:
+        """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first.
+
+        Ctrl-C meanwhile (in a notebook: an interrupt of this cell) stops the job cleanly, and it has ended then. A
+        second one is raised.
+        """
+        with main_thread_waits():
+            try:
+                ended = self._ended.wait(timeout_seconds)
+            except KeyboardInterrupt:
+                if self._asked:
+                    raise
+                self.ask_to_stop()
+                ended = self._ended.wait()
+        if ended and self._error is not None:
             raise self._error
-        return True
+        return ended
+
+    def await_end(self, timeout_seconds: float | None = None) -> bool:
+        """As `wait`, for whoever does not want to hear how it ended."""
+        return self._ended.wait(timeout_seconds)
 
     def stop(self, timeout_seconds: float | None = None, *, drain: bool = False) -> None:
         """End with the epoch that is under way done, and block until then; what is undecided comes again.

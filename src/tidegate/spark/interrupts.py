@@ -1,12 +1,18 @@
-"""What Ctrl-C does to a job in the program's own process: the first one stops it cleanly."""
+"""What Ctrl-C and SIGTERM do to a job in the program's own process: the first one stops it cleanly.
+
+Ctrl-C is meant for what the main thread does: it stops a job that the thread waits for, and touches no other (in a
+notebook: an interrupt of another cell). SIGTERM is meant for the process: every job in it stops before it ends.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Protocol
 
 
 class StoppedByInterrupt(KeyboardInterrupt):
@@ -21,7 +27,7 @@ def interrupts_ask(ask: Callable[[], None]) -> Generator[list[int], None, None]:
     """
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
-    raises = before is signal.default_int_handler or _is_of_pyspark(before)
+    raises = before is signal.default_int_handler or _cancels(before)
     if threading.current_thread() is not threading.main_thread() or not raises:
         yield came
         return
@@ -40,16 +46,82 @@ def interrupts_ask(ask: Callable[[], None]) -> Generator[list[int], None, None]:
 
 @contextmanager
 def interrupts_cancel_nothing() -> Generator[None, None, None]:
-    """Ctrl-C only raises KeyboardInterrupt: pyspark's own handler cancels all jobs, the epoch under way with them."""
+    """Ctrl-C only raises KeyboardInterrupt: pyspark's own handler cancels all jobs, the epoch under way with them.
+    Behind it that is so while a job of tidegate's runs in the process."""
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not _is_of_pyspark(before):
+    if threading.current_thread() is not threading.main_thread() or not _cancels(before):
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, _Interrupt(before) if _is_of_pyspark(before) and callable(before) else before)
+
+
+class Running(Protocol):
+    """A job in this process, as its signals need it."""
+
+    def ask_to_stop(self) -> None: ...
+
+    def await_end(self, timeout_seconds: float | None = None) -> bool:
+        """Whether it has ended by then, however it ended."""
+        ...
+
+
+def obey_signals(job: Running) -> None:
+    """Until the job has ended Ctrl-C cancels nothing of Spark's, and SIGTERM stops the job before it ends the process.
+    A handler of the program's own, and a signal that is ignored, stay as they are."""
+    _running[:] = [*(each for each in _running if not each.await_end(0)), job]
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+@contextmanager
+def main_thread_waits() -> Generator[None, None, None]:
+    """Meanwhile a SIGTERM only asks the jobs to end: who waits for one goes on when it has ended."""
+    global _waits
+    mine = int(threading.current_thread() is threading.main_thread())
+    _waits += mine
+    try:
+        yield
+    finally:
+        _waits -= mine
+
+
+_running: list[Running] = []
+_waits = 0
+"""How often the main thread waits for a job."""
+
+
+class _Interrupt:
+    """pyspark's own handler cancels all that runs in Spark; with a job of tidegate's in the process it is not asked."""
+
+    def __init__(self, before: Callable[[int, FrameType | None], object]) -> None:
+        self._before = before
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if all(each.await_end(0) for each in _running):
+            self._before(number, frame)
+        else:
+            raise KeyboardInterrupt
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    jobs = [each for each in _running if not each.await_end(0)]
+    for each in jobs:
+        each.ask_to_stop()
+    if jobs and _waits:
+        return
+    for each in jobs:
+        each.await_end()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _cancels(handler: object) -> bool:
+    return _is_of_pyspark(handler) or isinstance(handler, _Interrupt)
 
 
 def _is_of_pyspark(handler: object) -> bool:

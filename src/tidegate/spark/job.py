@@ -51,7 +51,13 @@ from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import check_nothing_comes_again, generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
-from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, interrupts_cancel_nothing
+from tidegate.spark.interrupts import (
+    StoppedByInterrupt,
+    interrupts_ask,
+    interrupts_cancel_nothing,
+    main_thread_waits,
+    obey_signals,
+)
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.opened_sources import end_input, grounds_of, open_sources
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators, say_uids
@@ -193,7 +199,7 @@ class Job:
         savepoint: str | os.PathLike[str] | Restore | None = None,
         allow_changed_operators: Sequence[str] = (),
     ) -> None:
-        """Run the job in this process and block until it ends; Ctrl-C stops it cleanly.
+        """Run the job in this process and block until it ends; Ctrl-C and SIGTERM stop it cleanly.
 
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
         `savepoint`, `allow_changed_operators`: see `start`.
@@ -203,10 +209,7 @@ class Job:
                 handle = self.start(until=until, savepoint=savepoint, allow_changed_operators=allow_changed_operators)
             except StoppedByInterrupt:
                 return
-            try:
-                handle.wait()
-            except KeyboardInterrupt:
-                handle.stop()
+            handle.wait()
 
     def start(
         self,
@@ -275,7 +278,9 @@ class Job:
                 start_moves(f"sink {sink.uid}, opened")
             if supervised is not None:
                 supervised.starting(handle)
-            with interrupts_ask(handle.ask_to_stop) as interrupts:
+            else:
+                obey_signals(handle)
+            with interrupts_ask(handle.ask_to_stop) as interrupts, main_thread_waits():
                 handle.start(at_end=stack.pop_all().close)
         if interrupts:
             handle.wait()

@@ -25,6 +25,7 @@ from tidegate.jobs.java import require_java
 from tidegate.jobs.user import user_name
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_workers import start_workers
+from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
 
@@ -131,6 +132,7 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
 def _made_ready(session: SparkSession) -> SparkSession:
     listen_to(session)
     if is_local(session):
+        let_tasks_import(session)
         start_workers(session)
     return session
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.checkpoints.savepoint_take import RunningJob, take
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, START, Query, entry
-from tidegate.core.records import Decided, FinishedThrough, JobRecord, SinkProgress, Start, encode
+from tidegate.core.records import Decided, FinishedThrough, JobRecord, OperatorFingerprint, SinkProgress, Start, encode
 from tidegate.disk.storage import LocalStorage
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
@@ -32,7 +32,14 @@ def write_job(folder: Path, *, through: int = 3) -> RunningJob:
     """Epochs up to `through` are done."""
     write(folder, "spark/metadata", '{"id":"x"}')
     write(folder, "spark/state/0/_metadata/metadata", OPERATOR)
-    start = Start(job_id="0f1e2d3c", generation=1, first_epoch=0, sources=("in",), sinks=("out",))
+    start = Start(
+        job_id="0f1e2d3c",
+        generation=1,
+        first_epoch=0,
+        sources=("in",),
+        sinks=("out",),
+        fingerprints=(OperatorFingerprint(number=0, uid="", compared={"aggregate functions": "sum(v)"}),),
+    )
     LocalStorage(query_folder(folder)).put_if_absent(START, encode(start))
     for epoch in range(through + 1):
         finish(folder, epoch)

@@ -36,6 +36,7 @@ def test_savepoints_are_listed_shown_proven_and_removed(tmp_path: Path):
         "uid": None,
         "stores": ["default"],
         "partitions": 1,
+        "computes": {"aggregate functions": "sum(v)"},
         "state_rows": 13,
         "state_bytes": STATE_BYTES,
     }
@@ -73,6 +74,7 @@ def test_a_savepoint_is_shown_to_people(tmp_path: Path):
         f"  state_bytes: {STATE_BYTES}",
     ]
     assert query[-1].startswith("  fingerprint: ")
+    assert state.pop() == "operator 0 computes: aggregate functions: sum(v)"
     assert [line.split() for line in state] == [
         ["operator", "name", "stores", "partitions", "rows", "bytes"],
         [*state[1].split()],
@@ -84,7 +86,7 @@ def test_what_an_older_release_has_not_counted_is_a_dash(tmp_path: Path):
     saved = take(write_job(tmp_path / "job"), "one", tmp_path / "saved").folder
     found = open_savepoint(saved)
     (query,) = found.record.queries
-    older = msgspec.structs.replace(query, done=msgspec.structs.replace(query.done, state_rows={}))
+    older = msgspec.structs.replace(query, done=msgspec.structs.replace(query.done, state_rows={}, fingerprints=None))
     (saved / MANIFEST).write_bytes(encode(msgspec.structs.replace(found.record, queries=(older,))))
     (shown,) = json.loads(tidegate("savepoint", "inspect", str(saved), "--json")[1])["queries"]
     assert shown["operators"]["0"]["state_rows"] is None

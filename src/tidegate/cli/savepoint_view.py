@@ -16,6 +16,7 @@ from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
     from tidegate.checkpoints.savepoint_folder import Savepoint
+    from tidegate.core.records import SavedQuery
 
 
 def summary(found: Savepoint) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
                     "uid": each.uid or None,
                     "stores": list(each.stores),
                     "partitions": each.partitions,
+                    "computes": _computes(query, each.number),
                     "state_rows": query.done.state_rows.get(str(each.number)),
                     "state_bytes": _state_bytes(found, query.done.query, f"{each.number}/"),
                 }
@@ -77,6 +79,12 @@ def queries(found: Savepoint) -> list[dict[str, Any]]:
         }
         for query in found.record.queries
     ]
+
+
+def _computes(query: SavedQuery, number: int) -> dict[str, str] | None:
+    """By part, what an operator computes; None in a savepoint of an older release."""
+    found = (each.compared for each in query.done.fingerprints or () if each.number == number)
+    return next(found, None)
 
 
 def _state_bytes(found: Savepoint, query: str, operator: str = "") -> int:
@@ -193,3 +201,7 @@ def _show_operators(operators: dict[str, dict[str, Any]]) -> None:
         for number, each in operators.items()
     ]
     print_table(columns, rows)
+    for number, each in operators.items():
+        if each["computes"] is not None:
+            parts = "; ".join(f"{part}: {text}" for part, text in each["computes"].items())
+            typer.echo(f"operator {number} computes: {parts}")

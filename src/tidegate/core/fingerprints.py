@@ -31,6 +31,12 @@ class Part(Enum):
         "the keys and their order; of a window its time column, length, slide and start; of a session window its gap",
         True,
     )
+    ORDER = (
+        "order of keys",
+        "`dropDuplicates` with more than four columns",
+        "their order, where Spark keeps it: since 4.3",
+        True,
+    )
     AGGREGATES = (
         "aggregate functions",
         "aggregations",

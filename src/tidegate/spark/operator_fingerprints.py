@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.fingerprints import Part
 from tidegate.core.records import OperatorFingerprint
@@ -26,6 +26,9 @@ Parts: TypeAlias = Iterator[tuple[Part, str | None]]
 
 _LOG = logging.getLogger("tidegate")
 _NONE = "none"
+_KEY_ORDER = "spark.sql.dropDuplicates.deterministicKeyOrder.enabled"
+"""Of Spark 4.3. Without it Spark makes a set of the columns, and Scala keeps the order of four of them."""
+_ORDERED_AT_MOST = 4
 
 
 def fingerprints_of(rows: DataFrame, mode: str, where: str) -> tuple[OperatorFingerprint, ...] | None:
@@ -44,8 +47,9 @@ def _fingerprints(rows: DataFrame, mode: str, where: str) -> Iterator[OperatorFi
         return
     plan = _plan(rows)
     nodes, columns = list(plan.below()), Columns(plan)
+    keeps_order = _keeps_key_order(rows.sparkSession)
     for number, each in enumerate(found):
-        operator = _Operator(nodes[each.place], each.node, mode, where)
+        operator = _Operator(nodes[each.place], each.node, mode, where, keeps_order=keeps_order)
         written = operator.compared(columns)
         followed = operator.compared(columns.where_they_come_from())
         yield OperatorFingerprint(
@@ -62,10 +66,18 @@ def _plan(rows: DataFrame) -> Node:
     return tree(json.loads(frame.queryExecution().analyzed().toJSON()))
 
 
+def _keeps_key_order(session: SparkSession) -> bool:
+    try:
+        return session.conf.get(_KEY_ORDER) == "true"
+    except PySparkException:  # a Spark that does not know the setting
+        return False
+
+
 class _Operator:
     """One operator: its node as JSON, and Spark's own for what JSON leaves out."""
 
-    def __init__(self, node: Node, real: Any, mode: str, where: str) -> None:
+    def __init__(self, node: Node, real: Any, mode: str, where: str, *, keeps_order: bool) -> None:
+        self._keeps_order = keeps_order
         self._node = node
         self._real = real
         self._mode = mode
@@ -97,10 +109,20 @@ class _Operator:
         yield from _keyed(columns, self._input)
 
     def deduplication(self, columns: Columns) -> Parts:
-        yield from _keyed(columns, self._node.expressions("keys"))
+        yield from self._deduplicated(columns, self._node.expressions("keys"))
 
     def deduplication_within_watermark(self, columns: Columns) -> Parts:
-        yield from _keyed(columns, self._node.expressions("keys"), times=self._input)
+        yield from self._deduplicated(columns, self._input)
+
+    def _deduplicated(self, columns: Columns, times: Sequence[Node]) -> Parts:
+        """Spark 4.2 takes more than four columns in an order of its own, which 4.3 keeps for its checkpoints."""
+        keys = self._node.expressions("keys")
+        if len(keys) <= _ORDERED_AT_MOST:
+            yield from _keyed(columns, keys, times=times)
+            return
+        yield from _keyed(columns, sorted(keys, key=columns.text), times=times)
+        if self._keeps_order:
+            yield Part.ORDER, _list(map(columns.text, keys))
 
     def join(self, columns: Columns) -> Parts:
         condition = self._node.fields.get("condition")

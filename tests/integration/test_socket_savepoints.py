@@ -7,15 +7,20 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, wait_until
+from tests.support.line_server import LineServer
 from tests.support.peer import Peer
 from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink
 from tidegate.checkpoints.ingest_layout import segments
 from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_part import log_end
 from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.core.errors import Code
+from tidegate.core.restoring import Scope
+from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.ended_savepoint import save_ended
 
 NOBODY = 9
@@ -77,6 +82,49 @@ def test_a_retained_checkpoint_of_a_killed_job_is_gone_back_to(place: Place):
     wish = Restore(str(oldest), rewind="back")
     counting(place, NOBODY).start(until="caught-up", savepoint=wish).wait()
     assert counts(place) == {"sea": 3, "sand": 1}
+
+
+def test_a_job_that_ends_with_a_savepoint_takes_nothing_in_behind_it(place: Place):
+    with LineServer(lines_per_second=4000) as server:
+        handle = counting(place, server.port).start()
+        wait_until(lambda: counts(place), "lines counted")
+        path = handle.cancel_with_savepoint(place.folder / "saved")
+        assert path is not None
+    part = path / "ingest" / "lines"
+    assert log_end(part, "saved") == log_end(the_log(place), "own")
+
+
+def test_a_canonical_savepoint_and_positions_alone_go_on_with_the_lines_too(place: Place):
+    with Peer() as peer:
+        handle = counting(place, peer.port).start()
+        peer.send(b"sea\n")
+        wait_until(lambda: counts(place) == {"sea": 1}, "the first line")
+        canonical = handle.savepoint(place.folder / "saved", format="canonical")
+        handle.stop()
+    assert canonical is not None
+    assert verify(open_savepoint(canonical)) == []
+    count_to_the_end(place, b"sea\n", "copy", savepoint=str(canonical))
+    assert counts(place, "copy") == {"sea": 2}
+    arrive(place, b"sea")
+    path = save_ended(place.checkpoints / "job", "later", str(place.folder / "saved"), lambda _: None).folder
+    wish = Restore(str(path), scope=Scope.OFFSETS_ONLY)
+    counting(place, NOBODY, "positions").start(until="caught-up", savepoint=wish).wait()
+    assert counts(place, "positions") == {"sea": 1}
+
+
+def test_a_check_says_what_stands_against_the_log_and_touches_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    count_to_the_end(place, b"sea\n")
+    path = save_ended(place.checkpoints / "job", "old", str(place.folder / "saved"), lambda _: None).folder
+    monkeypatch.setenv(CHECK_ONLY, "1")
+    with pytest.raises(SystemExit):
+        counting(place, NOBODY, "copy").start(savepoint=str(path))
+    assert '"verdict":"ok"' in capsys.readouterr().err
+    assert not (place.checkpoints / "copy").exists()
+    shutil.rmtree(path / "ingest")
+    error = error_of(lambda: counting(place, NOBODY, "copy").start(savepoint=str(path)))
+    assert error.catalogue_entry is Code.INGEST_LOST
 
 
 def test_lines_that_are_missing_between_savepoint_and_log_are_named_and_nothing_is_touched(place: Place):

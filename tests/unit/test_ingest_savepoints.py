@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -18,10 +19,12 @@ from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.checkpoints.ingest_restore import SavedLog, join
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.savepoint_folder import Savepoint, verify
+from tidegate.checkpoints.savepoint_archive import export_stream, import_stream
+from tidegate.checkpoints.savepoint_folder import Savepoint, dispose, verify
 from tidegate.checkpoints.savepoint_restore import Restoring, prepare, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, take
 from tidegate.core.ledger import Query
+from tidegate.spark.socket_source import Kept, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
 
@@ -241,3 +244,45 @@ def test_a_retained_checkpoint_has_the_lines_behind_it(tmp_path: Path):
     savepoint = as_savepoint(folder, record, into, world.folder)
     assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5, 6]
     assert len({file.name for file in savepoint.record.files if file.name.startswith("ingest/")}) == 3
+
+
+def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_late(tmp_path: Path):
+    """Manifests are written beside the epochs, which do not wait for them."""
+    world = World(tmp_path)
+    retained = RetainedCheckpoints(
+        world.folder, "job", RECORD.job_id, [QueryFolder(QUERY, query_folder(world.folder))], 1
+    )
+    retained.note("query")
+    retained.write()
+    log = world.folder / "ingest/lines"
+    trimmer = Trimmer("reader", Kept(frozenset({"reader"}), epochs=1), world.log, log)
+    world.arrive(3)
+    trimmer.tell(msgspec.json.encode(world.log.end).decode())
+    assert segments(log)[0].begin.line == 3
+    (world.folder / "checkpoints/1/_metadata.json").unlink()
+    trimmer.tell(msgspec.json.encode(world.log.end).decode())
+    assert segments(log)[0].begin.line == 7
+
+
+def test_it_goes_through_an_archive(tmp_path: Path):
+    world = World(tmp_path)
+    stream = BytesIO()
+    export_stream(world.taken(), stream)
+    stream.seek(0)
+    imported = import_stream(stream, tmp_path / "elsewhere")
+    assert verify(imported) == []
+    restore(restoring_into(tmp_path / "new", imported, generation=1))
+    assert lines_behind(tmp_path / "new/ingest/lines", world.position) == [4, 5]
+    dispose(imported)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_file_of_the_part_that_was_altered_is_found_before_anything_is_changed(tmp_path: Path):
+    savepoint = World(tmp_path).taken()
+    first, *_ = segments(savepoint.folder / "ingest/lines")
+    wanted = restoring_into(tmp_path / "new", savepoint, generation=1)
+    first.path.write_bytes(first.path.read_bytes().replace(b"4", b"9"))
+    assert [error.code for error in verify(savepoint)] == ["TG-SAVEPOINT-ALTERED"]
+    assert code_of(lambda: restore(wanted)) == "TG-SAVEPOINT-ALTERED"
+    settle(tmp_path / "new")
+    assert not (tmp_path / "new/ingest").exists()

@@ -89,6 +89,11 @@ class IngestLog:
             self._end = end
             return end
 
+    def has_segments_before(self, position: Position) -> bool:
+        """Whether `trim` would remove something."""
+        with self._lock:
+            return len(self._segments) > 1 and self._segments[1].begin.offset <= position.offset
+
     def trim(self, before: Position) -> None:
         """Remove the segments that end at `before` or earlier, the oldest first; never the newest one."""
         with self._lock, self._trust.over(self._folder, "trim the ingest log"):

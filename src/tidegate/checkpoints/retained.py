@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import done_epoch
+from tidegate.checkpoints.ingest_layout import Position
+from tidegate.checkpoints.ingest_part import needed_from
 from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
 from tidegate.core.ledger import FINISHED_THROUGH, Query
 from tidegate.core.records import (
@@ -149,6 +151,13 @@ def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
     storage = LocalStorage(job_folder)
     data = storage.read(_manifest(number))
     return None if data is None else decode(CheckpointRecord, data, str(storage.path(_manifest(number))))
+
+
+def retained_from(job_folder: Path, source: str) -> list[Position]:
+    """Where the retained checkpoints of a job end in the ingest log of a source: the lines behind are needed."""
+    records = [read_retained(job_folder, number) for number in retained_numbers(job_folder)]
+    found = [needed_from(record.queries).get(source) for record in records if record is not None]
+    return [each for each in found if each is not None]
 
 
 def _manifest(number: int) -> str:

@@ -22,6 +22,7 @@ from tidegate.checkpoints.ingest_layout import Position, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
 from tidegate.checkpoints.ingest_restore import JoinedLog, join
+from tidegate.checkpoints.retained import retained_from
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
@@ -115,7 +116,7 @@ class SocketIngest(OpenedSource, Companion):
         return _frame(session, where, self._ground.folder, _begun(position, where))
 
     def monitor(self, name: str) -> Monitor | None:
-        return Trimmer(name, self._kept, self._log)
+        return Trimmer(name, self._kept, self._log, self._ground.folder)
 
     def companion(self) -> Companion:
         return self
@@ -184,20 +185,23 @@ class Kept:
 
 
 class Trimmer:
-    """Trims a log behind the epochs of all its readers; told by one of them. What fails is a warning."""
+    """Trims a log behind the epochs of all its readers, and behind the retained checkpoints that are written by then;
+    told by one reader. What fails is a warning."""
 
-    def __init__(self, reader: str, kept: Kept, log: IngestLog) -> None:
+    def __init__(self, reader: str, kept: Kept, log: IngestLog, folder: Path) -> None:
         self._reader = reader
         self._kept = kept
         self._log = log
+        self._folder = folder
         self._done: Position | None = None
 
     def tell(self, position: str) -> None:
         self._done = msgspec.json.decode(position, type=Position)
         needed = self._kept.done(self._reader, self._done)
-        if needed is not None:
+        if needed is not None and self._log.has_segments_before(needed):
             try:
-                self._log.trim(needed)
+                retained = retained_from(self._folder.parent.parent, self._folder.name)
+                self._log.trim(min([needed, *retained], key=lambda position: position.offset))
             except TidegateError as error:
                 _LOG.warning("source %s: the ingest log is not trimmed (%s)", self._reader, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -13,6 +14,7 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
+from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.ingest_layout import Position, segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
@@ -27,6 +29,9 @@ from tidegate.core.ledger import Query
 from tidegate.spark.socket_source import Kept, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
+
+WATCHERS: list[Callable[[str, tuple[object, ...]], None]] = []
+sys.addaudithook(lambda event, args: [watch(event, args) for watch in WATCHERS] and None)
 
 
 class World:
@@ -94,6 +99,24 @@ def test_a_log_that_is_trimmed_while_it_is_copied_is_in_it_all_the_same(tmp_path
     world = World(tmp_path)
     savepoint = take(world.running(lambda _: world.log.trim(world.log.end)), "one", tmp_path / "saved")
     assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5]
+
+
+def test_it_is_called_off_before_the_next_segment_however_long_the_part_is(tmp_path: Path):
+    world = World(tmp_path, behind=50)
+    copying, seen = Copying("one"), list[Path]()
+
+    def look(event: str, args: tuple[object, ...]) -> None:
+        if event == "os.link" and "/ingest/" in str(args[1]):
+            seen.append(Path(str(args[1])))
+            copying.call_off("the job has ended")
+
+    WATCHERS.append(look)
+    try:
+        assert code_of(lambda: take(world.running(), "one", tmp_path / "saved", copying)) == "TG-SAVEPOINT-CUT-OFF"
+    finally:
+        WATCHERS.remove(look)
+    assert len(seen) == 1
+    assert not (world.folder / "savepoints-held").exists()
 
 
 def test_where_nothing_is_behind_the_epoch_the_place_is_held(tmp_path: Path):

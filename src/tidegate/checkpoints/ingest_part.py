@@ -47,9 +47,15 @@ def link_logs(ingest: Path, aside: Path) -> None:
         _link_segments(log, aside / log.name)
 
 
-def bring_parts(ingest: Path, epochs: Iterable[DoneEpoch], into: Path, aside: Path | None = None) -> None:
+def bring_parts(
+    ingest: Path,
+    epochs: Iterable[DoneEpoch],
+    into: Path,
+    aside: Path | None = None,
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
     """The parts of a job's logs behind these epochs, below `into`. `aside`: what `link_logs` has linked, where the job
-    runs. Nothing is synced.
+    runs. `go_on` is called before each segment, and may raise to call it off. Nothing is synced.
 
     Raises INGEST_LOST where a log does not have the lines, RECORD_CORRUPT where they are altered.
     """
@@ -60,7 +66,7 @@ def bring_parts(ingest: Path, epochs: Iterable[DoneEpoch], into: Path, aside: Pa
             _link_segments(log, aside / uid)
             log = aside / uid
         require(log, begin, end, where)
-        bring(slices(log, begin, end, where), begin, into / uid)
+        bring(slices(log, begin, end, where), begin, into / uid, go_on=go_on)
 
 
 def log_end(log: Path, where: str) -> Position:
@@ -77,12 +83,17 @@ def log_end(log: Path, where: str) -> Position:
 
 
 def bring(
-    pieces: Sequence[Slice], begin: Position, into: Path, may_link: Callable[[Slice], bool] = lambda _: True
+    pieces: Sequence[Slice],
+    begin: Position,
+    into: Path,
+    may_link: Callable[[Slice], bool] = lambda _: True,
+    go_on: Callable[[], None] = lambda: None,
 ) -> None:
     """Segments of these slices, which follow on each other from `begin`; an empty one where there are none. A whole
     file is linked where `may_link` allows it and the disk can; the last one never is, because a log is appended to."""
     into.mkdir(parents=True)
     for piece in pieces:
+        go_on()
         target = into / segment_name(piece.begin)
         for _ in read_slice(piece):
             pass  # it raises at a frame that is not whole

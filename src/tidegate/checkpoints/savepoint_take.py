@@ -165,7 +165,7 @@ def _put_together(
 ) -> SavepointRecord:
     """Everything of the savepoint but its name, durable."""
     check_form(job, form)
-    queries = _held(job, held)
+    queries = _held(job, held, copying)
     job.reach("held")
     if form is SavepointFormat.NATIVE:
         files = _copied(held, partial, copying, lambda _name: True, one_by_one=job.runs_on)
@@ -183,11 +183,11 @@ def _put_together(
     return record
 
 
-def _held(job: RunningJob, held: Path) -> list[SavedQuery]:
+def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
     ingest, aside = job.folder / INGEST, held / "logs"
     link_logs(ingest, aside)  # before the queries: what is needed behind their epochs is there
     queries = [_held_query(job, running, held) for running in job.queries]
-    bring_parts(ingest, [query.done for query in queries], held / INGEST, aside)
+    bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)
     _remove(aside)
     return queries
 

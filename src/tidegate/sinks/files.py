@@ -296,7 +296,7 @@ class FileSink(TwoPhaseSink):
                 expected=expected,
                 found=found,
                 where=f"sink {self.uid!r}",
-                next_step="change the program",
+                next_step=f"give the sink {expected}",
             )
 
 

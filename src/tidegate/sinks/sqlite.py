@@ -33,6 +33,7 @@ from tidegate.sinks.sqlite_disk import connected, make_durable, transaction
 from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
 from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions
 from tidegate.sinks.sqlite_values import SQLiteRules, affinity_of
+from tidegate.sinks.sqlite_words import remedy_of
 from tidegate.sinks.staging import Seal, Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
@@ -254,7 +255,7 @@ class SQLiteSink(TwoPhaseSink):
             expected="a SQLite database that can be opened and written",
             found=str(error),
             where=f"sink {self.uid!r}: {self.path}",
-            next_step="look at the file, its rights and the space on its disk",
+            next_step=remedy_of(error, self.path),
         )
 
 

@@ -14,6 +14,7 @@ from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.sqlite_ledger import LEDGER
 from tidegate.sinks.sqlite_stage import uri
 from tidegate.sinks.sqlite_values import affinity_of
+from tidegate.sinks.sqlite_words import COLUMNS_AT_MOST, remedy_of
 from tidegate.sinks.staging import unwritable
 from tidegate.sinks.value_table import Target, violations
 
@@ -77,6 +78,13 @@ class _Check:
 
     def rows(self) -> Iterator[TidegateError]:
         yield from violations(self._plan.schema, Target.SQLITE, self._where)
+        if len(self._plan.schema.names) > COLUMNS_AT_MOST:
+            yield self._violation(
+                Code.SCHEMA_MISMATCH,
+                f"at most {COLUMNS_AT_MOST} columns, which is SQLite's limit",
+                f"{len(self._plan.schema.names)}",
+                "choose fewer in select=[...], put some of them into one with F.to_json(F.struct(...)), or write files",
+            )
         counted = Counter(name.lower() for name in self._plan.schema.names)
         for name in (name for name, times in counted.items() if times > 1):
             yield self._violation(
@@ -93,9 +101,7 @@ class _Check:
             with closing(sqlite3.connect(uri(self._path, "rw"), uri=True)) as target:
                 yield from self._table_in(target)
         except sqlite3.Error as error:
-            yield self._violation(
-                Code.SINK_UNUSABLE, "a SQLite database", str(error), "look at the file and its rights"
-            )
+            yield self._violation(Code.SINK_UNUSABLE, "a SQLite database", str(error), remedy_of(error, self._path))
 
     def _table_in(self, target: sqlite3.Connection) -> Iterator[TidegateError]:
         found = target.execute("SELECT type FROM sqlite_master WHERE lower(name) = lower(?)", (self._table,)).fetchone()

@@ -50,4 +50,13 @@ def checked_name(name: str) -> str:
 
 def program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
     """What only a change of the program mends."""
-    return TidegateError(code, expected=expected, found=found, where=where, next_step="change the program")
+    return TidegateError(code, expected=expected, found=found, where=where, next_step=_NEXT_STEPS[code])
+
+
+_NEXT_STEPS = {
+    Code.UID_INVALID: "choose another name",
+    Code.UID_DUPLICATE: "give each source, query, sink and operator of the job a uid that no other one has",
+    Code.OUTPUT_MODE: "give mode= one of them",
+    Code.JOB_EMPTY: "declare it with job.query(uid, rows, sinks=[...])",
+    Code.OPTION_UNKNOWN: 'leave until= out, or give until="caught-up"',
+}

@@ -86,7 +86,7 @@ from tidegate.spark.sources import (
 from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
 from tidegate.spark.state_parquet import write_table
 from tidegate.spark.state_plan import operators_planned
-from tidegate.spark.supervised import current, start_moves
+from tidegate.spark.supervised import begin_job, current, start_moves
 
 _MODES = ("append", "update", "complete")
 _LOG = logging.getLogger("tidegate")
@@ -101,11 +101,9 @@ class Job:
     """
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
+        begin_job(name)
         self.name = checked_name(name)
         self.settings = load_settings(settings, job=self.name)
-        supervised = current()
-        if supervised is not None:
-            supervised.define(name)
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()

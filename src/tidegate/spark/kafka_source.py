@@ -135,7 +135,13 @@ class KafkaSource(PositionedSource, OpenedSource):
         if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
             raise not_newest(f"KafkaSource with start={self.start!r}", where)
         mine = [
-            TidegateError(Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=next_step)
+            TidegateError(
+                Code.SOURCE_OPTION,
+                expected=expected,
+                found=found,
+                where=where,
+                next_step=next_step or f"give {expected}",
+            )
             for expected, found, next_step in (*self._violations(), *self._places_violated())
         ]
         raise_all([*mine, *option_violations(self.clients, _SOURCE, where)], where)
@@ -188,7 +194,8 @@ def _spot_violated(what: str, spot: object, numbers: tuple[type, ...]) -> Iterat
             yield f'{what} {offset}"earliest", "latest" or a datetime with its time zone', repr(spot), meant
 
 
-_CHANGE = "change the program"
+_CHANGE = ""
+"""No other next step than to give what was expected."""
 _WORDS = ("earliest", "latest")
 _WITH_A_ZONE = "from datetime import timezone, and write datetime(..., tzinfo=timezone.utc)"
 

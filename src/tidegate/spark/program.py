@@ -99,7 +99,7 @@ def _program_failed(app: str, error: BaseException) -> TidegateError:
         expected="a program that runs",
         found="".join(traceback.format_exception_only(type(error), error)).strip()[:2_000],
         where=f"{app}{line}",
-        next_step="see the traceback above",
+        next_step="mend the program where the traceback above ends, then start again",
     )
     failed.__cause__ = error
     return failed

@@ -59,6 +59,7 @@ from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures, keep_age
 from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.jvm_output import see_the_cause
 from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.patience import Patience
@@ -471,7 +472,7 @@ class QueryRun:
             expected="a query that runs",
             found=cause_of(error),
             where=str(self.plan.query),
-            next_step=f"see the cause above, then start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
+            next_step=f"{see_the_cause()}, then start again: {AT_THE_NEXT_START[self.plan.query.weakest]}",
         ) from error
 
     def _vanished(self) -> TidegateError | None:

@@ -25,6 +25,7 @@ from tidegate.jobs.java import require_java
 from tidegate.jobs.user import user_name
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_workers import start_workers
+from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
@@ -49,7 +50,8 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     require_java()
     user_name()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _classes_from_the_archive():
+    log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
+    with _options_of_a_jvm(log), quiet_start(os.environ, log):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)
@@ -80,13 +82,11 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _classes_from_the_archive() -> Generator[None, None, None]:
-    """A JVM that is started meanwhile uses the archive of `tidegate warm-up`, if there is one."""
+def _options_of_a_jvm(log: Path) -> Generator[None, None, None]:
+    """A JVM that is started meanwhile uses the archive of `tidegate warm-up`, if there is one, and logs to `log`."""
     archive, before = archive_to_use(os.environ), os.environ.get(SUBMIT_OPTIONS)
-    if archive is None:
-        yield
-        return
-    os.environ[SUBMIT_OPTIONS] = f"{before or ''} {options_to_use(archive)}"
+    options = [*([] if archive is None else [options_to_use(archive)]), log_options(log, os.environ)]
+    os.environ[SUBMIT_OPTIONS] = " ".join(filter(None, [before, *options]))
     try:
         yield
     finally:
@@ -187,6 +187,7 @@ class JvmLock:
         options[1] = jvm.java.nio.file.StandardOpenOption.WRITE
         path = jvm.java.nio.file.Path.of(str(job_folder / JVM_LOCK), gateway.new_array(jvm.java.lang.String, 0))
         self._channel: Any = jvm.java.nio.channels.FileChannel.open(path, options)
+        make_room_for_log()
         if self._channel.tryLock() is None:
             self._channel.close()
             raise TidegateError(

@@ -67,7 +67,7 @@ class IngestedSocket(PositionedSource):
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         for expected, found in self._violations():
             raise TidegateError(
-                Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step="change the program"
+                Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=f"give {expected}"
             )
         if not is_local(session):
             raise TidegateError(

@@ -20,6 +20,7 @@ import msgspec
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
+from tidegate.jobs.last_word import show_errors_alone
 from tidegate.jobs.line import (
     Declared,
     Finished,
@@ -199,6 +200,15 @@ def current() -> Supervised | None:
     return _current
 
 
+def begin_job(name: str) -> None:
+    """The program makes a job. Its supervisor hears of it, and says how it ends; where there is none, the program shows
+    an error of tidegate alone."""
+    if _current is None:
+        show_errors_alone()
+    else:
+        _current.define(name)
+
+
 def start_moves(step: str) -> None:
     """The start has got as far as this; for a supervisor, where there is one, that waits for it."""
     if _current is not None:
@@ -235,7 +245,7 @@ def _job_broke(error: BaseException, where: str) -> TidegateError:
         expected="a job that runs",
         found=f"{type(error).__name__}: {error}"[:500],
         where=where,
-        next_step="see the cause above, then start again",
+        next_step="see what the JVM has said last (Spark's log, and the kernel's for want of memory), then start again",
     )
 
 

@@ -1,0 +1,148 @@
+"""Where a JVM that tidegate starts writes: Spark's log into a file of the job, the noise of its start nowhere.
+
+Spark and Java write a dozen lines at each start, and some hundred for an epoch that failed. Below them nobody finds the
+one error that says what to do. So Spark's own log goes to a file of the job. What the JVM and its Python workers write
+to the standard error comes to this process, which hands it on from when the session stands. `TIDEGATE_VERBOSE=1` leaves
+all as Spark has it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import tempfile
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from tidegate.jobs.app_check import CHECK_ONLY
+from tidegate.jobs.class_archive import SUBMIT_OPTIONS
+from tidegate.jobs.last_word import is_verbose
+
+_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_SAYS_OPTIONS = (SUBMIT_OPTIONS, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS")
+
+
+def spark_log(job_folder: Path, environment: Mapping[str, str]) -> Path:
+    """The file of Spark's log. A program that is only checked writes nothing into its job's folder."""
+    if environment.get(CHECK_ONLY):
+        return Path(tempfile.gettempdir()) / f"tidegate-check-{os.getpid()}.spark.log"
+    return job_folder / "logs" / "spark.log"
+
+
+def log_options(log: Path, environment: Mapping[str, str]) -> str:
+    """Options for the JVM, by which Spark's log goes to `log`; none where the user has said something of it."""
+    if is_verbose(environment) or _is_set_up(environment) or '"' in str(log):
+        return ""
+    return f'-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()} "-Dtidegate.spark.log={log}"'
+
+
+def see_the_cause() -> str:
+    """Where the whole of an error of Spark's stands, as the beginning of a next step."""
+    return "see Spark's log" if _log_here is None else f"see Spark's log in {_log_here}"
+
+
+@contextmanager
+def quiet_start(environment: Mapping[str, str], log: Path) -> Generator[None, None, None]:
+    """The JVM that is started inside, if one is, writes to this process. When the session stands, so does whatever it
+    says; when the start fails, what it has said until then is shown."""
+    if is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm():
+        yield
+        return
+    global _log_here
+    made = [folder for folder in log.parents if not folder.exists()]  # log4j makes them before it needs them
+    reading, writing = os.pipe()
+    relay = _Relay(reading)
+    try:
+        try:
+            gateway = launch_gateway(None, {"stderr": writing})
+        finally:
+            os.close(writing)
+        SparkContext._ensure_initialized(gateway=gateway)  # pyright: ignore[reportPrivateUsage]
+        if log_options(log, environment):
+            _log_here = log
+        yield
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+    except BaseException:
+        relay.hand_on(held=True)
+        raise
+    relay.hand_on(held=False)
+
+
+def make_room_for_log() -> None:
+    """The job's start holds its folder now: Spark's log may stand in it."""
+    if _log_here is not None:
+        with suppress(OSError):
+            _log_here.parent.mkdir(exist_ok=True)
+
+
+class _Relay:
+    """Reads what a JVM writes, holds it back, and hands it on when it is told to."""
+
+    def __init__(self, reading: int) -> None:
+        self._reading = reading
+        self._held = bytearray()
+        self._hands_on = False
+        self._lock = threading.Lock()
+        threading.Thread(target=self._read, name="tidegate-jvm-output", daemon=True).start()
+
+    def hand_on(self, *, held: bool) -> None:
+        """From now on; `held`: also what was held back."""
+        with self._lock:
+            self._take_what_is_there()
+            if held:
+                _show(bytes(self._held))
+            self._held.clear()
+            self._hands_on = True
+
+    def _read(self) -> None:
+        while True:
+            select.select([self._reading], [], [])
+            with self._lock:
+                if not self._take_what_is_there():
+                    return
+
+    def _take_what_is_there(self) -> bool:
+        """False at the end: every process that could write has ended."""
+        while select.select([self._reading], [], [], 0)[0]:
+            data = os.read(self._reading, _AT_ONCE_BYTES)
+            if not data:
+                return False
+            if self._hands_on:
+                _show(data)
+            else:
+                self._held += data
+                del self._held[:-_HELD_BYTES]
+        return True
+
+
+_log_here: Path | None = None
+"""The file of Spark's log, where this process has started a JVM that writes one."""
+
+_AT_ONCE_BYTES = 1 << 16
+_HELD_BYTES = 1 << 18
+
+
+def _show(data: bytes) -> None:
+    """On the standard error of the process, as a JVM that inherits it would. One that is gone is no reason to end."""
+    with suppress(OSError):
+        while data:
+            data = data[os.write(2, data) :]
+
+
+def _has_jvm() -> bool:
+    return SparkContext._gateway is not None  # pyright: ignore[reportPrivateUsage]
+
+
+def _is_set_up(environment: Mapping[str, str]) -> bool:
+    """Whether the user has a configuration of log4j: named in an option, or in the folder of Spark's configuration."""
+    if any("log4j" in environment.get(name, "") for name in _SAYS_OPTIONS):
+        return True
+    folders = [environment.get("SPARK_CONF_DIR"), *(f"{home}/conf" for home in [environment.get("SPARK_HOME")] if home)]
+    return any(folder and list(Path(folder).glob("log4j2.*")) for folder in folders)

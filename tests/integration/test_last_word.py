@@ -1,0 +1,110 @@
+"""What a user sees of a program, line by line: nothing of a start, and of an error tidegate's own words alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, sys
+
+from pyspark.sql import functions as F
+
+from tidegate import FileSource, Job, SQLiteSink
+
+job = Job("words", checkpointing_dir="checkpoints", checkpointing_interval=0)
+rows = job.source("words", FileSource("in", format="json", schema="word string, n int"))
+if "udf" in sys.argv:
+    rows = rows.withColumn("n", F.udf(lambda n: 1 // n, "int")("n"))
+job.query("counts", rows, sinks=[SQLiteSink("out", "out.db", table="t", key="word")])
+job.run(until="caught-up")
+print("done")
+"""
+
+REFUSED = """\
+TG-RECORD-REFUSED: a sink cannot take a row; its epoch is undecided, and every start would come to the same row again
+  expected: a value in key column 'word' of every row
+  found:    a null
+  where:    sink 'out', query words/counts, epoch 0, task 0, column 'word'
+  row:      {word: None, n: 1}
+  next:     leave such rows out with where=, or give them a value with F.coalesce
+"""
+
+
+def program(folder: Path, rows: str) -> Path:
+    (folder / "in").mkdir()
+    (folder / "in" / "rows.json").write_text(rows)
+    app = folder / "app.py"
+    app.write_text(PROGRAM)
+    return app
+
+
+def ran(app: Path, *command: str, **environment: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    done = subprocess.run(
+        command,
+        cwd=app.parent,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_program_that_ends_well_shows_what_it_prints_itself_and_nothing_else(tmp_path: Path):
+    app = program(tmp_path, '{"word": "sea", "n": 1}\n')
+    assert ran(app, sys.executable, "app.py") == (0, "done\n", "")
+    assert list((tmp_path / "checkpoints" / "words" / "logs").iterdir()) == []
+
+
+def test_an_error_is_all_that_a_program_shows_and_the_rest_is_in_a_file(tmp_path: Path):
+    app = program(tmp_path, '{"n": 1}\n')
+    assert ran(app, sys.executable, "app.py") == (1, "", REFUSED)
+    log = (tmp_path / "checkpoints" / "words" / "logs" / "spark.log").read_text()
+    assert "Task 0 in stage" in log
+    assert "RowRefused" in log
+
+
+@pytest.mark.more
+def test_an_error_of_the_program_s_own_function_is_shown_in_one_line(tmp_path: Path):
+    app = program(tmp_path, '{"word": "sea", "n": 0}\n')
+    code, output, shown = ran(app, sys.executable, "app.py", "udf")
+    assert (code, output) == (1, "")
+    assert shown.startswith("TG-EPOCH-FAILED: ")
+    assert "  found:    ZeroDivisionError: " in shown
+    assert len(shown.splitlines()) == 5
+
+
+@pytest.mark.more
+def test_who_wants_to_see_everything_does(tmp_path: Path):
+    app = program(tmp_path, '{"n": 1}\n')
+    code, output, shown = ran(app, sys.executable, "app.py", TIDEGATE_VERBOSE="1")
+    assert (code, output) == (1, "")
+    assert shown.endswith(REFUSED.partition(": ")[2])
+    for told in ("Using incubator modules", "Traceback (most recent call last)", "TaskSetManager"):
+        assert told in shown
+
+
+@pytest.mark.more
+def test_under_tidegate_run_the_error_is_the_last_thing_and_no_trace_of_spark_s_is_before_it(tmp_path: Path):
+    app = program(tmp_path, '{"n": 1}\n')
+    code, output, shown = ran(app, str(Path(sys.executable).with_name("tidegate")), "run", "app.py")
+    assert (code, output) == (1, "")
+    lines = shown.splitlines(keepends=True)
+    assert lines[0].startswith("job words: starting")
+    assert "".join(lines[-6:]) == REFUSED
+    assert len(lines) <= 8, shown
+
+
+def test_a_mistake_in_a_setting_is_shown_without_a_traceback(tmp_path: Path):
+    app = program(tmp_path, "")
+    app.write_text('from tidegate import Job\n\nJob("words", checkpointing_intervall=1)\n')
+    code, output, shown = ran(app, sys.executable, "app.py")
+    assert (code, output) == (1, "")
+    assert shown.startswith("TG-SETTING-UNKNOWN: ")
+    assert "Traceback" not in shown

@@ -372,8 +372,8 @@ def test_a_stop_before_the_start_is_refused_with_both_positions():
         ({"a": {0: datetime(2024, 1, 1)}}, "tzinfo=timezone.utc"),  # noqa: DTZ001
         ({"a": {0: "latst"}}, "did you mean latest?"),
         ("earlist", "did you mean earliest?"),
-        ({"a": {0: -1}}, "change the program"),
-        ({"a": {0: True}}, "change the program"),
+        ({"a": {0: -1}}, "give start= for"),
+        ({"a": {0: True}}, "give start= for"),
     ],
 )
 def test_a_place_that_is_none_is_refused_with_what_to_write(place: Any, told: str):

@@ -128,6 +128,7 @@ def test_a_row_is_shown_also_where_python_has_no_value_for_what_is_in_it():
         {
             "at": pa.array([2**62], pa.timestamp("us")),
             "text": pa.array([b"\xff"], pa.binary()).view(pa.string()),
+            "there": pa.array([0], pa.timestamp("us", tz="GMT+03:00")),  # a session's time zone, as Java names it
             "password": ["hidden-by-its-name"],
             "n": [7],
         }

@@ -123,10 +123,11 @@ def row_text(batch: pa.RecordBatch, row: int) -> str:
 
 
 def _value_text(value: Any) -> str:
-    """A value of Arrow's, also one that Python has no value for: a time after the year 9999, text that is not UTF-8."""
+    """A value of Arrow's, also one that Python has no value for: a time after the year 9999, text that is not UTF-8, a
+    time in a zone that Java names and Python does not (`GMT+03:00`)."""
     try:
         return shortened(repr(value.as_py()), _VALUE_AT_MOST)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, LookupError):
         return f"({value.type} that Python cannot show)"
 
 

@@ -6,6 +6,11 @@ import logging
 import threading
 from collections.abc import Callable
 
+from tidegate.core.errors import Code, TidegateError
+
+NOTE_WRITTEN_WITHIN_SECONDS = 30.0
+"""A write that takes longer hangs."""
+
 _LOG = logging.getLogger("tidegate")
 
 
@@ -25,9 +30,13 @@ class OverdueNote:
         self._thread.start()
 
     def wait(self) -> None:
-        """Wait until it is written, or has failed."""
-        if self._thread is not None:
-            self._thread.join()
+        """Wait until it is written, or has failed. Raises STORAGE_UNUSABLE for a write that hangs: no other run may
+        follow on that disk in this process."""
+        if self._thread is None:
+            return
+        self._thread.join(NOTE_WRITTEN_WITHIN_SECONDS)
+        if self._thread.is_alive():
+            raise _hangs()
 
     def _write(self, epoch: int, seconds: float) -> None:
         try:
@@ -35,3 +44,13 @@ class OverdueNote:
         except BaseException as error:  # noqa: BLE001 (the run ends with it)
             _LOG.error("epoch %d was cut off, and has no more time at its next try: %s", epoch, error)
             self._fail(error)
+
+
+def _hangs() -> TidegateError:
+    return TidegateError(
+        Code.STORAGE_UNUSABLE,
+        expected=f"the record of an epoch that was cut off to be written within {NOTE_WRITTEN_WITHIN_SECONDS:g} s",
+        found="the write has not come back",
+        where="the disk with the checkpoint folder",
+        next_step="end this process, which keeps the job's locks until then; check that disk, then start again",
+    )

@@ -263,11 +263,13 @@ _PYTHON = frozenset({"FlatMapGroupsInPandasWithState", "TransformWithStateInPySp
 
 
 def _conjuncts(expression: Node) -> Iterator[Node]:
-    if expression.name == "And":
-        for each in expression.children:
-            yield from _conjuncts(each)
-    else:
-        yield expression
+    left = [expression]
+    while left:
+        each = left.pop()
+        if each.name == "And":
+            left.extend(reversed(each.children))
+        else:
+            yield each
 
 
 def _object(value: Any) -> str:

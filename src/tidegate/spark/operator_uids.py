@@ -89,10 +89,12 @@ def operator_nodes(rows: DataFrame) -> Iterator[OperatorNode]:
 
 def plan_nodes(node: Any) -> Iterator[Any]:
     """A node of Spark's plan and all below it, each before its children."""
-    yield node
-    children = node.children()
-    for index in range(children.size()):
-        yield from plan_nodes(children.apply(index))
+    left = [node]
+    while left:
+        node = left.pop()
+        yield node
+        children = node.children()
+        left.extend(children.apply(index) for index in reversed(range(children.size())))
 
 
 def with_uids(rows: DataFrame, operators: Sequence[StatefulOperator], where: str) -> tuple[StatefulOperator, ...]:

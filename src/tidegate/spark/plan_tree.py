@@ -38,10 +38,13 @@ class Node:
         return int(self.fields["exprId"]["id"])
 
     def below(self) -> Iterator[Node]:
-        """The node itself and all below it, from above and from the left."""
-        yield self
-        for child in self.children:
-            yield from child.below()
+        """The node itself and all below it, from above and from the left. Python's stack holds some hundred levels; a
+        program that adds columns or conditions in a loop has more."""
+        left = [self]
+        while left:
+            node = left.pop()
+            yield node
+            left.extend(reversed(node.children))
 
     def within(self) -> Iterator[Node]:
         """All nodes of the expressions in the fields of a node of a plan."""
@@ -52,14 +55,11 @@ class Node:
 
 def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
     """The tree whose nodes stand there one after the other, each before its children."""
-    rest = iter(nodes)
-
-    def read() -> Node:
-        fields = next(rest)
+    made: list[Node] = []
+    for fields in reversed(nodes):
         name = str(fields["class"]).rpartition(".")[2]
-        return Node(name, fields, tuple(read() for _ in range(int(fields["num-children"]))))
-
-    return read()
+        made.append(Node(name, fields, tuple(made.pop() for _ in range(int(fields["num-children"])))))
+    return made[-1]
 
 
 class Columns:
@@ -98,7 +98,12 @@ class Columns:
 
     def text(self, expression: Node, mark: Callable[[int], str] = lambda _column: "") -> str:
         """An expression as a reader writes it. `mark`: what stands before a column of this id."""
-        children = [self.text(each, mark) for each in expression.children]
+        texts: list[str] = []
+        for each in reversed(list(expression.below())):
+            texts.append(self._text(each, [texts.pop() for _ in each.children], mark))
+        return texts[-1]
+
+    def _text(self, expression: Node, children: Sequence[str], mark: Callable[[int], str]) -> str:
         fields = expression.fields
         match expression.name:
             case "AttributeReference":

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from typing import TypeVar
+
 import msgspec
+
+from tidegate.core.errors import Code, TidegateError
 
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
 """In the environment of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
@@ -20,3 +25,25 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     changes: tuple[str, ...] = ()
     epochs: dict[str, int] = {}
+
+
+_Handed = TypeVar("_Handed")
+
+
+def handed_on(variable: str, kind: type[_Handed], command: str) -> _Handed | None:
+    """What `command` has put into the environment of this program; None where it has put nothing there.
+
+    Raises SETTING_VALUE for anything else."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError as error:
+        raise TidegateError(
+            Code.SETTING_VALUE,
+            expected=f"what `{command}` hands on",
+            found=str(error),
+            where=f"environment: {variable}",
+            next_step=f"leave the variable to `{command}`",
+        ) from None

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.savepoint_restore import begins_over
-from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.fingerprints import Allowed, unknown_operators, without_uid
 from tidegate.core.generation_start import compare_with_ledger
 from tidegate.core.operator_match import numbered_otherwise
 from tidegate.core.records import JobRecord
 from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.app_check import NOTED
-from tidegate.jobs.restores import ALLOWED_VARIABLE
+from tidegate.jobs.restores import ALLOWED_VARIABLE, handed_on
 from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.state_plan import compare_with_own_state
 
@@ -28,19 +25,7 @@ _LOG = logging.getLogger("tidegate")
 
 def allowed_changes(given: Sequence[str]) -> Allowed:
     """The operators that may be others: what the command says, else what the program does. Raises SETTING_VALUE."""
-    text = os.environ.get(ALLOWED_VARIABLE)
-    if not text:
-        return Allowed(tuple(given))
-    try:
-        return msgspec.json.decode(text, type=Allowed)
-    except msgspec.DecodeError as error:
-        raise TidegateError(
-            Code.SETTING_VALUE,
-            expected="what `tidegate run --allow-changed-operator` hands on",
-            found=str(error),
-            where=f"environment: {ALLOWED_VARIABLE}",
-            next_step="leave the variable to `tidegate run`",
-        ) from None
+    return handed_on(ALLOWED_VARIABLE, Allowed, "tidegate run --allow-changed-operator") or Allowed(tuple(given))
 
 
 def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -> None:

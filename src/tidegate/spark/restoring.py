@@ -59,7 +59,7 @@ from tidegate.disk.durable import ensure_folder
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.place import JobPlace
-from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
+from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said, handed_on
 from tidegate.jobs.runner import introduce
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.empty_state import begin_empty
@@ -82,19 +82,10 @@ CompareSource = Callable[[QueryPlan, str, str], None]
 
 def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
     """The restore of this start: what `tidegate run -s` says, else what the program does."""
-    text = os.environ.get(RESTORE_VARIABLE)
-    if not text:
-        return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
-    try:
-        return msgspec.json.decode(text, type=Restore)
-    except msgspec.DecodeError as error:
-        raise TidegateError(
-            Code.SETTING_VALUE,
-            expected="what `tidegate run -s` hands on",
-            found=str(error),
-            where=f"environment: {RESTORE_VARIABLE}",
-            next_step="leave the variable to `tidegate run -s`",
-        ) from None
+    found = handed_on(RESTORE_VARIABLE, Restore, "tidegate run -s")
+    if found is not None:
+        return found
+    return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
 
 
 def open_restore(

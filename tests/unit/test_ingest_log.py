@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import resource
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
@@ -267,6 +270,23 @@ def test_a_log_that_is_put_back_beside_the_empty_one_of_a_refused_start_is_taken
     with closing(IngestLog(tmp_path / "began")) as log:
         log.append([b"sand"])
     assert read(tmp_path / "began") == [b"sea", b"sand"]
+
+
+def test_a_look_whether_the_log_is_open_turns_no_opener_away(tmp_path: Path):
+    IngestLog(tmp_path).close()
+    looked_at = threading.Event()
+
+    def look() -> None:
+        with (tmp_path / "lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            looked_at.set()
+            time.sleep(0.03)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    looked_at.wait()
+    IngestLog(tmp_path).close()
+    thread.join()
 
 
 def test_of_two_openers_the_second_is_refused_until_the_first_has_closed(tmp_path: Path):

@@ -7,7 +7,6 @@ Others read what is synced (`ingest_read`). What no checkpoint needs any more is
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import secrets
 import threading
@@ -26,6 +25,7 @@ from tidegate.checkpoints.ingest_layout import (
     write_mark,
 )
 from tidegate.core.errors import Code, TidegateError
+from tidegate.disk import flocks
 from tidegate.disk.durable import SyncFailed, Trust, ensure_folder, rewrite, sync_file, sync_folder
 
 SEGMENT_BYTES = 8 << 20
@@ -114,16 +114,14 @@ class IngestLog:
     def _take_lock(self) -> None:
         """The driver's lock says it already; this one keeps two sources of one program apart, and every tool."""
         path = self._folder / LOCK
-        try:
-            fcntl.flock(self._open(path, os.O_CREAT), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not flocks.take(self._open(path, os.O_CREAT)):
             raise TidegateError(
                 Code.DRIVER_ALIVE,
                 expected="an ingest log that nobody else appends to",
                 found="its lock is held",
                 where=str(path),
                 next_step="stop the other driver, or wait until it has ended",
-            ) from None
+            )
 
     def _open(self, path: Path, flags: int = 0) -> int:
         descriptor = os.open(path, os.O_RDWR | flags, 0o666)

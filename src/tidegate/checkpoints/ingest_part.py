@@ -6,7 +6,6 @@ segment is cut where the saved epoch ends and the last one where the log ends; t
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from tidegate.checkpoints.ingest_log import LOCK, whole_end
 from tidegate.checkpoints.ingest_read import Slice, read_slice, require, slices
 from tidegate.core.records import DoneEpoch
 from tidegate.core.spark_log import parse_offsets
+from tidegate.disk import flocks
 from tidegate.disk.durable import sync_file
 from tidegate.disk.linking import linked
 
@@ -72,7 +72,7 @@ def bring_parts(
 def log_end(log: Path, where: str) -> Position:
     """Behind the last line that counts, in a log that another process or thread may append to. Where nobody does, what
     a killed process wrote is synced first, and counts."""
-    if _is_appended_to(log):
+    if flocks.is_taken(log / LOCK):  # also by this process
         return synced_end(log, where)
     found = unbroken(segments(log))
     if not found:
@@ -122,21 +122,6 @@ def _copy(piece: Slice, target: Path) -> None:
         while left and (block := source.read(min(left, _BLOCK_BYTES))):
             copy.write(block)
             left -= len(block)
-
-
-def _is_appended_to(log: Path) -> bool:
-    """Whether the log is open in a process that lives; also where that is this one."""
-    try:
-        descriptor = os.open(log / LOCK, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 _BLOCK_BYTES = 1 << 20

@@ -12,6 +12,7 @@ import struct
 import sys
 from pathlib import Path
 
+from tidegate.disk import flocks
 from tidegate.disk.durable import Trust
 from tidegate.disk.locks import DRIVER_LOCK, JVM_LOCK, holds
 
@@ -29,21 +30,8 @@ def driver_or_jvm_lives(job_folder: str | Path) -> bool:
 
 
 def supervisor_lives(job_folder: str | Path) -> bool:
-    """Whether a supervisor watches over the job. Its lock is of the other sort (flock), which belongs to an open file
-    and which nobody can ask about: a shared one is tried for a moment."""
-    path = Path(job_folder) / SUPERVISOR_LOCK
-    with Trust().over(path, "look at a lock"):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-    return False
+    """Whether a supervisor watches over the job."""
+    return flocks.is_taken(Path(job_folder) / SUPERVISOR_LOCK)
 
 
 def is_locked(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -12,6 +11,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
+from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.disk.probe import SUPERVISOR_LOCK, supervisor_lives
 from tidegate.jobs.beat import Incarnation, Post
@@ -55,7 +55,7 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
         ensure_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _lock(descriptor):
+            if not flocks.take(descriptor):
                 raise _supervisor_alive(job, path)
             holder = Supervising(host=socket.gethostname(), process=os.getpid(), since=time.time())
             os.ftruncate(descriptor, 0)
@@ -69,27 +69,6 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
 def supervisor_of(job_folder: str | Path) -> Supervising | None:
     """Who keeps the job alive now; None where nobody does, or has left no name."""
     return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
-
-
-def _lock(descriptor: int) -> bool:
-    """Whoever only looks holds a shared lock for a moment (`probe.supervisor_lives`): so more than once."""
-    for _ in range(_TRIES):
-        if _try_lock(descriptor):
-            return True
-        time.sleep(_PAUSE_SECONDS)
-    return False
-
-
-_TRIES = 20
-_PAUSE_SECONDS = 0.01
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _supervisor_alive(job: str, path: Path) -> TidegateError:

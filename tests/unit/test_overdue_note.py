@@ -15,7 +15,11 @@ def test_a_run_ends_although_the_disk_hangs_on_which_it_notes_why(monkeypatch: p
     monkeypatch.setattr(overdue_note, "NOTE_WRITTEN_WITHIN_SECONDS", 0.01)
     disk_answers = threading.Event()
     errors: list[BaseException] = []
-    note = OverdueNote(lambda epoch, seconds: disk_answers.wait(30) and None, errors.append)
+
+    def write(epoch: int, seconds: float) -> None:
+        disk_answers.wait(30)
+
+    note = OverdueNote(write, errors.append)
     note.begin(3, 60.0)
     try:
         with pytest.raises(TidegateError) as caught:

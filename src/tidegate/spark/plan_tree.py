@@ -40,7 +40,7 @@ class Node:
     def below(self) -> Iterator[Node]:
         """The node itself and all below it, from above and from the left. Python's stack holds some hundred levels; a
         program that adds columns or conditions in a loop has more."""
-        left = [self]
+        left: list[Node] = [self]
         while left:
             node = left.pop()
             yield node

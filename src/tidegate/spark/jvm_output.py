@@ -47,14 +47,15 @@ def see_the_cause() -> str:
 
 
 @contextmanager
-def quiet_start(environment: Mapping[str, str], log: Path) -> Generator[None, None, None]:
+def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[None, None, None]:
     """The JVM that is started inside, if one is, writes to this process. When the session stands, so does whatever it
     says; when the start fails, what it has said until then is shown."""
     if is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm():
         yield
         return
     global _log_here
-    made = [folder for folder in log.parents if not folder.exists()]  # log4j makes them before it needs them
+    parents = () if log is None else log.parents
+    made = [folder for folder in parents if not folder.exists()]  # log4j makes them before it needs them
     reading, writing = os.pipe()
     relay = _Relay(reading)
     try:
@@ -63,8 +64,7 @@ def quiet_start(environment: Mapping[str, str], log: Path) -> Generator[None, No
         finally:
             os.close(writing)
         SparkContext._ensure_initialized(gateway=gateway)  # pyright: ignore[reportPrivateUsage]
-        if log_options(log, environment):
-            _log_here = log
+        _log_here = log
         yield
         for folder in made:
             with suppress(OSError):

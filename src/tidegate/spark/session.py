@@ -51,7 +51,8 @@ def open_session(name: str, settings: Settings) -> SparkSession:
     user_name()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = spark_log(Path(settings.checkpointing_dir).absolute() / name, os.environ)
-    with _options_of_a_jvm(log), quiet_start(os.environ, log):
+    options = log_options(log, os.environ)
+    with _options_of_a_jvm(options), quiet_start(os.environ, log if options else None):
         builder = SparkSession.builder
         for key, value in _suited_to_short_epochs(name).items():
             builder = builder.config(key, value)
@@ -82,10 +83,10 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _options_of_a_jvm(log: Path) -> Generator[None, None, None]:
-    """A JVM that is started meanwhile uses the archive of `tidegate warm-up`, if there is one, and logs to `log`."""
+def _options_of_a_jvm(of_the_log: str) -> Generator[None, None, None]:
+    """A JVM that is started meanwhile has these options, and the archive of `tidegate warm-up`, if there is one."""
     archive, before = archive_to_use(os.environ), os.environ.get(SUBMIT_OPTIONS)
-    options = [*([] if archive is None else [options_to_use(archive)]), log_options(log, os.environ)]
+    options = [*([] if archive is None else [options_to_use(archive)]), of_the_log]
     os.environ[SUBMIT_OPTIONS] = " ".join(filter(None, [before, *options]))
     try:
         yield

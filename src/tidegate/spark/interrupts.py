@@ -56,7 +56,10 @@ def interrupts_cancel_nothing() -> Generator[None, None, None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, _Interrupt(before) if _is_of_pyspark(before) and callable(before) else before)
+        runs_on = any(not each.await_end(0) for each in _running)
+        signal.signal(
+            signal.SIGINT, _Interrupt(before) if runs_on and _is_of_pyspark(before) and callable(before) else before
+        )
 
 
 class Running(Protocol):

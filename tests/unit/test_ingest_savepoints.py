@@ -14,6 +14,7 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
+from tidegate.checkpoints import savepoint_take
 from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.ingest_layout import Position, segments
 from tidegate.checkpoints.ingest_log import IngestLog
@@ -23,9 +24,11 @@ from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
 from tidegate.checkpoints.savepoint_archive import export_stream, import_stream
 from tidegate.checkpoints.savepoint_folder import Savepoint, dispose, verify
+from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
 from tidegate.checkpoints.savepoint_restore import Restoring, prepare, settle
 from tidegate.checkpoints.savepoint_take import RunningJob, take
 from tidegate.core.ledger import Query
+from tidegate.core.records import DoneEpoch
 from tidegate.spark.socket_source import Kept, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
@@ -95,10 +98,19 @@ def test_lines_that_come_while_it_is_copied_are_not_in_it(tmp_path: Path):
     assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5]
 
 
-def test_a_log_that_is_trimmed_while_it_is_copied_is_in_it_all_the_same(tmp_path: Path):
+def test_a_log_that_is_trimmed_between_the_queries_and_the_log_is_in_it_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The job runs on: more epochs are done while the files of the saved one are linked."""
     world = World(tmp_path)
-    savepoint = take(world.running(lambda _: world.log.trim(world.log.end)), "one", tmp_path / "saved")
-    assert lines_behind(savepoint.folder / "ingest/lines", world.position) == [4, 5]
+
+    def hold_and_trim(query: RunningQuery, held: Path) -> DoneEpoch | None:
+        done = hold(query, held)
+        world.log.trim(world.log.end)
+        return done
+
+    monkeypatch.setattr(savepoint_take, "hold", hold_and_trim)
+    assert lines_behind(world.taken().folder / "ingest/lines", world.position) == [4, 5]
 
 
 def test_it_is_called_off_before_the_next_segment_however_long_the_part_is(tmp_path: Path):

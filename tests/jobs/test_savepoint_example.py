@@ -30,10 +30,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         yield terminal
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_socket_word_count_is_killed_canceled_with_a_savepoint_and_restored_twice(terminal: Terminal):
     folder, job = terminal.folder, terminal.folder / ".tidegate" / "words"
-    with LineServer(lines_per_second=100) as server:
+    with LineServer(lines_per_second=50) as server:
         program = f"savepoint.py --port {server.port}"
         assert shows(terminal.type(f"tidegate run -d -D state.backend=hashmap {program}"), r"^job words: process \d+")
         wait_for_more(folder)

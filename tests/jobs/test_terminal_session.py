@@ -23,11 +23,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 @pytest.fixture
 def server() -> Iterator[LineServer]:
-    with LineServer() as server:
+    with LineServer(lines_per_second=50) as server:
         yield server
 
 
 @pytest.mark.more
+@pytest.mark.timeout(600)
 def test_the_first_example_is_run_looked_at_asked_stopped_and_canceled(terminal: Terminal, server: LineServer):
     run = f"tidegate run -d savepoint.py --port {server.port}"
 

@@ -70,8 +70,8 @@ def bring_parts(
 
 
 def log_end(log: Path, where: str) -> Position:
-    """Behind the last line that counts, in a log that another process or thread may append to. Where nobody does, what
-    a killed process wrote is synced first, and counts."""
+    """Behind the last line that counts, in a log that another process or thread may append to. Where none does, this
+    syncs what a killed process wrote; then that counts."""
     if flocks.is_taken(log / LOCK):  # also by this process
         return synced_end(log, where)
     found = unbroken(segments(log))

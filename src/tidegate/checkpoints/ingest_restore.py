@@ -1,4 +1,4 @@
-"""The ingest log that a restored generation goes on with: the part in the savepoint, and what the job's own log has.
+"""The ingest log of a restored generation: the part in the savepoint, and what the job's own log has.
 
     ingest/.<uid>.restored-g<G>   the log of generation G, put together under a hidden name
     ingest/<uid>                  the log; the hidden folder takes its place when *job.json* names generation G
@@ -34,8 +34,8 @@ class SavedLog:
 
 @dataclass(frozen=True, slots=True)
 class JoinedLog:
-    """The log of one source as it will be: from where to where, and of which slices of files. `is_in_place`: the job's
-    own log is that already."""
+    """The log of one source as it will be: where it begins and ends, and the slices of files in it.
+    `is_in_place`: the job's own log is that already."""
 
     source: str
     begin: Position
@@ -55,8 +55,8 @@ class _Part:
 
 
 def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> JoinedLog:
-    """The log that a source of a restored job goes on with. Only reads. `ingest` has the job's logs, to which nobody
-    appends; `saved` None: the source goes on behind no saved position.
+    """The log from which a source of a restored job resumes. Only reads. `ingest` has the job's logs; no process
+    appends to them. `saved` is None where the source resumes from no saved position.
 
     Raises INGEST_LOST where lines between the two are missing, and where the job's log is another one.
     """
@@ -71,7 +71,7 @@ def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> Joine
     if mine is None or _is_unbegun(mine):
         return JoinedLog(source, part.begin, part.end, tuple(part.slices(part.begin, part.end, where)))
     _check_one_past(mine, part, saved, where)
-    if part.begin.offset > mine.end.offset:  # the job has gone on elsewhere, and comes back
+    if part.begin.offset > mine.end.offset:  # the job has run in another folder since, and comes back
         return JoinedLog(source, part.begin, part.end, tuple(part.slices(part.begin, part.end, where)))
     if mine.folder.name == source and mine.begin.offset <= part.begin.offset and part.end.offset <= mine.end.offset:
         return _in_place(source, mine)
@@ -160,7 +160,7 @@ def _check_one_past(mine: _Part, part: _Part, saved: SavedLog, where: str) -> No
         if _bytes(mine, at, until, where) != _bytes(part, at, until, where):
             raise lines_lost(
                 f"the lines of the savepoint behind {begin}",
-                "others: the job has gone on apart from this folder",
+                "others: the job has run in another folder since",
                 place,
                 other,
             )

@@ -131,7 +131,7 @@ def _incomplete(expected: str, where: Path, found: str = "none") -> TidegateErro
     return TidegateError(
         Code.SAVEPOINT_INCOMPLETE,
         expected=expected,
-        found=f"{found}: the job has gone on since, and let go of it",
+        found=f"{found}: the job has run since, and removed it",
         where=str(where),
         next_step="choose a newer one of the job's checkpoints, or a savepoint",
     )

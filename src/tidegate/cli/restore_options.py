@@ -87,7 +87,7 @@ AllowChangedOperator = Annotated[
     typer.Option(
         "--allow-changed-operator",
         metavar="UID",
-        help="Let state go on under a stateful operator that computes something else now; by its uid, or as"
+        help="Keep the state of a stateful operator that computes something else now; name it by its uid, or as"
         " QUERY/NUMBER. Once for each command. May come again.",
     ),
 ]

@@ -21,7 +21,7 @@ Pairs = Sequence[tuple[OperatorFingerprint | None, OperatorFingerprint | None]]
 
 
 class Part(Enum):
-    """One part of a fingerprint: its name, of which operators, what counts, and whether a difference is refused."""
+    """One part of a fingerprint: its name, the operators that have it, what counts, and if a difference is refused."""
 
     KIND = ("kind", "all", "which operator it is", True)
     MODE = ("output mode", "all", "that of the query; of a function with state its own, too", True)
@@ -207,11 +207,11 @@ def markdown_table() -> str:
         f"| {part.label} | {part.operators} | {part.counts} | {'refused' if part.refused else 'accepted, and said'} |"
         for part in Part
     ]
-    return "\n".join(["| part | of which operators | what counts | a difference is |", "|---|---|---|---|", *rows])
+    return "\n".join(["| part | operators | what counts | a difference is |", "|---|---|---|---|", *rows])
 
 
 _SHOWN = (Part.KEYS, Part.AGGREGATES, Part.JOIN, Part.FUNCTION)
-_ACCEPT = "put the operator back as it was; or let its state go on under the new definition: --allow-changed-operator "
+_ACCEPT = "put the operator back as it was; or keep its state under the new definition: --allow-changed-operator "
 _EMPTY = "; or begin with empty state: restore a savepoint with --offsets-only"
 
 

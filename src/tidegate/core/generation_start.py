@@ -89,6 +89,6 @@ def _compared(query: Query, at: str) -> Steps[tuple[Comparison, int]]:
 
 
 def _has_state(start: Start) -> Steps[bool]:
-    """Whether an epoch was decided of which state could be: undecided ones are computed again."""
+    """Whether an epoch was decided. Only then can there be state: undecided epochs are computed again."""
     decided = yield from numbers(DECIDED)
     return start.first_epoch > 0 or bool(decided) or (yield from newest_committed()) is not None

@@ -70,11 +70,10 @@ class Verdict(Enum):
 class Judgement:
     """`matched`: the saved query of each query of the program that has one, with its operators under their numbers of
     now. `operators`: by query of the program, which have other numbers or uids now, are new, or are left behind.
-    `emptied`: the queries that go on with empty state. `left_behind`: the saved queries that go on under no uid, or
-    under another one. `rewritten`: by query of the program, in which form its state goes on. `accepted`: the same, its
-    operators that may be others than those that the state was computed with; `changed`: those of which some may not.
-    `changes`, in words; `errors`: what makes
-    it impossible."""
+    `emptied`: the queries that resume with empty state. `left_behind`: the saved queries that resume under no uid, or
+    under another one. `rewritten`: by query of the program, the form of its state from now on. `accepted`: by query,
+    its operators that differ from those of the state, and may. `changed`: the queries with one that may not differ.
+    `changes`, in words. `errors`: what makes it impossible."""
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]

@@ -26,8 +26,8 @@ class ProgramQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is to go on. `partitions`: of keyed state, where somebody has asked for a number. `allowed`: the operators
-    that may be others."""
+    """What is to resume. `partitions`: of keyed state, where the program or a command asks for a number.
+    `allowed`: the operators that may be others."""
 
     name: str
     queries: Sequence[ProgramQuery]

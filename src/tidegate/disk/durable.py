@@ -129,7 +129,7 @@ def sync_kept_file(descriptor: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: those that were added, and those that went, whoever did it.
+    """Make the names in `folder` durable: those that any process has added, and those that it has removed.
 
     The first time in this process the folder is changed before: see the head of this module. A process that may not
     change the folder only looks at it, and nothing durable follows from that.
@@ -158,7 +158,7 @@ def change_folder(folder: Path) -> None:
 
 
 def rewrite(path: Path) -> None:
-    """Write every page of a file again as it stands, and sync it: whoever wrote it may have seen its sync fail.
+    """Write every page of a file again as it stands, and sync it: the sync of its writer may have failed.
 
     Its bytes do not change. Other processes may append to it meanwhile, and not write over what stands there.
     """
@@ -192,7 +192,7 @@ def refuse_if_failed(path: Path) -> None:
 def ensure_folder(folder: Path) -> None:
     """Make `folder` (absolute) exist, with a name that survives a power loss, and so for every folder above it.
 
-    A folder that exists already proves nothing (whoever made it may have been killed before the sync), so the
+    A folder that exists already proves nothing (its maker may have been killed before the sync), so the
     first look of this process at any folder syncs the one above.
     """
     if _is_settled(folder):

@@ -53,7 +53,7 @@ class RestoreCheck:
 def check_restore(
     app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore, environment: Mapping[str, str]
 ) -> RestoreCheck:
-    """Run the program up to the start of its job, which would go on from a savepoint. Nothing is written.
+    """Run the program up to the start of its job, which would resume from a savepoint. Nothing is written.
     `environment`: what else the program is told."""
     restoring = {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()}
     done = _checked(app, arguments, overrides, {**environment, **restoring})

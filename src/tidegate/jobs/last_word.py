@@ -26,7 +26,7 @@ def is_verbose(environment: Mapping[str, str]) -> bool:
 def show_errors_alone() -> None:
     """From now on an error of tidegate that ends this program is shown without tracebacks. Its exit code stays 1.
 
-    Only in a program that Python runs from a file, and where nobody else says how errors are shown: a notebook, an
+    Only in a program that Python runs from a file, and where nothing else says how errors are shown: a notebook, an
     interactive Python and `tidegate run` stay as they are.
     """
     is_program = getattr(sys.modules.get("__main__"), "__file__", None) is not None and not sys.flags.interactive

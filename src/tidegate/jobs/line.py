@@ -67,7 +67,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
 
     `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
-    no reason to run the job again. `asked`: somebody had, by a signal, a command, or in the program. `failed_epochs`:
+    no reason to run the job again. `asked`: a signal, a command or the program had asked for it. `failed_epochs`:
     by query, the failed epochs in a row, where the last one is tolerated, and what it needs is a new process.
     """
 

@@ -12,8 +12,8 @@ class ProgressWatch:
     goes round in a circle stands still. It has a minute for each at least: a short timeout must not end every start.
     From then on its beat is its progress. A beat that was never seen says nothing. An epoch that is computed has a time
     of its own, after which the driver cuts it off: it may take that long, as long as new beats come. Time that passed
-    between two looks counts as one look: who was stopped along with the driver, as when a laptop sleeps, has not
-    watched.
+    between two looks counts as one look: a supervisor that was stopped along with the driver, as when a laptop
+    sleeps, has not watched.
     """
 
     def __init__(self, timeout_seconds: float, now: float) -> None:

@@ -80,7 +80,7 @@ def _protocol(*, tls: bool, login: bool) -> str:
 
 
 def _over_tls(server: str, place: tuple[str, int]) -> Listener | None:
-    """None where it speaks no TLS. Nothing is sent but the question, so nobody has to be trusted."""
+    """None where it speaks no TLS. Nothing is sent but the question, so no certificate has to be trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(place, _SECONDS) as connection:
@@ -101,7 +101,7 @@ def _over_nothing(server: str, place: tuple[str, int]) -> Listener:
 
 
 def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
-    """What the listener answers to a login by a mechanism that nobody has."""
+    """What the listener answers to a login by a mechanism that does not exist."""
     name = b"tidegate"
     header = struct.pack(">hhih", _SASL_HANDSHAKE, _VERSION, 1, len(name)) + name
     body = struct.pack(">h", 1) + b"?"

@@ -82,7 +82,7 @@ class Layout:
         return one_for_each_row(found)
 
     def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
-        """The rows of `batch`, none of which is refused, by topic, in their order there."""
+        """The rows of `batch` by topic, in their order there. The caller has seen that none is refused."""
         batch = with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
         keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
         messages: list[Message] = [

@@ -259,7 +259,7 @@ def _made_anew(wanted: Range, found: str, where: str) -> TidegateError:
         expected=f"{_named(wanted)}, topic {wanted.topic} with the id {wanted.topic_id}",
         found=found,
         where=where,
-        next_step="start again: the start says from which record of the new topic the job can go on",
+        next_step="start again: the start says from which record of the new topic the job can resume",
     )
 
 

@@ -25,7 +25,7 @@ def unreachable(
     expected: str, error: KafkaException, where: str, *, right: Right | None = None, clients: Clients | None = None
 ) -> TidegateError:
     """What a client of Kafka could not do, in the words of the catalogue. `right`: what the user needs for it;
-    `clients`: whose listener is asked why it lets nobody in, for a client that has had no answer yet."""
+    `clients`: for a client that has had no answer yet, their listener is asked why it lets no client in."""
     return TidegateError(
         Code.KAFKA_UNREACHABLE,
         expected=expected,
@@ -36,7 +36,7 @@ def unreachable(
 
 
 def remedy(error: KafkaException, clients: Clients | None) -> str | None:
-    """What solves it, by what listens there and by the error; None where nobody can tell."""
+    """What solves it, by what listens there and by the error; None where neither tells."""
     listener = None if clients is None else listener_at(clients.servers)
     settings: Mapping[str, Any] = {} if clients is None else clients.options
     told = None if listener is None else hint(settings, listener)

@@ -66,7 +66,7 @@ class Marks:
         return _read(file)
 
     def get(self, identity: SinkIdentity, epoch: int) -> Entry | None:
-        """The entry of an epoch in the identity's generation, of whatever job id; durable, whoever wrote it."""
+        """The entry of an epoch in the identity's generation, of any job id; durable, whichever process wrote it."""
         file = self._folder(identity) / self._name(identity.generation, epoch)
         try:
             found = _read(file)

@@ -1,7 +1,7 @@
 """Values that a target cannot hold and only a row can show: text that is not UTF-8, and NaN where there is none.
 
-Spark's strings may hold any bytes (`CAST(value AS STRING)` of a Kafka record checks nothing). Such a text is nobody's
-text: readers of JSON, SQLite, Parquet or CSV fail at it. So by default its row is refused, in every sink alike.
+Spark's strings may hold any bytes (`CAST(value AS STRING)` of a Kafka record checks nothing). Readers of
+JSON, SQLite, Parquet or CSV fail at such a text. So by default its row is refused, in every sink alike.
 """
 
 from __future__ import annotations
@@ -190,5 +190,5 @@ def refused_nulls(batch: pa.RecordBatch, columns: Iterable[str], why: str) -> It
 
 
 def rows_where(mask: Column) -> list[int]:
-    """The rows in which a column of booleans is true."""
+    """The rows where a column of booleans is true."""
     return _compute.indices_nonzero(mask.fill_null(False)).to_pylist() if _compute.any(mask).as_py() else []

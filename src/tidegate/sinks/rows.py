@@ -54,7 +54,7 @@ class RowRefused(TidegateError):
     where the target answers late, before anything of the epoch is prepared.
 
     `column` is the column at fault, `row` the index of the row in the batch that `write` was given, None where that is
-    not known (then `details` may have its key, or the row itself as `row`). Whoever has called the sink adds where it
+    not known (then `details` may have its key, or the row itself as `row`). The caller of the sink adds where it
     was: see `placed`.
     """
 

@@ -74,8 +74,8 @@ def still_due(where: str, runs: int) -> TidegateError:
 
 
 def drain_of(folder: Path, record: JobRecord, level: Level, *, bounded: bool) -> DrainRecord | None:
-    """The record of a drain, kept unless no start goes on from anything. A job that has been drained is refused; a
-    bounded one has nothing to do, which is said."""
+    """The record of a drain; None at at-most-once, where no start resumes from anything. A job that has been
+    drained is refused; a bounded one has nothing to do, which is said."""
     if level is Level.AT_MOST_ONCE:
         return None
     drain = DrainRecord(folder, record.job_id)

@@ -205,7 +205,7 @@ class JobHandle:
         return ended
 
     def await_end(self, timeout_seconds: float | None = None) -> bool:
-        """As `wait`, for whoever does not want to hear how it ended."""
+        """As `wait`, without an error that says how it ended."""
         return self._ended.wait(timeout_seconds)
 
     def stop(self, timeout_seconds: float | None = None, *, drain: bool = False) -> None:

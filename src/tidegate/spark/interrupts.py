@@ -83,7 +83,7 @@ def obey_signals(job: Running) -> None:
 
 @contextmanager
 def main_thread_waits() -> Generator[None, None, None]:
-    """Meanwhile a SIGTERM only asks the jobs to end: who waits for one goes on when it has ended."""
+    """Meanwhile a SIGTERM only asks the jobs to end. A call that waits for a job returns when the job has ended."""
     global _waits
     mine = int(threading.current_thread() is threading.main_thread())
     _waits += mine

@@ -1,7 +1,7 @@
 """Where a JVM that tidegate starts writes: Spark's log into a file of the job, the noise of its start nowhere.
 
-Spark and Java write a dozen lines at each start, and some hundred for an epoch that failed. Below them nobody finds the
-one error that says what to do. So Spark's own log goes to a file of the job. What the JVM and its Python workers write
+Spark and Java write a dozen lines at each start, and some hundred for an epoch that failed. They hide the one
+error that says what to do. So Spark's own log goes to a file of the job. What the JVM and its Python workers write
 to the standard error comes to this process, which hands it on from when the session stands. `TIDEGATE_VERBOSE=1` leaves
 all as Spark has it.
 """

@@ -29,7 +29,7 @@ def allowed_changes(given: Sequence[str]) -> Allowed:
 
 
 def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -> None:
-    """Nothing begins over that has gone on under another uid, or was left behind; every operator finds its own state
+    """No query begins anew that runs under another uid by now, or was left behind; every operator finds its own state
     where Spark looks for it; and it is the operator that the state was computed with. What is accepted, Spark must be
     able to read, and it is said.
 

@@ -157,7 +157,7 @@ class _Operator:
     # --- what they have in common --------------------------------------------------------------------------
 
     def _aggregates(self, columns: Columns) -> list[Node]:
-        """In the order in which Spark keeps their buffers: that of the result, each once."""
+        """In the order of the result, each once. Spark keeps their buffers in this order."""
         found: dict[str, Node] = {}
         for expression in self._node.expressions("aggregateExpressions"):
             for each in expression.below():

@@ -205,7 +205,7 @@ class JobRestore:
     found: JobRecord | None
     target: JobRecord
     logs: tuple[JoinedLog, ...] = ()
-    """The ingest logs that its sources go on with."""
+    """The ingest logs that its sources resume from."""
 
     def saved_log(self, source: str) -> SavedLog | None:
         """What the savepoint holds of the ingest log of a source of the program. Raises SOURCES_CHANGED where two logs

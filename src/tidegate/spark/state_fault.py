@@ -1,4 +1,4 @@
-"""State that a query cannot go on from: which of Spark's error conditions say so, and the code of each.
+"""State that a query cannot resume from: the error conditions of Spark that say so, and the code of each.
 
 Spark gives every such error a condition with parameters (`SparkThrowable.getCondition`, `error-conditions.json` of
 spark-common-utils). Both come through as values, also where a task raised the error, so no text is searched. A query

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite import SQLiteSink
+    from tidegate.spark.file_source import FileSource
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tidegate.spark.operator_uids import uid
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
     from tidegate.spark.socket_source import SocketSource
-    from tidegate.spark.sources import FileSource, RateSource, SparkSource
+    from tidegate.spark.sources import RateSource, SparkSource
 
 __version__: str
 
@@ -48,7 +49,7 @@ __all__ = [
 
 _HOMES = {
     "FileSink": "tidegate.sinks.files",
-    "FileSource": "tidegate.spark.sources",
+    "FileSource": "tidegate.spark.file_source",
     "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",

@@ -103,7 +103,7 @@ def tear_source_entry(spark_folder: Path) -> None:
     """What a power loss leaves while epoch 2 is being computed: offsets that name a torn entry of the source's log."""
     source = spark_folder / "sources" / "0"
     (source / "2").write_text((source / "1").read_text().splitlines()[0] + "\n")
-    offsets = (spark_folder / "offsets" / "1").read_text().replace('{"logOffset":1}', '{"logOffset":2}')
+    offsets = (spark_folder / "offsets" / "1").read_text().replace('"logOffset":1', '"logOffset":2')
     (spark_folder / "offsets" / "2").write_text(offsets)
 
 
@@ -179,12 +179,12 @@ def test_a_source_that_goes_back_is_put_aside(copied: Place, caplog: pytest.LogC
     """An undecided `offsets/2` by which Spark would read the second file a second time."""
     spark_folder = copied.query() / "spark"
     leave_over("offsets", 2)(spark_folder)
-    alter(entry("offsets", 2), '{"logOffset":1}', '{"logOffset":0}')(spark_folder)
+    alter(entry("offsets", 2), '"logOffset":1', '"logOffset":0')(spark_folder)
     with caplog.at_level(logging.INFO, "tidegate"):
         run(counting_job(copied))
     aside = {"name": "spark/offsets/2", "kept_as": "spark/offsets/.aside-2-0"}
     assert ("LogSetAside", aside) in events(caplog)
-    assert '{"logOffset":0}' in (spark_folder / "offsets" / ".aside-2-0").read_text()
+    assert '"logOffset":0' in (spark_folder / "offsets" / ".aside-2-0").read_text()
     assert counts_out(copied) == AFTER
 
 
@@ -260,8 +260,8 @@ def test_the_offsets_of_a_decided_epoch_are_those_it_was_computed_with(copied: P
     """A hand that changes a decided entry changes nothing: the decision has its bytes."""
     path = copied.query() / "spark" / "offsets" / "1"
     whole = path.read_bytes()
-    alter(entry("offsets", 1), '{"logOffset":1}', '{"logOffset":7}')(copied.query() / "spark")
+    alter(entry("offsets", 1), '"logOffset":1', '"logOffset":7')(copied.query() / "spark")
     run(counting_job(copied))
     assert path.read_bytes() == whole
     assert counts_out(copied) == AFTER
-    assert json.loads(path.read_text().splitlines()[2]) == {"logOffset": 1}
+    assert json.loads(path.read_text().splitlines()[2])["logOffset"] == 1

@@ -52,7 +52,7 @@ def has_read(place: Place, files: int, uid: str = "query") -> bool:
     """Whether so many files are in epochs that are done."""
     done = place.log("ledger/done", uid)
     offsets = (place.query(uid) / "spark/offsets" / str(done[-1])).read_text() if done else ""
-    return f'"logOffset":{files - 1}' in offsets
+    return f'"logOffset":{files - 1},' in offsets
 
 
 @pytest.mark.more

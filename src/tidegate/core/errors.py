@@ -261,6 +261,12 @@ class Code(Enum):
         Remedy.DECIDE,
         "the ingest log of a source does not have the lines that the checkpoint goes on with",
     )
+    FILE_LOST = ("TG-FILE-LOST", Remedy.DECIDE, "a file that an epoch has to read is gone")
+    FILE_CHANGED = (
+        "TG-FILE-CHANGED",
+        Remedy.DECIDE,
+        "a file is not what it was when an epoch took it, or after it was read",
+    )
     KAFKA_TOPIC_RECREATED = (
         "TG-KAFKA-TOPIC-RECREATED",
         Remedy.DECIDE,

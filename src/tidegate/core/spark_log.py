@@ -83,9 +83,10 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
 def goes_back(before: str | None, after: str | None) -> bool:
     """Whether a source's position went back, for the forms whose order is known.
 
-    Known are a number (rate), an object with one number (files), and numbers by topic and partition (Kafka), where
-    a partition that is gone counts as going back and a new one does not, and so does a topic whose id is another one;
-    but what the later position says is skipped may do both. Others are never said to go back.
+    Known are a number (rate), an object with one number (files, where the digest of a list may stand beside it), and
+    numbers by topic and partition (Kafka), where a partition that is gone counts as going back and a new one does not,
+    and so does a topic whose id is another one; but what the later position says is skipped may do both. Others are
+    never said to go back.
     """
     if before is None:
         return False
@@ -104,7 +105,7 @@ def goes_back(before: str | None, after: str | None) -> bool:
 
 
 def log_offset(position: str | None) -> int | None:
-    """The newest entry of its own log that a position of Spark's file source names; None for other sources."""
+    """The newest entry of its own log that the position of a file source names; None for other sources."""
     value = None if position is None else _decode(position)
     match value:
         case {"logOffset": int(number)}:
@@ -143,6 +144,11 @@ def _by_place(position: Any) -> dict[tuple[str, ...], int]:
 
 
 def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
+    match position:
+        case {"logOffset": int(number), "digest": str()}:  # of a list of files, which a digest names beside its number
+            return {("logOffset",): number}
+        case _:
+            pass
     if len(position) == 1 and all(isinstance(value, int) for value in position.values()):
         return {(key,): int(value) for key, value in position.items()}
     found: dict[tuple[str, ...], int] = {}

@@ -27,8 +27,8 @@ from tidegate.kafka.offsets import (
     rows_between,
     share_out,
 )
-from tidegate.kafka.pace import Epoch, Pace
 from tidegate.kafka.topics import Found, Mark, Selection
+from tidegate.sources.pace import Epoch, Pace
 
 _LOG = logging.getLogger("tidegate")
 

@@ -8,14 +8,10 @@ at-most-once run has shown stands in no ledger that another level could go on fr
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Set
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
-from tidegate.checkpoints.job_layout import generations
-from tidegate.checkpoints.spark_layout import SOURCES
+from tidegate.checkpoints.job_layout import QUERIES, generations, query_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
@@ -45,33 +41,17 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
     return max(found, default=0) + 1 if once else current
 
 
-def check_nothing_comes_again(folder: Path, left_out: Set[str], where: str) -> None:
-    """Raise when an older generation has read a file that a new one would read again.
-
-    The files to leave out are listed where the program declares its source. Since then an older run may have gone on:
-    of the same Job object, or of another process until its locks were free.
-    """
-    for number in generations(folder):
-        for file in sorted(_files_read(folder / f"g{number}" / "spark")):
-            if file not in left_out:
-                raise TidegateError(
-                    Code.LEVEL_REFUSED,
-                    expected="files that no earlier run of this at-most-once job has read",
-                    found=f"{file}, read by generation {number} after this job was declared",
-                    where=where,
-                    next_step="declare the job again (a new Job with its sources), then start it",
-                )
-
-
-def _files_read(checkpoint: Path) -> set[str]:
-    """The files in the logs of a generation's file sources: a version line, then one JSON object a line."""
-    found: set[str] = set()
-    for entry in (checkpoint / SOURCES).glob("*/[0-9]*"):
-        for line in entry.read_text("utf-8").splitlines()[1:]:
-            with suppress(msgspec.DecodeError):  # torn: nothing of it was computed
-                path = msgspec.json.decode(line, type=dict[str, object]).get("path")
-                found |= {path} if isinstance(path, str) else set()
-    return found
+def begun_at(job_folder: Path, source: str) -> str | None:
+    """What the newest *start* of a job says of a source; None where no query that reads it was started. It says what a
+    program may need before the job holds its locks, and decides nothing."""
+    newest: tuple[int, str] | None = None
+    for query in query_names(job_folder):
+        for number in generations(job_folder / QUERIES / query):
+            start = _start_of(job_folder / QUERIES / query / f"g{number}")
+            found = None if start is None else start.positions.get(source)
+            if found is not None and (newest is None or number > newest[0]):
+                newest = number, found
+    return None if newest is None else newest[1]
 
 
 def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:

@@ -48,7 +48,7 @@ from tidegate.spark.dead_letters import checked_dead_letters
 from tidegate.spark.declared import Declared, checked_name, checked_uid, program_error
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
-from tidegate.spark.generations import check_nothing_comes_again, generation_of
+from tidegate.spark.generations import generation_of
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import (
@@ -59,7 +59,7 @@ from tidegate.spark.interrupts import (
     obey_signals,
 )
 from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
-from tidegate.spark.opened_sources import end_input, grounds_of, open_sources
+from tidegate.spark.opened_sources import end_input, grounds_of, open_sources, recall, verify_read
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators, say_uids
 from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.operator_uids import uids_given
@@ -74,7 +74,6 @@ from tidegate.spark.savepointing import Savepoints
 from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
 from tidegate.spark.socket_source import SocketSource
 from tidegate.spark.sources import (
-    FileSource,
     Monitor,
     OpenedSource,
     PositionedSource,
@@ -109,7 +108,6 @@ class Job:
         self._uids: set[str] = set()
         self._operators: set[str] = set()
         """Uids of stateful operators; those of a DataFrame that several queries go on from stand in each of them."""
-        self._left_out: dict[str, frozenset[str]] = {}
         self._positioned: dict[str, PositionedSource] = {}
         self._keep_nothing: list[str] = []
         self._opened: dict[str, OpenedSource] = {}
@@ -130,6 +128,9 @@ class Job:
         where = f"job {self.name}, source {uid}"
         checked_uid(uid, where, self._uids | self._operators)
         level = self.settings.checkpointing_mode
+        own = source.ingested if isinstance(source, SocketSource) else source
+        if isinstance(own, PositionedSource):
+            recall(own, uid, self._folder())
         rows = source if isinstance(source, DataFrame) else source.load(self.spark, where, level)
         if isinstance(source, DataFrame):
             vouch_for(source, where, level)
@@ -137,9 +138,6 @@ class Job:
         self._uids.add(uid)
         if keeps_nothing(rows):
             self._keep_nothing.append(uid)
-        if isinstance(source, FileSource):
-            self._left_out[uid] = source.left_out
-        own = source.ingested if isinstance(source, SocketSource) else source
         if isinstance(own, PositionedSource):
             self._positioned[uid] = own
         start_moves(f"source {uid}, declared")
@@ -235,7 +233,7 @@ class Job:
             return self._start(wished(savepoint), bounded=until == "caught-up")
 
     def _start(self, wish: Restore | None, *, bounded: bool) -> JobHandle:
-        folder = Path(self.settings.checkpointing_dir).absolute() / self.name
+        folder = self._folder()
         if os.environ.get(CHECK_ONLY) == "1":
             self._only_check(folder, wish, bounded=bounded)
         unusable = check_folder(folder)
@@ -286,6 +284,9 @@ class Job:
         if supervised is not None:
             supervised.started()
         return handle
+
+    def _folder(self) -> Path:
+        return Path(self.settings.checkpointing_dir).absolute() / self.name
 
     def _companions(self, folder: Path, record: JobRecord, plans: Sequence[QueryPlan]) -> list[Companion]:
         """In the order in which they hear of the end: who answers a request has told before how the job is, and both
@@ -441,9 +442,6 @@ class Job:
         mode = self.settings.checkpointing_mode
         levels = levels_of(declared.sinks, mode)
         where = f"job {self.name}, query {declared.uid}"
-        if mode is Level.AT_MOST_ONCE:
-            left_out = frozenset[str]().union(*(self._left_out.get(uid, ()) for uid in declared.sources))
-            check_nothing_comes_again(place, left_out, where)
         generation = generation_of(place, mode, record.generation, where)
         query = Query(
             job=self.name,
@@ -471,6 +469,7 @@ class Job:
             store=STORES[self.settings.state_backend],
             conf=query_conf(self.settings, partitions_of(self.settings, self.spark, local=is_local(self.spark))),
             monitors=partial(self._monitors, declared),
+            verify=partial(verify_read, self._opened, {uid: self._reader(declared, uid) for uid in declared.sources}),
             timeout_seconds=self.settings.checkpointing_timeout,
             min_pause_seconds=self.settings.checkpointing_min_pause,
             again_here=mode is not Level.AT_MOST_ONCE and self.settings.state_backend is Backend.ROCKSDB,
@@ -514,7 +513,7 @@ class Job:
             for uid, source in self._positioned.items()
             if restore is not None or not (only_look and source.writes)
         }
-        grounds = grounds_of(self.name, folder, readers, self.settings.checkpointing_retained, bounded, restore)
+        grounds = grounds_of(self.name, self.spark, folder, readers, self.settings, bounded, restore)
         self._opened = open_sources(self._positioned, grounds, stack, only_look=restore is not None)
 
     def _reader(self, declared: Declared, source: str) -> str:
@@ -540,10 +539,10 @@ class Job:
         """The rows of a query, its positioned sources beginning where *start* says."""
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(self.settings.checkpointing_interval, log, self.settings.checkpointing_timeout)
-        streams = {
-            uid: source.bound(self.spark, f"job {self.name}, source {uid}", position_of(positions[uid]), tempo)
-            for uid, source in own.items()
-        }
+        streams: dict[str, DataFrame] = {}
+        for uid, source in own.items():
+            where, reader = f"job {self.name}, source {uid}", self._reader(declared, uid)
+            streams[uid] = source.bound(self.spark, where, position_of(positions[uid]), tempo, reader)
         start_moves(f"query {declared.uid}, about to start")
         return self._sources().put_in_place(declared.rows, streams)
 

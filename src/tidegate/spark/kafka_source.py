@@ -101,7 +101,7 @@ class KafkaSource(PositionedSource, OpenedSource):
         start: Place = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
         try:
             bounds = Bounds.from_text(position)
         except (msgspec.MsgspecError, KeyError):

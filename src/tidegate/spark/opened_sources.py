@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from tidegate.checkpoints.ingest_layout import INGEST
+from tidegate.checkpoints.job_layout import QUERIES, generations, retained_numbers
+from tidegate.checkpoints.retained import read_retained
+from tidegate.core.config import Settings
+from tidegate.core.ledger import position_of
+from tidegate.core.spark_log import parse_offsets
+from tidegate.spark.generations import begun_at
+from tidegate.spark.query_conf import epochs_kept, query_conf
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources import Ground, OpenedSource, PositionedSource
 from tidegate.spark.supervised import start_moves
@@ -14,25 +24,42 @@ from tidegate.spark.supervised import start_moves
 
 def grounds_of(
     job: str,
+    session: SparkSession,
     folder: Path,
     readers: Mapping[str, frozenset[str]],
-    retained: int,
+    settings: Settings,
     bounded: bool,
     restore: JobRestore | None,
 ) -> dict[str, Ground]:
     """What the start gives each source that has readers, by uid."""
     return {
         uid: Ground(
+            session=session,
             folder=folder / INGEST / uid,
             where=f"job {job}, source {uid}",
             readers=names,
-            retained=retained,
+            retained=settings.checkpointing_retained,
+            epochs_kept=epochs_kept(query_conf(settings)),
             bounded=bounded,
+            oldest=partial(oldest_positions, folder, names),
             saved=None if restore is None else restore.saved_log(uid),
         )
         for uid, names in readers.items()
         if names
     }
+
+
+def oldest_positions(folder: Path, readers: Iterable[str]) -> dict[str, Sequence[str | None]]:
+    """By reader, where the sources of its query stand in the oldest checkpoint that the job's present generation has
+    retained; nothing while there is one of an older generation, whose positions are others."""
+    numbers = retained_numbers(folder)
+    record = read_retained(folder, numbers[0]) if numbers else None
+    found: dict[str, Sequence[str | None]] = {}
+    for done in () if record is None else record.queries:
+        offsets = parse_offsets(done.offsets)
+        if offsets is not None and done.generation == max(generations(folder / QUERIES / done.query), default=0):
+            found.update({name: offsets.positions for name in readers if name.split(".")[1] == done.query})
+    return found
 
 
 def open_sources(
@@ -46,6 +73,21 @@ def open_sources(
         stack.callback(opened[uid].close)
         start_moves(f"source {uid}, opened")
     return opened
+
+
+def recall(source: PositionedSource, uid: str, folder: Path) -> None:
+    """Tell a source what the newest *start* of the job in this folder says of it."""
+    begun = begun_at(folder, uid)
+    if begun is not None:
+        source.recall(position_of(begun))
+
+
+def verify_read(opened: Mapping[str, OpenedSource], readers: Mapping[str, str]) -> None:
+    """Behind an epoch's tasks: raise where they have not read what the epoch has. `readers`: by source, the names of
+    the query's readings."""
+    for uid, reader in readers.items():
+        if uid in opened:
+            opened[uid].verify(reader)
 
 
 def end_input(sources: Iterable[OpenedSource]) -> None:

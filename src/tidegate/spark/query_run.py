@@ -68,7 +68,7 @@ from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.session import lives, query_settings
-from tidegate.spark.sources import Monitor
+from tidegate.spark.sources import Monitor, verified
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
 from tidegate.spark.state_fault import state_fault
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
@@ -101,9 +101,10 @@ class QueryPlan:
 
     `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
     configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
-    it is. `again_here`: whether another run may follow in this process after a failure. Not with state in memory, which
-    an epoch that was cut off may have left behind, and not where each start is a new generation. `operator_uids` are
-    those that the program has given stateful operators, by their number in Spark's plan.
+    it is. `verify` raises where the tasks of an epoch have not read what the epoch has. `again_here`: whether another
+    run may follow in this process after a failure. Not with state in memory, which an epoch that was cut off may have
+    left behind, and not where each start is a new generation. `operator_uids` are those that the program has given
+    stateful operators, by their number in Spark's plan.
     """
 
     query: Query
@@ -115,6 +116,7 @@ class QueryPlan:
     store: StateStore
     conf: Mapping[str, str]
     monitors: Callable[[], Mapping[str, Monitor]] = dict
+    verify: Callable[[], None] = lambda: None
     timeout_seconds: float = math.inf
     min_pause_seconds: float = 0.0
     again_here: bool = True
@@ -572,7 +574,8 @@ class QueryRun:
             ),
         )
         starts = stream.start_positions()
-        results = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA).collect()
+        output = self._projection.apply(rows).mapInArrow(task.function(), RESULT_SCHEMA)
+        results = verified(self.plan.verify, output.collect)
         done = read_results([bytes(result[0]) for result in results])
         if self.plan.dead_letters is not None:
             self.plan.dead_letters.judge(self.plan.query, effect.epoch, done)

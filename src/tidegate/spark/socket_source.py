@@ -112,7 +112,7 @@ class SocketIngest(OpenedSource, Companion):
     def compare(self, where: str, reached: str) -> None:
         require(self._ground.folder, _begun(reached, where), self._log.end, where)
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
         return _frame(session, where, self._ground.folder, _begun(position, where))
 
     def monitor(self, name: str) -> Monitor | None:
@@ -154,7 +154,7 @@ class JudgedIngest(OpenedSource):
         wanted = _begun(reached, where)
         require_between(self._joined.begin, self._joined.end, wanted, f"{where}, {self._ground.folder}")
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
         return _frame(session, where, None, None)
 
     def monitor(self, name: str) -> Monitor | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
@@ -58,16 +57,21 @@ class Monitor(Protocol):
 class Ground:
     """What one start of a job gives a source of tidegate's own.
 
-    `folder`: its own in the job's folder. `readers`: the names under which `monitor` will be asked, one by query.
-    `retained`: the done epochs of a query that can be gone back to. `bounded`: the job ends when it has caught up.
-    `saved`: what a savepoint holds of an ingest log that the source goes on with.
+    `session`: the job's. `folder`: its own in the job's folder. `readers`: the names under which `monitor` will be
+    asked, one by query. `retained`: the done epochs of a query that can be gone back to. `epochs_kept`: of how many
+    epochs a query's files stay. `bounded`: the job ends when it has caught up. `oldest`: by reader, where the sources
+    of its query stand in the job's oldest retained checkpoint. `saved`: what a savepoint holds of an ingest log that
+    the source goes on with.
     """
 
+    session: SparkSession
     folder: Path
     where: str
     readers: frozenset[str]
     retained: int
+    epochs_kept: int
     bounded: bool
+    oldest: Callable[[], Mapping[str, Sequence[str | None]]]
     saved: SavedLog | None = None
 
 
@@ -83,12 +87,17 @@ class OpenedSource(ABC):
         is taken in: what came meanwhile could stand where the checkpoint means other rows."""
 
     @abstractmethod
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo) -> DataFrame:
-        """The stream for one query, with the columns of `load`, that begins at what *start* says."""
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+        """The stream for one query, with the columns of `load`, that begins at what *start* says. `reader` is the name
+        of the query's reading, as for `monitor`."""
 
     @abstractmethod
     def monitor(self, name: str) -> Monitor | None:
         """What is told when an epoch is done; `name` is that of the job, the query and the source."""
+
+    def verify(self, reader: str) -> None:
+        """Behind the tasks of an epoch of a reading, before the epoch is prepared: raise when the tasks have not read
+        what the epoch has."""
 
     def companion(self) -> Companion | None:
         """What goes along with the job."""
@@ -105,6 +114,20 @@ class OpenedSource(ABC):
         """The job has ended, or did not start; its locks are still held."""
 
 
+ResultT = TypeVar("ResultT")
+
+
+def verified(verify: Callable[[], None], compute: Callable[[], ResultT]) -> ResultT:
+    """What `compute` gives, if it has read what the epoch has. Where it fails, `verify` may say better why."""
+    try:
+        found = compute()
+    except BaseException:
+        verify()
+        raise
+    verify()
+    return found
+
+
 class PositionedSource(ABC):
     """A source of tidegate's own: *start* records the position where it begins, before Spark starts the query."""
 
@@ -114,6 +137,9 @@ class PositionedSource(ABC):
     @abstractmethod
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         """As `Source.load`: what the program builds its queries on. No query reads it as it is: see `bound`."""
+
+    def recall(self, position: str) -> None:
+        """Before `load`: what the newest *start* of the job says of this source."""
 
     @abstractmethod
     def opened(self, ground: Ground) -> OpenedSource:
@@ -142,7 +168,7 @@ class SparkSource:
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         self._check(where, level)
-        return self._read(session, where, self._begins_at_newest() if level is Level.AT_MOST_ONCE else {})
+        return self.read(session, where, self._begins_at_newest() if level is Level.AT_MOST_ONCE else {})
 
     def _check(self, where: str, level: Level) -> None:
         name = self.format.lower()
@@ -158,7 +184,8 @@ class SparkSource:
     def _begins_at_newest(self) -> Mapping[str, str]:
         return NEWEST_FORMATS[self.format.lower()]
 
-    def _read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
+    def read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
+        """The stream as Spark gives it, with these options on top. Raises SOURCE_REFUSED and OPTION_UNKNOWN."""
         raise_all(list(unknown_options(session, self.format, self.options, where)), where)
         for name, value in self.options.items():
             if is_secret(name):
@@ -177,41 +204,6 @@ class SparkSource:
                 if gone
                 else "mend the source's path, schema= or options",
             ) from None
-
-
-class FileSource(SparkSource):
-    """Files that appear in a folder; any of Spark's file formats. `schema` is needed, except for text.
-
-    An at-most-once job reads only the files that were not there when it was declared; `left_out` has their names.
-    """
-
-    left_out: frozenset[str] = frozenset()
-
-    def __init__(
-        self, path: str, *, format: str, schema: str | StructType | None = None, **options: str | int | bool
-    ) -> None:
-        super().__init__(format, schema=schema)
-        self.options = {"path": str(path), **options}
-
-    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        if level is not Level.AT_MOST_ONCE:
-            return super().load(session, where, level)
-        if self.format.lower() not in FILE_FORMATS:
-            raise not_newest(self.format, where)
-        rows = self._read(session, where, {})
-        old = self._files(session)
-        self.left_out = frozenset(old)
-        # Spark would begin with everything that is there. A filter on the file's name leaves whole files out.
-        return rows.where(~F.col("_metadata.file_path").isin(old)) if old else rows
-
-    def _files(self, session: SparkSession) -> list[str]:
-        """The files that are there now, named as Spark's metadata column names them: `file:/a` for `file:///a`."""
-        reader = session.read.format(self.format).options(**self.options)
-        try:
-            found = (reader if self.schema is None else reader.schema(self.schema)).load().inputFiles()
-        except PySparkException:  # a pattern that fits nothing yet; whatever else it is, the stream says it too
-            return []
-        return [*found, *(name.replace(":///", ":/", 1) for name in found if ":///" in name)]
 
 
 class RateSource(SparkSource):

@@ -20,8 +20,8 @@ from tidegate.disk.durable import sync_file
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, options_to_make
 from tidegate.sinks.files import FileSink
 from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.spark.file_source import FileSource
 from tidegate.spark.job import Job
-from tidegate.spark.sources import FileSource
 
 
 def main(archive: Path) -> None:
@@ -47,7 +47,7 @@ def _live(folder: Path) -> None:
     rows.parent.mkdir(exist_ok=True)
     rows.write_text(_ROWS)
     job = Job("warm-up", checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
-    source = FileSource(str(rows.parent), format="json", schema="word string, number long")
+    source = FileSource(str(rows.parent), format="json", schema="word string, number long", settle=0)
     counts = job.source("lines", source).groupBy("word").agg(F.count("*").alias("count"), F.max("number").alias("last"))
     sinks = [SQLiteSink("table", folder / "out.db", table="counts", key="word"), FileSink("files", folder / "out")]
     job.query("counts", counts, mode="update", sinks=sinks)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.kafka.pace import ROWS_AT_LEAST, Epoch, Pace
+from tidegate.sources.pace import ROWS_AT_LEAST, Epoch, Pace
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,119 @@
+"""Which files belong to a source: a root, patterns below it as Hadoop reads them, and what is always left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+Pattern = Sequence[re.Pattern[str]]
+"""One expression for each folder on the way, the last one for a file or a folder of files."""
+
+_SPECIAL = frozenset("*?[{\\")
+_EVERYTHING = re.compile(".*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which files below a root are meant. `patterns`: of the path below the root; none means the root itself. `names`:
+    of a file's name. `recursive`: all folders below, and not those alone whose name is `column=value`."""
+
+    patterns: tuple[Pattern, ...] = ()
+    names: re.Pattern[str] = field(default=_EVERYTHING)
+    recursive: bool = False
+
+    def leaves_out(self, name: str) -> bool:
+        """Hidden names, those that begin with `_` and are no `column=value`, and unfinished copies: as Spark."""
+        return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+    def goes_into(self, folder: str) -> bool:
+        return self.recursive or "=" in folder
+
+    def takes(self, name: str) -> bool:
+        return not self.leaves_out(name) and self.names.fullmatch(name) is not None
+
+
+def split(path: str) -> tuple[str, tuple[Pattern, ...]]:
+    """The folder above the first name with a pattern in it, and the patterns below that. Raises ValueError for braces
+    or brackets that do not close."""
+    names = path.split("/")
+    first = next((number for number, name in enumerate(names) if _SPECIAL & set(name)), None)
+    if first is None:
+        return path, ()
+    root = "/".join(names[:first]) or "/"
+    below = "/".join(names[first:])
+    return root, tuple(tuple(expression(name) for name in each.split("/") if name) for each in _spread(below))
+
+
+def expression(glob: str) -> re.Pattern[str]:
+    """A Hadoop glob for one name: `*`, `?`, `[a-z]`, `[^a-z]`, `{a,b}`, and `\\` before what is meant as it is."""
+    found = list(_spread(glob))
+    return re.compile("|".join(_translated(each) for each in found), re.DOTALL)
+
+
+def _spread(glob: str) -> Iterator[str]:
+    """Every glob without braces that one with braces stands for."""
+    begin = _first(glob, "{", 0)
+    if begin < 0:
+        yield glob
+        return
+    parts, end = _choices(glob, begin)
+    for part in parts:
+        yield from _spread(glob[:begin] + part + glob[end:])
+
+
+def _first(glob: str, sign: str, begin: int) -> int:
+    index = begin
+    while index < len(glob):
+        if glob[index] == "\\":
+            index += 2
+            continue
+        if glob[index] == sign:
+            return index
+        index += 1
+    return -1
+
+
+def _choices(glob: str, begin: int) -> tuple[list[str], int]:
+    parts, depth, part, index = list[str](), 0, "", begin + 1
+    while index < len(glob):
+        sign = glob[index]
+        if sign == "\\":
+            part += glob[index : index + 2]
+            index += 2
+            continue
+        if sign == "}" and depth == 0:
+            return [*parts, part], index + 1
+        if sign == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            depth += (sign == "{") - (sign == "}")
+            part += sign
+        index += 1
+    raise ValueError(f"a brace that does not close in {glob!r}")
+
+
+def _translated(glob: str) -> str:
+    found, index = "", 0
+    while index < len(glob):
+        sign = glob[index]
+        index += 1
+        match sign:
+            case "*":
+                found += "[^/]*"
+            case "?":
+                found += "[^/]"
+            case "\\":
+                found += re.escape(glob[index : index + 1])
+                index += 1
+            case "[":
+                end = glob.find("]", index + 1)
+                if end < 0:
+                    raise ValueError(f"a bracket that does not close in {glob!r}")
+                inside = glob[index:end].replace("\\", "\\\\")
+                found += f"[^{inside[1:]}]" if inside[:1] in ("^", "!") else f"[{inside}]"
+                index = end + 1
+            case _:
+                found += re.escape(sign)
+    return found

@@ -1,0 +1,212 @@
+"""The files of a source as they are now: where they are listed, and how one of them is looked at again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tidegate.sources.files.globs import Pattern, Selection
+
+_ENDS_BYTES = 4096
+
+
+class Seen(NamedTuple):
+    """A file as a listing shows it: its path below the root, its size in bytes, the time of its content."""
+
+    name: str
+    size: int
+    mtime_ns: int
+
+
+class Mark(NamedTuple):
+    """What tells within one start whether a file was touched: its number, and the time of its last change."""
+
+    inode: int
+    ctime_ns: int
+
+
+class Files(Protocol):
+    """Where the files of a source are. Names are paths below the root, with `/` between folders."""
+
+    on_this_clock: bool
+    """Whether the times of files come from the clock of this machine."""
+
+    def list(self) -> list[Seen]:
+        """Every file that is selected now. Raises OSError for what cannot be listed."""
+        ...
+
+    def look(self, name: str) -> Seen | None:
+        """One file as it is now; None when it is gone."""
+        ...
+
+    def mark(self, name: str) -> Mark | None:
+        """None where nothing cheap tells, or the file is gone."""
+        ...
+
+    def ends(self, name: str) -> str | None:
+        """A digest of the first and the last 4 KiB of a file; None where reading costs, or the file is gone."""
+        ...
+
+    def path(self, name: str) -> str:
+        """The file as Spark names it: not escaped, with its scheme."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; no error when it is gone."""
+        ...
+
+    def move(self, name: str, into: str) -> None:
+        """Move a file to the same name below the folder `into`. A file that is there already stays: the name gets a
+        number then."""
+        ...
+
+
+class LocalFiles:
+    """`Files` on a disk of this machine."""
+
+    on_this_clock = True
+
+    def __init__(self, root: Path, selection: Selection) -> None:
+        self._root = str(root)
+        self._selection = selection
+
+    def list(self) -> list[Seen]:
+        selection = self._selection
+        if not selection.patterns:
+            return list(self._below(self._root, "", (), selection))
+        found: dict[str, Seen] = {}
+        for pattern in selection.patterns:
+            for seen in self._matching(pattern, self._root, ""):
+                found[seen.name] = seen
+        return list(found.values())
+
+    def look(self, name: str) -> Seen | None:
+        try:
+            status = os.stat(f"{self._root}/{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Seen(name, status.st_size, status.st_mtime_ns)
+
+    def mark(self, name: str) -> Mark | None:
+        try:
+            status = os.stat(f"{self._root}/{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Mark(status.st_ino, status.st_ctime_ns)
+
+    def ends(self, name: str) -> str | None:
+        digest = blake2b(digest_size=16)
+        try:
+            with open(f"{self._root}/{name}", "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                digest.update(file.read(_ENDS_BYTES))
+                if size > _ENDS_BYTES:
+                    file.seek(max(_ENDS_BYTES, size - _ENDS_BYTES))
+                    digest.update(file.read(_ENDS_BYTES))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return digest.hexdigest()
+
+    def path(self, name: str) -> str:
+        return f"file:{self._root}/{name}"
+
+    def remove(self, name: str) -> None:
+        Path(self._root, name).unlink(missing_ok=True)
+
+    def move(self, name: str, into: str) -> None:
+        source, target = Path(self._root, name), _free(Path(into, name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.rename(source, target)
+        except OSError:
+            _copy_over(source, target)
+
+    def _below(
+        self, folder: str, prefix: str, above: tuple[tuple[int, int], ...], selection: Selection
+    ) -> Iterator[Seen]:
+        """The selected files in a folder and in those below it that belong to the source."""
+        own = os.stat(folder)
+        if (own.st_dev, own.st_ino) in above:  # a link that leads back
+            return
+        inside = (*above, (own.st_dev, own.st_ino))
+        with _listed(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if selection.leaves_out(name):
+                    continue
+                try:
+                    if entry.is_dir():
+                        if selection.goes_into(name):
+                            yield from self._below(entry.path, f"{prefix}{name}/", inside, selection)
+                    elif selection.takes(name):
+                        status = entry.stat()
+                        yield Seen(prefix + name, status.st_size, status.st_mtime_ns)
+                except FileNotFoundError:
+                    continue  # gone since
+
+    def _matching(self, pattern: Pattern, folder: str, prefix: str) -> Iterator[Seen]:
+        """What a pattern fits: files, and the files of folders."""
+        first, *rest = pattern
+        with _listed(folder) as entries:
+            for entry in entries:
+                if not first.fullmatch(entry.name):
+                    continue
+                try:
+                    is_folder = entry.is_dir()
+                    if rest and is_folder:
+                        yield from self._matching(rest, entry.path, f"{prefix}{entry.name}/")
+                    elif is_folder and not rest:
+                        yield from self._below(entry.path, f"{prefix}{entry.name}/", (), self._selection)
+                    elif not rest and self._selection.takes(entry.name):
+                        status = entry.stat()
+                        yield Seen(prefix + entry.name, status.st_size, status.st_mtime_ns)
+                except FileNotFoundError:
+                    continue
+
+
+def in_order(files: Sequence[Seen]) -> list[Seen]:
+    """The oldest first; of equal times by name."""
+    return sorted(files, key=lambda seen: (seen.mtime_ns, seen.name))
+
+
+def _listed(folder: str) -> _Entries:
+    return _Entries(folder)
+
+
+class _Entries:
+    """The entries of a folder; none where it is gone."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self._folder) as entries:
+                return list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _free(target: Path) -> Path:
+    """A name that nothing has."""
+    number, wanted = 1, target
+    while target.exists():
+        target = wanted.with_name(f"{wanted.name}.{number}")
+        number += 1
+    return target
+
+
+def _copy_over(source: Path, target: Path) -> None:
+    """To another disk: whole under a hidden name first, and gone from here last."""
+    import shutil
+
+    hidden = target.with_name(f".{target.name}.partial")
+    shutil.copy2(source, hidden)
+    os.rename(hidden, target)
+    source.unlink()

@@ -1,0 +1,324 @@
+"""One reading of a file source: a query's place in it, asked by Spark's stream thread where the next epoch ends and
+which files an epoch has.
+
+An epoch's list is durable before Spark writes down where the epoch ends. From then on the epoch has these files and no
+others, each as it was: a file that is gone or another one is an error with its name, never an empty epoch. They are
+looked at before they are read, when Spark has resolved them, and once more behind the epoch's tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spark_log import same_position
+from tidegate.sources.files.choosing import Settling, taken
+from tidegate.sources.files.listing import Files, Mark, Seen
+from tidegate.sources.files.lists import Listed, Position
+from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.options import Changed, FileOptions, Lost
+from tidegate.sources.files.runs import UNKNOWN, stamp_of
+from tidegate.sources.pace import Epoch, Pace
+
+_LOG = logging.getLogger("tidegate")
+_PIECE_BYTES = 256
+"""The pace counts rows; of files, pieces of this size."""
+_IDLE_SECONDS = 0.05
+_IDLE_BY_LISTING = 4.0
+"""Without news the folder is listed again after so many times of what a listing takes."""
+_SETTLES_WITHIN_SECONDS = 30.0
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing yet, but soon: ask again."""
+
+    seconds: float
+
+
+@dataclass(slots=True)
+class FileReader:
+    """`open` comes first. All calls but `done` come from one thread at a time.
+
+    `committed`: the position of the newest epoch that Spark has committed when the reading is opened. `left_out`: files
+    that count as read. `epoch_seconds`: how long Spark's newest finished epoch took.
+    """
+
+    options: FileOptions
+    files: Files
+    log: FileLog
+    where: str
+    committed: str | None = None
+    left_out: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
+    pace: Pace | None = None
+    epoch_seconds: Callable[[], float | None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    now_ns: Callable[[], int] = time.time_ns
+    _settling: Settling = field(init=False)
+    _known: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    _idle: tuple[str | None, float] | None = None
+    _given: tuple[str, int] | None = None
+    _target: set[str] | None = None
+    _target_until: float = 0.0
+    _fresh: tuple[int, list[Listed]] | None = None
+    """The list that was made last, whose files have been looked at since."""
+    _reading: list[tuple[Listed, Mark | None]] = field(default_factory=list[tuple[Listed, Mark | None]])
+
+    def __post_init__(self) -> None:
+        self._settling = Settling(self.options.settle_seconds, on_this_clock=self.files.on_this_clock)
+
+    # --- where an epoch ends -------------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """From now on give only what is there now: a run that ends when it has caught up."""
+        self._target = {seen.name for seen in self._new()}
+        self._target_until = self.clock() + max(10 * self.options.settle_seconds, _SETTLES_WITHIN_SECONDS)
+
+    def latest(self, start: str | None) -> str | Wait | None:
+        """The position where the epoch behind `start` ends; `start` itself while there is nothing new."""
+        self._learn(start)
+        now = self.clock()
+        if self._idle is not None and self._idle[0] == start and now < self._idle[1]:
+            return start
+        settled, waiting = self._settling.settled(self._wanted(self._new()), now, self.now_ns())
+        chosen = taken(settled, self._limits())
+        listed = self._listed(chosen)
+        if listed:
+            number = position_of(start).logOffset + 1 if start is not None else 0
+            position = self.log.write(number, listed).to_text()
+            self._fresh = number, listed
+            self._given = position, sum(each.size or 0 for each in listed)
+            return position
+        took = self.clock() - now
+        self._idle = start, self.clock() + max(_IDLE_SECONDS, _IDLE_BY_LISTING * took)
+        return self._soon([*waiting, *chosen]) or start
+
+    def _learn(self, start: str | None) -> None:
+        """Spark asks for the end behind `start`, so the epoch that ended there is through."""
+        if self._given is None or self._given[0] != start:
+            return
+        (_, size), self._given = self._given, None
+        seconds = None if self.pace is None else self.epoch_seconds()
+        if self.pace is not None and seconds is not None:
+            self.pace = self.pace.after(Epoch(max(1, size // _PIECE_BYTES), seconds))
+
+    def _limits(self) -> list[tuple[int | None, int | None]]:
+        fitting = None if self.pace is None else self.pace.rows * _PIECE_BYTES
+        return [(self.options.max_files, self.options.max_bytes), (None, fitting)]
+
+    def _wanted(self, new: Sequence[Seen]) -> Sequence[Seen]:
+        target = self._target
+        return new if target is None else [seen for seen in new if seen.name in target]
+
+    def _soon(self, waiting: Sequence[Seen]) -> Wait | None:
+        """A run that ends when it has caught up waits for files that have not settled, within bounds."""
+        if self._target is None or not waiting:
+            return None
+        if self.clock() < self._target_until:
+            return Wait(min(_IDLE_SECONDS, self.options.settle_seconds))
+        _LOG.warning(
+            "%s: %s still changed after %g s, and are left to the next run",
+            *(self.where, _names(seen.name for seen in waiting), _SETTLES_WITHIN_SECONDS),
+            extra={"event": "FilesUnsettled"},
+        )
+        self._target.difference_update(seen.name for seen in waiting)
+        return None
+
+    def _new(self) -> list[Seen]:
+        """What a listing shows that was not read, and files that were read and are to be read again."""
+        listing = self.files.list()
+        before, known = self._known, dict[str, tuple[int, int]]()
+        unknown: list[Seen] = []
+        for seen in listing:
+            if before.get(seen.name) == (seen.size, seen.mtime_ns):
+                known[seen.name] = before[seen.name]
+            else:
+                unknown.append(seen)
+        entries = self.log.find([seen.name for seen in unknown])
+        new: list[Seen] = []
+        changed: list[Seen] = []
+        for seen in unknown:
+            read = self._stamps(seen.name, entries.get(seen.name, ()))
+            if not read:
+                new.append(seen)
+            elif UNKNOWN in read or stamp_of(seen.size, seen.mtime_ns) in read:
+                known[seen.name] = (seen.size, seen.mtime_ns)
+            elif self.options.changed is Changed.REREAD:
+                new.append(seen)
+            else:
+                changed.append(seen)
+                known[seen.name] = (seen.size, seen.mtime_ns)
+        self._known = known
+        if changed:
+            self._say_changed(changed)
+        return new
+
+    def _stamps(self, name: str, entries: Sequence[tuple[int, int]]) -> set[int]:
+        left_out = self.left_out.get(name)
+        own = set[int]() if left_out is None else {stamp_of(left_out.size, left_out.mtime_ns)}
+        return own | {stamp for stamp, _ in entries}
+
+    def _say_changed(self, changed: Sequence[Seen]) -> None:
+        names = _names(seen.name for seen in changed)
+        if self.options.changed is Changed.REFUSE:
+            for seen in changed:
+                self._known.pop(seen.name, None)
+            raise self._error(
+                Code.FILE_CHANGED,
+                "files that stay as they were when they were read",
+                f"{names} with another size or time",
+                'put the files back as they were; or pass changed="ignore", or "reread" to read them as new files',
+            )
+        _LOG.warning(
+            "%s: %s changed after they were read, and are not read again",
+            *(self.where, names),
+            extra={"event": "FilesChanged"},
+        )
+
+    def _listed(self, files: Sequence[Seen]) -> list[Listed]:
+        """The files as they are in this moment; those that changed since the listing are left to the next one."""
+        found: list[Listed] = []
+        for seen in files:
+            ends = self.files.ends(seen.name)
+            if self.files.look(seen.name) == seen:
+                found.append(Listed(path=seen.name, size=seen.size, mtime_ns=seen.mtime_ns, ends=ends))
+        return found
+
+    # --- what an epoch has ---------------------------------------------------------------------------------
+
+    def batch(self, start: str | None, end: str) -> list[str]:
+        """The files between two positions, as Spark names them. Raises FILE_LOST and FILE_CHANGED.
+
+        Spark asks once at a start for the newest committed epoch, and reads nothing of it: its files may be gone.
+        """
+        self._reading = []
+        if same_position(end, self.committed):
+            return []
+        first = -1 if start is None else position_of(start).logOffset
+        position = position_of(end)
+        wanted: list[Listed] = []
+        for number in range(first + 1, position.logOffset + 1):
+            if self._fresh is not None and self._fresh[0] == number:
+                wanted.extend(self._fresh[1])
+            else:
+                digest = position.digest if number == position.logOffset else ""
+                wanted.extend(self._still_there(self.log.files_of(number, digest)))
+        self._reading = [(each, self.files.mark(each.path)) for each in wanted]
+        return [self.files.path(each.path) for each in wanted]
+
+    def _still_there(self, listed: Sequence[Listed]) -> list[Listed]:
+        """The files of a list that was made before: each is what it was, or is skipped, or the epoch is refused."""
+        wrong = {each.path: fault for each in listed if (fault := self._fault(each)) is not None}
+        if wrong and self.options.lost is Lost.REFUSE:
+            raise self._lost(wrong)
+        if wrong:
+            _LOG.warning(
+                "%s: %d files of an epoch are skipped: %s",
+                *(self.where, len(wrong), _names(f"{path} {fault}" for path, fault in wrong.items())),
+                extra={"event": "FilesSkipped"},
+            )
+        return [each for each in listed if each.path not in wrong]
+
+    def _fault(self, listed: Listed) -> str | None:
+        """What is wrong with a file of a list; None where it is what it was."""
+        seen = self.files.look(listed.path)
+        if seen is None:
+            return _GONE
+        if not listed.fits(seen):
+            before = "another time" if listed.size is None else f"{listed.size} bytes of another time"
+            return f"has {seen.size} bytes now, and had {before}" if listed.size != seen.size else "has another time"
+        if listed.ends is not None and self.files.ends(listed.path) not in (None, listed.ends):
+            return "has other bytes"
+        return None
+
+    def found(self, found: Sequence[tuple[str, int, int]]) -> None:
+        """What Spark will read: path, size and time in milliseconds. Raises where that is not what was given to it."""
+        of_spark = {path: (size, milliseconds) for path, size, milliseconds in found}
+        wrong: dict[str, str] = {}
+        for listed, _ in self._reading:
+            seen = of_spark.get(self.files.path(listed.path))
+            if seen is None:
+                wrong[listed.path] = _GONE
+            elif seen[1] != listed.mtime_ns // 1_000_000 or listed.size not in (None, seen[0]):
+                wrong[listed.path] = f"has {seen[0]} bytes now, and had {listed.size}"
+        if wrong:
+            raise self._lost_meanwhile(wrong)
+        if len(of_spark) != len(self._reading):
+            raise self._error(
+                Code.EPOCH_TORN,
+                f"Spark to read the {len(self._reading)} files of the epoch",
+                f"{len(of_spark)} files",
+                "start the job again: the epoch is undecided and its input comes again",
+            )
+
+    def verify(self) -> None:
+        """Behind the epoch's tasks: raises where a file is gone or another one since they were given to Spark."""
+        reading, self._reading = self._reading, []
+        wrong: dict[str, str] = {}
+        for listed, mark in reading:
+            if mark is not None and self.files.mark(listed.path) == mark:
+                continue
+            fault = self._fault(listed)
+            if fault is not None:
+                wrong[listed.path] = fault
+        if wrong:
+            raise self._lost_meanwhile(wrong)
+
+    def _lost_meanwhile(self, wrong: Mapping[str, str]) -> TidegateError:
+        """Where lost files are skipped, the epoch comes again without them."""
+        if self.options.lost is Lost.REFUSE:
+            return self._lost(wrong)
+        return self._error(
+            Code.EPOCH_FAILED,
+            "files that stay while an epoch reads them",
+            _names(f"{path} {fault}" for path, fault in wrong.items()),
+            "start the job again: the epoch comes again without these files",
+        )
+
+    def _lost(self, wrong: Mapping[str, str]) -> TidegateError:
+        gone = [path for path, fault in wrong.items() if fault == _GONE]
+        if gone:
+            return self._error(
+                Code.FILE_LOST,
+                f"the files of an epoch that is not done yet: {_names(gone)}",
+                f"{len(gone)} of them are gone",
+                'put them back as they were, with their times (cp -p); or go on without them with lost="skip"',
+            )
+        return self._error(
+            Code.FILE_CHANGED,
+            "the files of an epoch that is not done yet as they were when it began",
+            _names(f"{path} {fault}" for path, fault in wrong.items()),
+            'put them back as they were, with their times (cp -p); or go on without them with lost="skip"',
+        )
+
+    def _error(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
+        return TidegateError(code, expected=expected, found=found, where=self.where, next_step=next_step)
+
+
+def position_of(text: str) -> Position:
+    """A position from Spark's offsets. Raises SOURCES_CHANGED for one of another source."""
+    try:
+        return msgspec.json.decode(text, type=Position)
+    except msgspec.MsgspecError:
+        raise TidegateError(
+            Code.SOURCES_CHANGED,
+            expected="a checkpoint of this file source",
+            found=f"one at {text!r}",
+            where="the checkpoint",
+            next_step="put the source back as it was, or start under another job name or checkpointing.dir",
+        ) from None
+
+
+def _names(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
+    return ", ".join(found[:_NAMES_SHOWN]) + more
+
+
+_GONE = "is gone"

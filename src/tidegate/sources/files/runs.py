@@ -1,0 +1,181 @@
+"""A sorted run of the index: the files of many lists, as hashes, in one file that never changes.
+
+    index/<first>-<last>   a header line with a checksum, then columns: the two halves of the hash of each path, sorted
+                           by them, a stamp of size and time, and the number of the list
+
+Runs are mapped into memory, so what is not asked for costs none. 28 bytes a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.core.errors import Code, TidegateError
+
+INDEX = "index"
+UNKNOWN = 0
+"""The stamp of a file whose size nobody has noted: any file of that path is the one that was read."""
+
+Unsigned = npt.NDArray[np.uint64]
+
+
+class Key(NamedTuple):
+    """The hash of a path."""
+
+    high: int
+    low: int
+
+
+class Entry(NamedTuple):
+    """A file that a list has."""
+
+    key: Key
+    stamp: int
+    number: int
+
+
+def key_of(name: str) -> Key:
+    return Key(*_HALVES.unpack(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).digest()))
+
+
+def stamp_of(size: int, mtime_ns: int) -> int:
+    """What tells two files of one path apart."""
+    packed = _SIZE_AND_TIME.pack(size, mtime_ns)
+    return int.from_bytes(blake2b(packed, digest_size=8).digest(), "little") or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The entries of the lists from `first` to `last`."""
+
+    first: int
+    last: int
+    highs: Unsigned
+    lows: Unsigned
+    stamps: Unsigned
+    numbers: npt.NDArray[np.uint32]
+
+    @property
+    def name(self) -> str:
+        return run_name(self.first, self.last)
+
+    def __len__(self) -> int:
+        return len(self.highs)
+
+    def find(self, keys: Sequence[Key]) -> dict[Key, list[tuple[int, int]]]:
+        """Stamp and number of every entry that has one of the keys."""
+        if not keys or not len(self):
+            return {}
+        wanted = np.fromiter((key.high for key in keys), np.uint64, len(keys))
+        left = np.searchsorted(self.highs, wanted, "left")
+        right = np.searchsorted(self.highs, wanted, "right")
+        found: dict[Key, list[tuple[int, int]]] = {}
+        for at in map(int, np.flatnonzero(right > left)):
+            key = keys[at]
+            for index in range(int(left[at]), int(right[at])):
+                if int(self.lows[index]) == key.low:
+                    found.setdefault(key, []).append((int(self.stamps[index]), int(self.numbers[index])))
+        return found
+
+    def up_to(self, last: int) -> Run:
+        """Without the entries of later lists."""
+        kept = self.numbers <= last
+        return Run(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
+
+    def to_bytes(self) -> bytes:
+        columns = (self.highs, self.lows, self.stamps, self.numbers)
+        body = b"".join([_PADDING, *(column.tobytes() for column in columns)])
+        return f"tidegate {_KIND} {_FORMAT} sha256:{hashlib.sha256(body).hexdigest()}\n".encode() + body
+
+
+def run_of(first: int, last: int, entries: Iterable[Entry]) -> Run:
+    """The run of these entries."""
+    rows = list(entries)
+    count = len(rows)
+    return _sorted(
+        first,
+        last,
+        np.fromiter((row.key.high for row in rows), np.uint64, count),
+        np.fromiter((row.key.low for row in rows), np.uint64, count),
+        np.fromiter((row.stamp for row in rows), np.uint64, count),
+        np.fromiter((row.number for row in rows), np.uint32, count),
+    )
+
+
+def merged(older: Run, newer: Run) -> Run:
+    """One run for two that follow each other."""
+    return _sorted(
+        older.first,
+        newer.last,
+        np.concatenate([older.highs, newer.highs]),
+        np.concatenate([older.lows, newer.lows]),
+        np.concatenate([older.stamps, newer.stamps]),
+        np.concatenate([older.numbers, newer.numbers]),
+    )
+
+
+def open_run(path: Path) -> Run:
+    """A run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
+    first, last = parsed_name(path.name) or (0, -1)
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    header, _, _ = data[:_BEGIN].partition(b"\n")
+    words = header.decode("utf-8", "replace").split(" ")
+    if len(words) == 4 and words[:2] == ["tidegate", _KIND] and words[2].isdigit() and int(words[2]) > _FORMAT:
+        raise TidegateError(
+            Code.RECORD_NEWER,
+            expected=f"format version {_FORMAT} or older",
+            found=f"format version {words[2]}",
+            where=str(path),
+            next_step="start this job with the release of tidegate that wrote it, or a newer one",
+        )
+    digest = hashlib.sha256(memoryview(data)[len(header) + 1 :]).hexdigest()
+    count, rest = divmod(len(data) - _BEGIN, _ROW_BYTES)
+    if words != ["tidegate", _KIND, str(_FORMAT), f"sha256:{digest}"] or rest or count < 0:
+        raise TidegateError(
+            Code.RECORD_CORRUPT,
+            expected=f"a `{_KIND}` that fits its checksum",
+            found=f"{len(data)} bytes that do not",
+            where=str(path),
+            next_step="put the file back from a copy; do not delete it: it says which files were read",
+        )
+    highs, lows, stamps = (np.frombuffer(data, np.uint64, count, _BEGIN + index * 8 * count) for index in range(3))
+    return Run(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
+
+
+def run_name(first: int, last: int) -> str:
+    return f"{first}-{last}"
+
+
+def parsed_name(name: str) -> tuple[int, int] | None:
+    """The first and the last list of a run, by its file's name; None for any other file."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _sorted(
+    first: int, last: int, highs: Unsigned, lows: Unsigned, stamps: Unsigned, numbers: npt.NDArray[np.uint32]
+) -> Run:
+    order = np.lexsort((lows, highs))
+    return Run(first, last, highs[order], lows[order], stamps[order], numbers[order])
+
+
+_KIND = "file-index"
+_FORMAT = 1
+_BEGIN = 128
+_ROW_BYTES = 28
+_PADDING = b" " * (_BEGIN - len(f"tidegate {_KIND} {_FORMAT} sha256:") - 64 - 1)
+_HALVES = struct.Struct("<QQ")
+_SIZE_AND_TIME = struct.Struct("<qq")
+_NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)")

@@ -1,0 +1,81 @@
+"""The stream of a file source: Spark's own readers, over the files that tidegate names for each epoch.
+
+Spark makes a source of the description of files in a plan. Ours (`java/TidegateFiles.java`) is one that asks this
+process where an epoch ends and which files it has, through the socket that also brings each epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.telling import Step, told
+from tidegate.jobs.log_subject import about_all_of, subject
+from tidegate.sources.files.reader import FileReader, Wait
+from tidegate.spark.compiled import object_of
+from tidegate.spark.telling import WORD
+
+_LOG = logging.getLogger("tidegate")
+
+
+def stream_of(
+    session: SparkSession, rows: DataFrame, reader_at: Callable[[str], FileReader], *, is_folder: bool
+) -> DataFrame:
+    """`rows`, a stream of Spark's file source and nothing else, read as the readers say. `reader_at` gives the reader
+    for a place, the folder that Spark gives a source of the query in its checkpoint.
+    `is_folder`: the path is no pattern, and its partitions begin below it."""
+    frame = cast("Any", rows._jdf)  # pyright: ignore[reportPrivateUsage]
+    leaf = frame.queryExecution().analyzed()
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    maker = object_of(jvm, leaf.getClass().getClassLoader(), "TidegateFiles")
+    fields = {str(leaf.productElementName(index)): leaf.productElement(index) for index in range(leaf.productArity())}
+    source = maker.source(leaf.dataSource(), frame.schema(), is_folder, Asked(reader_at))
+    asking = leaf.copy(*{**fields, "dataSource": source}.values())
+    classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(classic, asking), session)
+
+
+class Asked:
+    """What Spark's stream thread asks: a JSON object as text, answered by another. An error is told as text, for what
+    leaves a call of Python's is long, and would overflow the thread's stack."""
+
+    def __init__(self, reader_at: Callable[[str], FileReader]) -> None:
+        self._reader_at = reader_at
+        self._readers: dict[str, FileReader] = {}
+        self._about = subject()
+
+    def apply(self, text: str) -> str:
+        with about_all_of(self._about):
+            try:
+                return msgspec.json.encode(self._answer(msgspec.json.decode(text))).decode()
+            except TidegateError as error:
+                return msgspec.json.encode({"error": str(told(error, Step.SOURCE, WORD))}).decode()
+            except BaseException as error:  # noqa: BLE001 (raised by Spark's thread, in which it ends the query)
+                _LOG.debug("a file source failed", exc_info=error)
+                return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"}).decode()
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        place = asked["place"]
+        if place not in self._readers:
+            self._readers[place] = self._reader_at(place)
+        reader = self._readers[place]
+        match asked["what"]:
+            case "catch_up":
+                reader.catch_up()
+                return {}
+            case "latest":
+                found = reader.latest(asked["start"])
+                return {"pause_ms": int(found.seconds * 1000)} if isinstance(found, Wait) else {"position": found}
+            case "batch":
+                return {"paths": reader.batch(asked["start"], asked["end"])}
+            case _:
+                reader.found([(path, size, milliseconds) for path, size, milliseconds in asked["found"]])
+                return {}
+
+    class Java:
+        implements = ["java.util.function.Function"]  # noqa: RUF012 (Py4J's form)

@@ -1,0 +1,286 @@
+"""Files of a source without Spark: what is listed, what is taken, what is remembered."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate import TidegateError
+from tidegate.core.spark_log import goes_back, log_offset
+from tidegate.sources.files.after_done import Behind, Cleaning
+from tidegate.sources.files.choosing import Settling, taken
+from tidegate.sources.files.globs import Selection, expression, split
+from tidegate.sources.files.listing import LocalFiles, Seen
+from tidegate.sources.files.lists import Listed, decode, encode
+from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.options import FileOptions
+from tidegate.sources.files.reader import FileReader, Wait
+from tidegate.sources.files.runs import Run, key_of, open_run
+
+MILLISECOND = 1_000_000
+
+
+def log_in(folder: Path, reached: int = -1) -> FileLog:
+    folder.mkdir(parents=True, exist_ok=True)
+    log = FileLog(folder, lambda uri: uri.removeprefix("file:///in/"), "source files", lists_in_a_run=4)
+    log.open(reached)
+    return log
+
+
+def listed(*names: str) -> list[Listed]:
+    return [Listed(path=name, size=len(name), mtime_ns=1) for name in names]
+
+
+def reader_in(folder: Path, root: Path, reached: int = -1, **options: object) -> FileReader:
+    given = FileOptions(**{"settle_seconds": 0.0, **options})  # pyright: ignore[reportArgumentType]
+    return FileReader(given, LocalFiles(root, Selection()), log_in(folder, reached), "source files")
+
+
+# --- lists and positions -----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.integers(0, 1 << 60), st.integers(0, 1 << 62)), max_size=5))
+def test_a_list_is_read_as_it_was_written(files: list[tuple[str, int, int]]):
+    names = [Listed(path=name, size=size, mtime_ns=at, ends="e") for name, size, at in files]
+    assert decode(encode(names), "here") == names
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda data: data[:-1], lambda data: data.replace(b"sea", b"fog"), lambda _: b"v1\n"]
+)
+def test_a_spoilt_list_is_an_error_that_names_it(spoil: object):
+    data = spoil(encode(listed("sea")))  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT") as raised:
+        decode(data, "list 3")  # pyright: ignore[reportUnknownArgumentType]
+    assert raised.value.where == "list 3"
+
+
+def test_positions_of_both_file_sources_are_in_one_order():
+    old, new = '{"logOffset":4}', '{"logOffset":5,"digest":"ab"}'
+    assert (goes_back(old, new), goes_back(new, old), log_offset(new)) == (False, True, 5)
+    assert goes_back(new, '{"logOffset":4,"digest":"ab"}')
+
+
+# --- the index ---------------------------------------------------------------------------------------------
+
+
+def test_names_are_known_over_merges_and_starts_and_the_folder_stays_small(tmp_path: Path):
+    log, lists = log_in(tmp_path), 100
+    for number in range(lists):
+        log.write(number, listed(f"{number}/a", f"{number}/b"))
+        log.settle_down(number)
+    again = log_in(tmp_path, lists - 1)
+    names = [f"{number}/{name}" for number in range(lists) for name in "ab"]
+    for each in (log, again):
+        assert {name: [number for _, number in found] for name, found in each.find(names).items()} == {
+            f"{number}/{name}": [number] for number in range(lists) for name in "ab"
+        }
+        assert each.find(["0/c"]) == {}
+    assert len(list(tmp_path.rglob("*"))) < 40
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+@settings(max_examples=15, deadline=None)
+def test_who_goes_back_to_an_older_position_knows_the_names_of_that_one(
+    tmp_path_factory: pytest.TempPathFactory, lists: int, reached: int
+):
+    folder = tmp_path_factory.mktemp("log")
+    log = log_in(folder)
+    for number in range(lists):
+        log.write(number, listed(f"{number}"))
+        log.settle_down(number)
+    reached = min(reached, lists) - 1
+    back = log_in(folder, reached)
+    assert sorted(map(int, back.find([str(number) for number in range(lists)]))) == list(range(reached + 1))
+    back.write(reached + 1, listed("another timeline"))
+    again = log_in(folder, reached + 1)
+    assert set(again.find([*map(str, range(lists)), "another timeline"])) == {
+        *map(str, range(reached + 1)),
+        "another timeline",
+    }
+
+
+def test_a_list_that_is_missing_is_an_error_and_not_a_file_that_was_never_read(tmp_path: Path):
+    log = log_in(tmp_path)
+    for number in range(3):
+        log.write(number, listed(str(number)))
+    (tmp_path / "1").unlink()
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT"):
+        log_in(tmp_path, 2)
+
+
+def test_an_altered_run_is_an_error_that_names_it(tmp_path: Path):
+    log = log_in(tmp_path)
+    for number in range(4):
+        log.write(number, listed(str(number)))
+    log.settle_down(3)
+    (run,) = (tmp_path / "index").iterdir()
+    data = bytearray(run.read_bytes())
+    data[200] ^= 1
+    run.write_bytes(bytes(data))
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT") as raised:
+        open_run(run)
+    assert raised.value.where == str(run)
+
+
+def test_what_spark_s_own_source_has_read_is_known(tmp_path: Path):
+    def entry(name: str, *numbers: int) -> None:
+        lines = [f'{{"path":"file:///in/{n}.json","timestamp":{1000 + n},"batchId":{n}}}' for n in numbers]
+        (tmp_path / name).write_text("\n".join(["v1", *lines]))
+
+    entry("8", 8)
+    entry("9.compact", *range(10))
+    for number in (10, 11, 12):
+        entry(str(number), number)
+    names = [f"{number}.json" for number in range(13)]
+    log_in(tmp_path, 11)
+    log = log_in(tmp_path, 11)  # again after a kill
+    assert sorted(log.find(names)) == sorted(names[:12])
+    assert log.files_of(11) == [Listed(path="11.json", mtime_ns=1011 * MILLISECOND)]
+    log.write(12, listed("new.json"))
+    assert set(log_in(tmp_path, 12).find([*names, "new.json"])) == {*names[:12], "new.json"}
+
+
+# --- which files -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("glob", "fits", "fits_not"),
+    [
+        ("*.json", ["a.json", ".json"], ["a.txt", "b/a.json"]),
+        ("a?[0-9]", ["ax1"], ["ax", "a11x"]),
+        ("[^a]x", ["bx"], ["ax"]),
+        ("{a,b{c,d}}.txt", ["a.txt", "bc.txt", "bd.txt"], ["b.txt", "c.txt"]),
+        (r"\*a", ["*a"], ["xa"]),
+    ],
+)
+def test_a_pattern_is_read_as_hadoop_reads_it(glob: str, fits: Sequence[str], fits_not: Sequence[str]):
+    found = expression(glob)
+    assert [bool(found.fullmatch(name)) for name in (*fits, *fits_not)] == [True] * len(fits) + [False] * len(fits_not)
+
+
+def test_the_root_ends_where_a_pattern_begins():
+    assert split("/data/in") == ("/data/in", ())
+    root, patterns = split("/data/{a/x,b}/*.json")
+    assert root == "/data"
+    assert [len(pattern) for pattern in patterns] == [3, 2]
+
+
+def test_a_link_that_leads_back_is_not_followed_for_ever(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").touch()
+    (tmp_path / "a" / "back").symlink_to(tmp_path)
+    assert [seen.name for seen in LocalFiles(tmp_path, Selection(recursive=True)).list()] == ["a/x"]
+
+
+def test_a_new_file_settles_when_it_stays_as_it_is():
+    settling, second = Settling(2.0, on_this_clock=False), 10**9
+    growing, whole = Seen("a", 1, 0), Seen("b", 5, 0)
+    assert settling.settled([growing, whole], 0.0, 0) == ([], [growing, whole])
+    longer = Seen("a", 2, 0)
+    assert settling.settled([longer, whole], 2.0, 0) == ([whole], [longer])
+    assert settling.settled([longer], 4.0, 0) == ([longer], [])
+    here = Settling(2.0, on_this_clock=True)
+    old, new, ahead = Seen("a", 1, 0), Seen("b", 1, 9 * second), Seen("c", 1, 99 * second)
+    assert here.settled([old, new, ahead], 0.0, 10 * second) == ([old], [new, ahead])
+    assert here.settled([new, ahead], 2.0, 12 * second) == ([new, ahead], [])
+
+
+def test_an_epoch_takes_the_oldest_and_one_at_least():
+    files = [Seen("b", 10, 2), Seen("a", 10, 2), Seen("c", 10, 1)]
+    assert [seen.name for seen in taken(files, [(None, None)])] == ["c", "a", "b"]
+    assert [seen.name for seen in taken(files, [(2, None), (None, 100)])] == ["c", "a"]
+    assert [seen.name for seen in taken(files, [(None, 5)])] == ["c"]
+    assert [seen.name for seen in taken(files, [(None, 20), (None, None)])] == ["c", "a"]
+    assert taken([], [(1, 1)]) == []
+
+
+def test_a_run_that_catches_up_waits_for_a_file_that_has_not_settled(tmp_path: Path):
+    root = tmp_path / "in"
+    root.mkdir()
+    (root / "a").write_text("a")
+    reader = reader_in(tmp_path / "log", root, settle_seconds=0.2)
+    reader.catch_up()
+    (root / "later").write_text("b")
+    found = reader.latest(None)
+    assert isinstance(found, Wait)
+    end = time.monotonic() + 30
+    while isinstance(found, Wait) and time.monotonic() < end:
+        time.sleep(found.seconds)
+        found = reader.latest(None)
+    assert isinstance(found, str)
+    assert reader.batch(None, found) == [f"file:{root}/a"]
+    assert reader.latest(found) == found, "what came later is for the next run"
+
+
+def test_a_list_that_no_offset_names_is_made_anew(tmp_path: Path):
+    root = tmp_path / "in"
+    root.mkdir()
+    (root / "a").write_text("a")
+    assert reader_in(tmp_path / "log", root).latest(None) is not None
+    (root / "a").rename(root / "b")  # killed before Spark wrote the epoch's end
+    reader = reader_in(tmp_path / "log", root)
+    position = reader.latest(None)
+    assert isinstance(position, str)
+    assert reader.batch(None, position) == [f"file:{root}/b"]
+
+
+# --- files that are done -----------------------------------------------------------------------------------
+
+
+def test_a_file_goes_behind_the_slowest_reading_and_never_another_of_its_name(tmp_path: Path):
+    root = tmp_path / "in"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text(name)
+        os.utime(root / name, ns=(1, 1))
+    logs = log_in(tmp_path / "one"), log_in(tmp_path / "two")
+    for number, name in enumerate("abc"):
+        logs[0].write(number, listed(name))
+    logs[1].write(0, listed("a", "b"))
+    cleaning = Cleaning(LocalFiles(root, Selection()), None, "source files")
+    cleaning.clean([Behind(logs[0], 2), Behind(logs[1], -1)])
+    assert sorted(path.name for path in root.iterdir()) == ["a", "b", "c"]
+    (root / "b").write_text("another")
+    cleaning.clean([Behind(logs[0], 2), Behind(logs[1], 0)])
+    assert sorted(path.name for path in root.iterdir()) == ["b", "c"]
+
+
+def test_a_file_is_moved_below_the_archive_and_over_no_other(tmp_path: Path):
+    root, archive = tmp_path / "in", tmp_path / "archive"
+    (root / "day=1").mkdir(parents=True)
+    (archive / "day=1").mkdir(parents=True)
+    (archive / "day=1" / "a").write_text("there before")
+    (root / "day=1" / "a").write_text("x")
+    LocalFiles(root, Selection()).move("day=1/a", str(archive))
+    assert {path.name: path.read_text() for path in (archive / "day=1").iterdir()} == {
+        "a": "there before",
+        "a.1": "x",
+    }
+
+
+# --- scale -------------------------------------------------------------------------------------------------
+
+
+def test_a_million_names_that_were_read_cost_a_search_and_no_reading_in(tmp_path: Path):
+    """100,000 names are asked at once. Hashing them is the larger part of it."""
+    halves = np.random.default_rng(seed=1).integers(0, 1 << 63, (3, 1_000_000), np.uint64)
+    order = np.argsort(halves[0])
+    run = Run(0, 9, halves[0][order], halves[1], halves[2], np.zeros(1_000_000, np.uint32))
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / run.name).write_bytes(run.to_bytes())
+    log = log_in(tmp_path, 9)
+    names = [f"new-{name}" for name in range(100_000)]
+    begin = time.process_time()
+    hashed = [key_of(name) for name in names]
+    hashing = time.process_time() - begin
+    begin = time.process_time()
+    assert log.find(names) == {}
+    assert time.process_time() - begin < 10 * hashing, f"{len(hashed)} names"

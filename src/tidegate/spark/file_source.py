@@ -61,7 +61,7 @@ class Place:
     is_pattern: bool
 
     def files(self) -> Files:
-        return LocalFiles(Path(urlsplit(self.root).path), self.selection)
+        return LocalFiles(Path(unquote(urlsplit(self.root).path)), self.selection)
 
     def name_of(self, uri: str) -> str:
         """The path below the root of a file that Spark's own source has noted by its URI."""
@@ -143,6 +143,7 @@ class FileSource(PositionedSource):
                 where=where,
                 next_step=f'read it with SparkSource("{self.format}", ...)',
             )
+        self.place(session, where)
         schema = self.schema or self._kept
         if schema is None and self.format.lower() not in _WITHOUT_SCHEMA:
             schema = self._inferred(session, where, options)
@@ -170,6 +171,14 @@ class FileSource(PositionedSource):
         path = jvm.org.apache.hadoop.fs.Path(root)
         context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
         qualified = str(path.getFileSystem(context.hadoopConfiguration()).makeQualified(path).toUri().toString())
+        if urlsplit(qualified).scheme != "file":
+            raise TidegateError(
+                Code.SOURCE_REFUSED,
+                expected="a path on a disk of this machine",
+                found=qualified,
+                where=where,
+                next_step=f'read it with SparkSource("{self.format}", path=...), or mount it',
+            )
         return Place(qualified, selection, bool(patterns))
 
     def _options(self, where: str) -> FileOptions:

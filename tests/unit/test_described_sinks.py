@@ -100,6 +100,11 @@ def test_tables_and_files_are_opened_by_their_paths(tmp_path: Path) -> None:
     assert isinstance(table, SQLiteSink)
     assert table.rules == given.rules
     assert (table.path, table.table, table.key) == (tmp_path / "a.db", "t", ("x", "y"))
+    appends = SQLiteSink("table", tmp_path / "a.db", table="t", on_conflict="dead-letter")
+    appends.conflicts_into = "letters"
+    again = open_sink(written(tmp_path, appends), {})
+    assert isinstance(again, SQLiteSink)
+    assert (again.on_conflict, again.conflicts_into) == (appends.on_conflict, "letters")
     files = open_sink(written(tmp_path, FileSink("files", tmp_path / "out", format="csv", header=True)), {})
     assert isinstance(files, FileSink)
     assert files.path == tmp_path / "out"

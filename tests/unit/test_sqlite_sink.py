@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.fs_recorder import FsRecorder
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome, epoch_digest
 from tidegate.sinks import sqlite_disk, sqlite_ledger
 from tidegate.sinks.base import SinkPlan
@@ -338,7 +338,9 @@ def test_a_constraint_of_the_users_table_takes_back_the_whole_epoch(tmp_path: Pa
         owner.execute("CREATE TABLE t (id INTEGER CHECK (id < 1000), word TEXT)")
     sink = opened(tmp_path / "t.db")
     tasks = [prepared(sink, rows_from(task, 2), task=task) for task in range(2)]
-    assert outcomes(sink, *tasks) == [Outcome.RETRY] * 2
+    with pytest.raises(TidegateError) as caught:
+        sink.commit(tasks)
+    assert caught.value.catalogue_entry is Code.ROW_CONFLICT
     assert query(sink.path, f"SELECT * FROM t, {LEDGER}") == []
 
 

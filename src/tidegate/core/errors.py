@@ -77,6 +77,16 @@ class Code(Enum):
         Remedy.PROGRAM,
         "an epoch has more dead letters than max_dead allows; it is undecided",
     )
+    ROW_CONFLICT = (
+        "TG-ROW-CONFLICT",
+        Remedy.PROGRAM,
+        "a row that its table does not take, which shows at the commit; its epoch is decided and waits",
+    )
+    ROW_UNPARSED = (
+        "TG-ROW-UNPARSED",
+        Remedy.PROGRAM,
+        "a text that does not parse by its schema; it is among the dead letters",
+    )
     RECORD_REFUSED = (
         "TG-RECORD-REFUSED",
         Remedy.PROGRAM,

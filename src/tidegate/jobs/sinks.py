@@ -54,6 +54,8 @@ class SQLiteTarget(msgspec.Struct, frozen=True, kw_only=True, tag="sqlite"):
     key: tuple[str, ...]
     invalid_text: str = "refuse"
     nan: str = "refuse"
+    on_conflict: str = "fail"
+    conflicts_into: str | None = None
 
     def __str__(self) -> str:
         return f"SQLite {self.path}, table {self.table}"
@@ -150,6 +152,8 @@ def _target_of(sink: TwoPhaseSink) -> Target:
                 key=sink.key,
                 invalid_text=sink.rules.invalid_text.value,
                 nan=sink.rules.nan.value,
+                on_conflict=sink.on_conflict.value,
+                conflicts_into=sink.conflicts_into,
             )
         case FileSink() if type(sink) is FileSink:
             return FilesTarget(path=str(sink.path))
@@ -217,15 +221,18 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
         case SQLiteTarget() as target:
             from tidegate.sinks.sqlite import SQLiteSink
 
-            return SQLiteSink(
+            table = SQLiteSink(
                 described.uid,
                 target.path,
                 table=target.table,
                 key=target.key,
                 invalid_text=target.invalid_text,
                 nan=target.nan,
+                on_conflict=target.on_conflict,
                 delivery=described.level.value,
             )
+            table.conflicts_into = target.conflicts_into
+            return table
         case FilesTarget(path=path):
             from tidegate.sinks.files import FileSink
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import os
 import secrets
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,15 +31,19 @@ from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSi
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite_check import violations_of
+from tidegate.sinks.sqlite_conflicts import Inserts, OnConflict, unfit_policy
+from tidegate.sinks.sqlite_constraints import constraints_of
 from tidegate.sinks.sqlite_disk import connected, make_durable, transaction
 from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
-from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in, positions
+from tidegate.sinks.sqlite_names import list_of, quoted
+from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in
 from tidegate.sinks.sqlite_values import SQLiteRules, affinity_of
 from tidegate.sinks.sqlite_words import remedy_of
 from tidegate.sinks.staging import Seal, Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _Answers = list[Answer]
+_LOG = logging.getLogger("tidegate")
 
 
 class SQLiteSink(TwoPhaseSink):
@@ -46,9 +52,11 @@ class SQLiteSink(TwoPhaseSink):
     Without `key` rows are appended; with `key` a row replaces the one that has the same values in these columns (the
     last one wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE
     transaction, together with its row in the table `_tidegate_ledger`, which is the evidence. Values: see
-    `tidegate.sinks.sqlite_values`. A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or its
-    text gets U+FFFD ("replace"); one with a NaN, which SQLite does not have, is refused (`nan="refuse"`), or gets a
-    NULL ("null"). The database's journal mode is left as it is.
+    `tidegate.sinks.sqlite_values`. A row that breaks a NOT NULL or CHECK of the table is refused in its task. One that
+    breaks a UNIQUE index shows at the commit: it ends the job (`on_conflict="fail"`), or is left out ("ignore"), or
+    goes into the table of the query's dead letters ("dead-letter": the same database). A row with a text that is not
+    UTF-8 is refused (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"); one with a NaN, which SQLite does
+    not have, is refused (`nan="refuse"`), or gets a NULL ("null"). The database's journal mode is left as it is.
 
     Rows are staged in `<path>.tidegate/`, on the same disk. Only for sessions whose tasks run on this machine.
     """
@@ -65,6 +73,7 @@ class SQLiteSink(TwoPhaseSink):
         key: Sequence[str] | str | None = None,
         invalid_text: str = "refuse",
         nan: str = "refuse",
+        on_conflict: str = "fail",
         select: Sequence[object] | None = None,
         where: object = None,
         delivery: str | None = None,
@@ -78,18 +87,23 @@ class SQLiteSink(TwoPhaseSink):
             option_of(InvalidText, "invalid_text", invalid_text, uid),
             option_of(NaN, "nan", nan, uid),
         )
+        self.on_conflict = option_of(OnConflict, "on_conflict", on_conflict, uid)
+        self.conflicts_into: str | None = None
+        """The table of the same database that takes rows with a conflict: that of the query's dead letters."""
         self._stage = Stage(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
 
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        return violations_of(plan, self.path, self.table, self.key)
+        found = violations_of(plan, self.path, self.table, self.key)
+        unfit = unfit_policy(self.uid, self.on_conflict, self.key, self.conflicts_into)
+        return found if unfit is None else [*found, unfit]
 
     def open(self, plan: SinkPlan) -> None:
         ensure_folder(self._stage.root)
         columns = [f"{quoted(field.name)} {affinity_of(field.type)}" for field in fields_of(plan.schema)]
         if self.key:
-            columns.append(f"PRIMARY KEY ({_list(self.key)})")
+            columns.append(f"PRIMARY KEY ({list_of(self.key)})")
         try:
             with self._target("rwc") as target:
                 target.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns)})")
@@ -109,6 +123,12 @@ class SQLiteSink(TwoPhaseSink):
 
     # --- in a task -----------------------------------------------------------------------------------------
 
+    def in_epoch(self, finished_through: int) -> TwoPhaseSink:
+        """With the constraints that the table has now; where it cannot be read now, those of the last look."""
+        with suppress(sqlite3.Error), self._target() as target:
+            self.rules = dataclasses.replace(self.rules, constraints=constraints_of(target, self.table))
+        return self
+
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
         return self.rules.refused(batch)
 
@@ -123,7 +143,7 @@ class SQLiteSink(TwoPhaseSink):
         try:
             return self._commit(committables)
         except (sqlite3.Error, OSError) as error:
-            # Locked, full, gone, no rights, a constraint of the user's table: somebody can mend all of them.
+            # Locked, full, gone, no rights: all of them can be mended.
             return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
@@ -134,7 +154,7 @@ class SQLiteSink(TwoPhaseSink):
                 if lost:
                     return lost
                 with self._attached(target, in_task_order) as schemas, transaction(target):
-                    self._insert(target, schemas)
+                    self._insert(target, schemas, in_task_order[0].attempt)
         except (sqlite3.Error, OSError) as error:
             return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
         return answer_all(committables, Outcome.COMMITTED, "")
@@ -190,24 +210,27 @@ class SQLiteSink(TwoPhaseSink):
         with self._attached(target, in_task_order) as schemas, transaction(target):
             standing = self._standing(target, in_task_order)
             if standing is Standing.OPEN:
-                self._insert(target, schemas)
+                self._insert(target, schemas, in_task_order[0].attempt)
                 record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
             return standing
 
-    def _insert(self, target: sqlite3.Connection, schemas: Sequence[str]) -> None:
-        for schema in schemas:
-            target.execute(self._insert_from(schema, names_in(target, schema)))
+    def _insert(self, target: sqlite3.Connection, schemas: Sequence[str], attempt: Attempt) -> None:
+        policy, upsert = self.on_conflict, self._upsert(names_in(target, schemas[0]))
+        inserts = Inserts(target, self.table, attempt, upsert=upsert, policy=policy, letters=self.conflicts_into)
+        conflicts = sum(inserts.take(schema) for schema in schemas)
+        if conflicts:
+            _LOG.warning(
+                "sink %s: %d rows of epoch %d break a UNIQUE index of table %s: %s",
+                *(self.uid, conflicts, attempt.epoch, self.table, policy.becomes),
+                extra={"event": "RowConflicts", "epoch": attempt.epoch},
+            )
 
-    def _insert_from(self, schema: str, names: Sequence[str]) -> str:
-        statement = (
-            f"INSERT INTO main.{quoted(self.table)} ({_list(names)}) "
-            f"SELECT {', '.join(positions(names))} FROM {schema}.rows WHERE true ORDER BY rowid"
-        )
+    def _upsert(self, names: Sequence[str]) -> str:
         if not self.key:
-            return statement
+            return ""
         others = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in self.key]
         action = f"DO UPDATE SET {', '.join(others)}" if others else "DO NOTHING"
-        return f"{statement} ON CONFLICT ({_list(self.key)}) {action}"
+        return f"ON CONFLICT ({list_of(self.key)}) {action}"
 
     @contextmanager
     def _attached(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Generator[list[str]]:
@@ -257,12 +280,3 @@ class SQLiteSink(TwoPhaseSink):
             where=f"sink {self.uid!r}: {self.path}",
             next_step=remedy_of(error, self.path),
         )
-
-
-def quoted(name: str) -> str:
-    """`name` as an SQL identifier, whatever characters it has."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(quoted(name) for name in names)

@@ -17,14 +17,17 @@ sort by time from the year 0 to 9999; outside of it they have a sign and more di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegate.sinks.arrays import integers
+from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.row_values import InvalidText, NaN, refused_nans, refused_nulls, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
+from tidegate.sinks.sqlite_constraints import Constraints
 from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
@@ -33,19 +36,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SQLiteRules:
-    """Which rows a table cannot hold because of a value: a text that is not UTF-8, a NaN, a null in the key."""
+    """Which rows a table cannot hold because of a value: a text that is not UTF-8, a NaN, a null in the key, and what
+    the table's own constraints forbid."""
 
     key: tuple[str, ...]
     invalid_text: InvalidText
     nan: NaN
+    constraints: Constraints | None = None
 
     def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
         """Here and not at commit: a decided epoch must not be refused by the table. (SQLite itself would take every
         NULL for a key of its own and append the row again and again.)"""
-        others = set(batch.schema.names).difference(self.key)
+        not_null = [] if self.constraints is None else self.constraints.not_null_of(batch.schema.names)
+        others = set(batch.schema.names).difference(self.key, not_null)
         nans = refused_nans(batch, spared=() if self.nan is NaN.REFUSE else others)
-        nulls = refused_nulls(batch, self.key, "key column")
-        return one_for_each_row([*refused_texts(batch, self.invalid_text), *nans, *nulls])
+        nulls = [*refused_nulls(batch, self.key, "key column"), *refused_nulls(batch, not_null, "NOT NULL column")]
+        found = one_for_each_row([*refused_texts(batch, self.invalid_text), *nans, *nulls])
+        return found if self.constraints is None else one_for_each_row([*found, *self._tried(batch, found)])
+
+    def _tried(self, batch: pa.RecordBatch, refused: Sequence[RowRefused]) -> Iterator[RowRefused]:
+        """The rows that the table's own constraints forbid, among those that are not refused yet."""
+        constraints = self.constraints
+        if constraints is None or not constraints.must_be_tried:
+            return
+        gone = {each.row for each in refused}
+        rows = [row for row in range(batch.num_rows) if row not in gone]
+        left = self.prepared(batch if not gone else batch.take(integers(rows, pa.int64())))
+        values = list(zip(*(values_of(column) for column in columns_of(left)), strict=True))
+        for each in constraints.refused(left.schema.names, values):
+            each.row = rows[each.row or 0]
+            yield each
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows as they are written, once none of them is refused."""

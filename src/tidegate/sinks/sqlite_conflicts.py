@@ -1,0 +1,141 @@
+"""Rows that break a UNIQUE index of their table. That shows at the commit only, when the epoch is decided already.
+
+What happens then is fixed before the start (`OnConflict`). Everything is done inside the one transaction that takes
+the epoch, with its ledger row: a second finisher finds the epoch taken, whatever became of such rows.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import Attempt
+from tidegate.core.redaction import SECRETS
+from tidegate.core.telling import DETAIL_AT_MOST, shortened
+from tidegate.sinks.dead_letters import COLUMNS
+from tidegate.sinks.sqlite_names import list_of, quoted
+from tidegate.sinks.sqlite_stage import names_in, positions
+
+
+class OnConflict(Enum):
+    """What becomes of a row that breaks a UNIQUE index of the table: the option `on_conflict=`."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    DEAD_LETTER = "dead-letter"
+
+    @property
+    def becomes(self) -> str:
+        return "they are dead letters" if self is OnConflict.DEAD_LETTER else "they are left out"
+
+
+def unfit_policy(uid: str, policy: OnConflict, key: Sequence[str], letters: str | None) -> TidegateError | None:
+    """What stands against a policy at the start. `letters`: the table of dead letters in the same database."""
+    if policy is OnConflict.FAIL:
+        return None
+    if key:
+        expected, found = "no key: on_conflict is for rows that are appended", f"key={list(key)}"
+    elif policy is OnConflict.DEAD_LETTER and letters is None:
+        expected = "a query with dead_letters=SQLiteSink(...) into the same database, without a key"
+        found = "none: rows that the commit finds can only go where it commits as one"
+    else:
+        return None
+    return TidegateError(
+        Code.OPTION_UNKNOWN,
+        expected=expected,
+        found=found,
+        where=f"sink {uid!r}, on_conflict={policy.value!r}",
+        next_step="change the arguments of the sink or of job.query: see docs/dead-letters.md",
+    )
+
+
+class Inserts:
+    """Takes the rows of an epoch's stages into a table, inside an open transaction.
+
+    `attempt`: one of the epoch's; `upsert`: the clause of a table with a key; `letters`: the table of dead letters in
+    the same database, for DEAD_LETTER.
+    """
+
+    def __init__(
+        self,
+        target: sqlite3.Connection,
+        table: str,
+        attempt: Attempt,
+        *,
+        upsert: str = "",
+        policy: OnConflict = OnConflict.FAIL,
+        letters: str | None = None,
+    ) -> None:
+        self._target = target
+        self._table = table
+        self._attempt = attempt
+        # Not OR IGNORE: that would leave out rows with a broken NOT NULL or CHECK, too.
+        self._clause = "ON CONFLICT DO NOTHING" if policy is OnConflict.IGNORE else upsert
+        self._policy = policy
+        self._letters = letters
+
+    def take(self, schema: str) -> int:
+        """Take the rows of one stage, in their order. Returns how many of them had a conflict and are not in the table.
+
+        Raises ROW_CONFLICT, with the row, for a row that the policy does not cover.
+        """
+        ((rows,),) = self._target.execute(f"SELECT count(*) FROM {schema}.rows")
+        self._target.execute("SAVEPOINT stage")
+        try:
+            taken = self._target.execute(f"{self._insert(schema)} WHERE true ORDER BY rowid {self._clause}").rowcount
+        except sqlite3.IntegrityError:
+            self._target.execute("ROLLBACK TO stage")
+            taken = rows - self._one_by_one(schema)
+        self._target.execute("RELEASE stage")
+        return rows - taken if self._policy is not OnConflict.FAIL else 0
+
+    def _one_by_one(self, schema: str) -> int:
+        """Take each row by itself, and find those that the table refuses. Returns how many became dead letters."""
+        dead = 0
+        for (row,) in self._target.execute(f"SELECT rowid FROM {schema}.rows ORDER BY rowid").fetchall():
+            try:
+                self._target.execute(f"{self._insert(schema)} WHERE rowid = ? {self._clause}", (row,))
+            except sqlite3.IntegrityError as error:
+                if self._policy is not OnConflict.DEAD_LETTER or self._letters is None:
+                    raise self._conflict(str(error), self._json(schema, row)) from None
+                self._bury(self._letters, str(error), self._json(schema, row))
+                dead += 1
+        return dead
+
+    def _insert(self, schema: str) -> str:
+        names = names_in(self._target, schema)
+        columns = ", ".join(positions(names))
+        return f"INSERT INTO main.{quoted(self._table)} ({list_of(names)}) SELECT {columns} FROM {schema}.rows"
+
+    def _bury(self, letters: str, reason: str, row: str) -> None:
+        sink = self._attempt.sink
+        values = (sink.query, sink.sink, self._attempt.epoch, Code.ROW_CONFLICT.label, reason, row)
+        into = f"main.{quoted(letters)} ({list_of(COLUMNS)})"
+        self._target.execute(f"INSERT INTO {into} VALUES ({', '.join('?' * len(values))})", values)
+
+    def _json(self, schema: str, row: int) -> str:
+        """The row as the table would have got it; what JSON has no number for is text."""
+        found = self._target.execute(f"SELECT * FROM {schema}.rows WHERE rowid = ?", (row,)).fetchone()
+        values = zip(names_in(self._target, schema), found, strict=True)
+        return msgspec.json.encode({name: _in_json(value) for name, value in values if value is not None}).decode()
+
+    def _conflict(self, reason: str, row: str) -> TidegateError:
+        sink, epoch = self._attempt.sink, self._attempt.epoch
+        return TidegateError(
+            Code.ROW_CONFLICT,
+            expected=f"rows that table {self._table!r} takes",
+            found=f"{reason}, by the row {shortened(SECRETS.hide(row), DETAIL_AT_MOST)}",
+            where=f"sink {sink.sink!r}, query {sink.job}/{sink.query}, epoch {epoch}",
+            next_step="the epoch is decided and waits, nothing of it is in the table yet. Mend the table, or give the"
+            ' sink on_conflict="ignore" or on_conflict="dead-letter"; then start again',
+            details={"sink": sink.sink, "epoch": epoch},
+        )
+
+
+def _in_json(value: object) -> object:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

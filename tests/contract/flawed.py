@@ -29,7 +29,7 @@ from tidegate.core.records import (
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.file_stage import FileTransaction, _Measured
 from tidegate.sinks.files import FileSink
-from tidegate.sinks.rows import RowWriter
+from tidegate.sinks.rows import RowRefused, RowWriter
 from tidegate.sinks.sqlite import SQLiteSink
 from tidegate.sinks.sqlite_ledger import LEDGER, record
 from tidegate.sinks.standing import Entry
@@ -359,6 +359,13 @@ class EmptiesTheTableWhenItsNameIsFree(FlawedTable):
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
         self.execute(f"DELETE FROM {self.table}")
         return []
+
+
+class RefusesNothingBeforeItIsWritten(FlawedTable):
+    names = "test_refused_rows_are_those_that_write_cannot_take"
+
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return ()
 
 
 class TakesExpressionsAlong(FlawedTable):

@@ -22,6 +22,7 @@ import pytest
 
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, Evidence, Outcome, Position, SinkIdentity, epoch_digest
+from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract_parts import (
     DIE_NOWHERE,
     IDENTITY,
@@ -32,6 +33,7 @@ from tidegate.testing.contract_parts import (
     begun,
     committed,
     demand,
+    odd_rows,
     rows_from,
 )
 from tidegate.testing.contract_tools import TAKEN, ContractTools
@@ -307,6 +309,22 @@ class SinkContract(ContractTools):
             found = sink.position(IDENTITY)
             demand(found is not None and found.epoch == 1, f"our position is our own: {found}")
         self.target_has(*(rows_from(number * 10, 2) for number in range(4)))
+
+    def test_refused_rows_are_those_that_write_cannot_take(self) -> None:
+        """Among rows with nulls and with a text that is not UTF-8. So dead letters lose no row and repeat none."""
+        sink = self.opened()
+        batch = odd_rows()
+        gone = [each.row for each in sink.refused(batch)]
+        demand(len(set(gone)) == len(gone) and None not in gone, f"refused names each row once, by its index: {gone}")
+        for row in range(batch.num_rows):
+            transaction = begun(sink, attempt_of(task=row))
+            try:
+                transaction.write(batch.take(pa.array([row])))
+                taken = True
+            except RowRefused:
+                taken = False
+            transaction.abort()
+            demand(taken is (row not in gone), f"write and refused agree on row {row} of {batch.num_rows}")
 
     def test_an_attempt_that_is_begun_again_begins_empty(self) -> None:
         """As when it is written again from its journal: of the older transaction nothing arrives any more."""

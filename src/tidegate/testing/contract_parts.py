@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.core.records import Answer, Attempt, Committable, JournalRef, Outcome, SinkIdentity
+from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int =
         task=task,
         task_attempt=task_attempt,
     )
+
+
+def odd_rows() -> pa.RecordBatch:
+    """Rows that not every target can hold: a null in each column, and a text that is not UTF-8."""
+    words = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
+    odd = pa.concat_arrays([pa.array(["good", None, "no id"], pa.string()), words])
+    return batch_of([pa.array([1, 2, None, 4], pa.int64()), odd], SCHEMA.names)
 
 
 def rows_from(first: int, count: int) -> pa.RecordBatch:

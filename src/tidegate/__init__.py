@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidegate.spark.job import Job
     from tidegate.spark.kafka_source import KafkaSource
     from tidegate.spark.operator_uids import uid
+    from tidegate.spark.parsing import only_parsed, parsed_or_dead
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
     from tidegate.spark.socket_source import SocketSource
     from tidegate.spark.sources import RateSource, SparkSource
@@ -43,6 +44,8 @@ __all__ = [
     "SparkSource",
     "TidegateError",
     "TwoPhaseSink",
+    "only_parsed",
+    "parsed_or_dead",
     "read_savepoint",
     "uid",
 ]
@@ -66,6 +69,8 @@ _HOMES = {
     "SparkSource": "tidegate.spark.sources",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",
+    "only_parsed": "tidegate.spark.parsing",
+    "parsed_or_dead": "tidegate.spark.parsing",
     "read_savepoint": "tidegate.spark.read_savepoint",
     "uid": "tidegate.spark.operator_uids",
 }

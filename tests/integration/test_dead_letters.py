@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, error_of, run
-from tidegate import FileSink, Job, SQLiteSink
+from tidegate import FileSink, Job, SQLiteSink, only_parsed, parsed_or_dead
 from tidegate.core.errors import Code
 
 
@@ -46,13 +47,64 @@ def words_in_files(place: Place) -> list[str]:
 def test_a_row_that_one_sink_refuses_is_a_dead_letter_of_its_epoch_and_the_other_sinks_get_it(place: Place):
     place.write("sea")
     place.write("sand", "poison", "wind")
-    run(job_with_dead_letters(place))
+    status = run(job_with_dead_letters(place))
+    assert (status.queries[0].dead_letters, status.queries[0].rows) == (1, 8)
     assert words_of(place) == ["sand", "sea", "wind"]
     assert words_in_files(place) == ["poison", "sand", "sea", "wind"]
     [letter] = letters(place)
     assert json.loads(letter.pop("row")) == {"id": 6}
     assert "'word'" in letter.pop("reason")
     assert letter == {"query": "query", "sink": "table", "epoch": 1, "code": Code.RECORD_REFUSED.label}
+
+
+def test_a_row_that_breaks_unique_goes_into_the_dead_letters_of_the_same_database(place: Place):
+    with closing(sqlite3.connect(place.folder / "out.db")) as owner:
+        owner.execute("CREATE TABLE words (word TEXT UNIQUE)")
+    place.write("sea")
+    place.write("sand", "sea")
+    job = place.job()
+    table = SQLiteSink("table", place.folder / "out.db", table="words", on_conflict="dead-letter")
+    dead = SQLiteSink("dead", place.folder / "out.db", table="letters")
+    job.query("query", place.words(job), sinks=[table], dead_letters=dead)
+    run(job)
+    assert place.table() == [("sand",), ("sea",)]
+    reason, row = "UNIQUE constraint failed: words.word", '{"word":"sea"}'
+    assert place.table("letters") == [("query", "table", 1, Code.ROW_CONFLICT.label, reason, row)]
+
+
+def test_texts_that_do_not_parse_are_dead_letters_of_the_epoch_that_they_came_in(place: Place):
+    place.write('{"id": 1, "name": "sea"}', '{"id": "x"}', "storm")
+    job = place.job()
+    rows = parsed_or_dead(place.words(job), "word", "id INT, name STRING")
+    table = SQLiteSink("table", place.folder / "out.db", table="words")
+    job.query("query", rows, sinks=[table], dead_letters=SQLiteSink("dead", place.folder / "dead.db", table="letters"))
+    status = run(job)
+    assert place.table() == [(1, "sea")]
+    assert status.queries[0].dead_letters == 2
+    assert [(each["sink"], each["code"]) for each in letters(place)] == [("", Code.ROW_UNPARSED.label)] * 2
+    assert {json.loads(each["row"])["text"] for each in letters(place)} == {'{"id": "x"}', "storm"}
+
+
+def test_with_state_a_second_query_writes_what_does_not_parse(place: Place):
+    place.write("1,sea", "2,sea", "x,sea")
+    job = place.job()
+    rows = parsed_or_dead(place.words(job), "word", "id INT, name STRING", format="csv")
+    totals = only_parsed(rows).groupBy("name").count()
+    table = SQLiteSink("table", place.folder / "out.db", table="words", key="name")
+    job.query("query", totals, mode="update", sinks=[table])
+    job.query("rest", rows, sinks=[], dead_letters=SQLiteSink("dead", place.folder / "dead.db", table="letters"))
+    run(job)
+    assert place.table() == [("sea", 2)]
+    assert [json.loads(each["row"]) for each in letters(place)] == [{"text": "x,sea"}]
+
+
+def test_texts_that_do_not_parse_cannot_be_lost_by_a_step_behind(place: Place):
+    job = place.job()
+    rows = parsed_or_dead(place.words(job), "word", "id INT, name STRING")
+    sinks = [SQLiteSink("table", place.folder / "out.db", table="words")]
+    for lost in (rows, rows.select("id"), rows.groupBy("name").count()):
+        error = error_of(partial(job.query, "query", lost, sinks=sinks, mode="update"))
+        assert (error.catalogue_entry, "only_parsed" in error.next_step) == (Code.OPTION_UNKNOWN, True)
 
 
 @pytest.mark.parametrize(("max_dead", "is_told"), [(1, "2 of 3 rows"), (0.5, "2 of 3 rows"), (2, None), (0.9, None)])

@@ -41,6 +41,13 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     assert told.count("kill -9") == 2
 
 
+def test_a_poisoned_record_stands_in_the_dead_letters_and_every_count_is_exact(tmp_path: Path) -> None:
+    code, report, told = run_demo(tmp_path, "--poison", "--crashes", "1", "--lines", "400", "--seed", "3")
+    assert code == 0, (report, told)
+    assert (report["ok"], report["records_in"], report["records_out"]) == (True, 400, 400)
+    assert (report["dead_letters"], report["kills"]) == (1, 1)
+
+
 @pytest.mark.more
 def test_without_the_gate_the_same_kills_repeat_rows(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--crashes", "1", "--lines", "200", "--gate", "off", "--seed", "1")

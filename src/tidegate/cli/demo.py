@@ -44,6 +44,9 @@ def demo(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="Read from and write into topics of a broker that runs meanwhile.")
     ] = False,
+    poison: Annotated[
+        bool, typer.Option("--poison", help="One record is such that a table refuses it: it must be a dead letter.")
+    ] = False,
     lines: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many lines of text are made.")] = 20_000,
     input: Annotated[
         Path | None,
@@ -73,12 +76,16 @@ def demo(
 
     - `tidegate demo --kafka --crashes 5`
 
+    - `tidegate demo --poison`, with one record that a table refuses
+
     - `tidegate demo --gate off --seed 7`, the same kills without tidegate
 
     - `tidegate demo --input my-texts/ --dir kept/`
     """
     from tidegate.cli.demo_view import show_progress, show_report  # here: no other command waits for what it draws
 
+    if poison and (kafka or gate is Gate.off):
+        raise typer.BadParameter("it needs files, and tidegate: neither --kafka nor --gate off", param_hint="--poison")
     signal.signal(signal.SIGTERM, _leave)
     with _folder(dir) as folder:
         options = Options(
@@ -89,6 +96,7 @@ def demo(
             kafka=kafka,
             lines=lines,
             text_folder=input,
+            poison=poison,
             settings=_settings(folder, settings or []),
         )
         try:

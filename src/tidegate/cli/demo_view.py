@@ -53,6 +53,8 @@ def show_report(report: Report) -> None:
         ("torn epochs", report.torn),
     ):
         table.add_row(name, str(number))
+    if report.dead_letters is not None:
+        table.add_row("dead letters", str(report.dead_letters))
     table.add_section()
     table.add_row("kills", f"{report.kills}  ({_by_phase(report)})")
     table.add_row("epochs", str(report.epochs))

@@ -204,6 +204,7 @@ def _summary(view: JobView, now: float) -> list[str]:
     if view.beat is not None:
         lines.append(f"driver   {view.beat.incarnation}, since {moment(view.beat.started_at)}")
         lines.append(f"seen     {moment(view.beat.at)}, {ago(view.beat.at, now)}")
+        lines += [f"dead     {each.dead_letters} rows of {each.uid}" for each in view.beat.queries if each.dead_letters]
         if view.beat.error:
             lines.append(f"error    {view.beat.error}")
     retained = retained_numbers(Path(view.folder))

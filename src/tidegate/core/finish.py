@@ -25,7 +25,7 @@ from tidegate.core.effects import (
 )
 from tidegate.core.epoch_time import forget_overdue
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.happenings import EpochDecided, EpochDone, TransactionRedone
+from tidegate.core.happenings import DeadLettersWritten, EpochDecided, EpochDone, TransactionRedone
 from tidegate.core.ledger import (
     COMMITS,
     DECIDED,
@@ -97,6 +97,9 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
     yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
     yield from _advance(epoch, prepared)
+    if dead := [each for each in prepared.committables if each.attempt.sink.sink == query.dead_letters]:
+        rows = sum(committable.rows for committable in dead)
+        yield Tell(DeadLettersWritten(epoch=epoch, sink=dead[0].attempt.sink.sink, rows=rows))
     yield Tell(EpochDone(epoch=epoch, rows=sum(committable.rows for committable in prepared.committables)))
     yield from clean_up(query)
 

@@ -45,6 +45,18 @@ class EpochDone(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLettersWritten(Happening):
+    """Rows that a sink could not hold have become dead letters."""
+
+    epoch: int
+    sink: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of epoch {self.epoch} are dead letters: sink {self.sink} has them, and why"
+
+
+@dataclass(frozen=True, slots=True)
 class EpochFailed(Happening):
     """An epoch failed before it was prepared, `in_a_row` with those before it; tolerated, it runs again at once.
 

@@ -54,7 +54,8 @@ class Query:
     are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
     of its generation. `may_repeat`: somebody has said that this generation may show rows of older ones once more.
     `fingerprints`: of the stateful operators of the program; None where there is no program, or they cannot be read.
-    `allowed`: which of them may differ from those that the state was computed with.
+    `allowed`: which of them may differ from those that the state was computed with. `dead_letters`: the sink that takes
+    the rows that the others refuse, if there is one.
     """
 
     job: str
@@ -72,6 +73,7 @@ class Query:
     may_repeat: bool = False
     fingerprints: tuple[OperatorFingerprint, ...] | None = None
     allowed: Allowed = NOTHING_ALLOWED
+    dead_letters: str | None = None
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
         """The identity that transaction names and evidence of one sink are made of; of this generation or another."""

@@ -71,6 +71,8 @@ class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
     last_done_at: float | None = None
     open_transactions: int = 0
     """Of sinks: prepared, and not committed yet."""
+    dead_letters: int = 0
+    """Rows that a sink could not hold, of those that this driver made visible."""
 
 
 class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):

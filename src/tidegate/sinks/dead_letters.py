@@ -4,7 +4,7 @@ A refused row becomes one row with these columns, none of them null:
 
 | column | type | value |
 |---|---|---|
-| query, sink | string | the uids of the query, and of the sink that refused the row |
+| query, sink | string | the uids of the query, and of the sink that refused the row (empty: it did not parse) |
 | epoch | bigint | the epoch that the row came in |
 | code | string | the code of the refusal (docs/errors.md) |
 | reason | string | the column, what was expected there, and what was found |
@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.core.errors import Code
 from tidegate.core.records import Attempt
 from tidegate.sinks.arrays import binaries, integers
 from tidegate.sinks.arrow import batch_of
@@ -34,16 +35,17 @@ SCHEMA = pa.schema([pa.field(name, pa.string() if name in _TEXTS else pa.int64()
 """What a sink of dead letters gets."""
 
 
-def dead_letters(attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
+def dead_letters(attempt: Attempt, sink: str, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
     """One row of `SCHEMA` for each of `refused`, in their order.
 
-    `attempt`: that of the sink that refused; `rows`: the batch that it was given, which `RowRefused.row` counts in.
+    `attempt`: whose query and epoch they are of; `sink`: the one that refused, or empty; `rows`: the batch that it was
+    given, which `RowRefused.row` counts in.
     """
     texts = json_objects(with_valid_texts(_chosen(rows, [_place(each) for each in refused]), "backslashreplace"))
     return batch_of(
         [
             _repeated(attempt.sink.query, len(refused)),
-            _repeated(attempt.sink.sink, len(refused)),
+            _repeated(sink, len(refused)),
             integers([attempt.epoch] * len(refused), pa.int64()),
             binaries([each.code.encode() for each in refused], pa.string()),
             binaries([reason_of(each).encode("utf-8", "backslashreplace") for each in refused], pa.string()),
@@ -51,6 +53,20 @@ def dead_letters(attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRe
         ],
         COLUMNS,
     )
+
+
+def unparsed(texts: pa.RecordBatch) -> list[RowRefused]:
+    """Every row of `texts`, which did not parse."""
+    return [
+        RowRefused(
+            code=Code.ROW_UNPARSED,
+            row=row,
+            expected="a text that parses by the schema of parsed_or_dead",
+            found="one that does not",
+            next_step="mend the text at its origin, or the schema",
+        )
+        for row in range(texts.num_rows)
+    ]
 
 
 def reason_of(refused: RowRefused) -> str:

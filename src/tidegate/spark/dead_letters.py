@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+
+from pyspark.sql import DataFrame
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.spark.parsing import has_unparsed
+from tidegate.spark.projection import Projection
 from tidegate.spark.writer import TaskResult
 
 _REASONS_SHOWN = 3
@@ -19,10 +24,12 @@ class DeadLetters:
     """The uid of the sink that takes the dead letters of a query, and their limit in each epoch.
 
     `at_most`: rows (an int), a share of the epoch's rows (a float between 0 and 1), or None for no limit.
+    `unparsed`: whether the query's rows come with texts that did not parse.
     """
 
     sink: str
     at_most: int | float | None = None
+    unparsed: bool = False
 
     def judge(self, query: Query, epoch: int, results: Sequence[TaskResult]) -> None:
         """Raise DEAD_LETTERS_LIMIT where an epoch has more dead letters than it may have. Nothing is prepared yet, so
@@ -44,8 +51,14 @@ class DeadLetters:
         return f"{self.at_most:.2%} of its rows" if isinstance(self.at_most, float) else f"{self.at_most} rows"
 
 
-def checked_dead_letters(sink: TwoPhaseSink | None, at_most: float | None, where: str) -> DeadLetters | None:
-    """What `dead_letters=` and `max_dead=` of a query say. Raises OPTION_UNKNOWN for what does not fit."""
+def checked_dead_letters(
+    sink: TwoPhaseSink | None, at_most: float | None, rows: DataFrame, sinks: Sequence[TwoPhaseSink], where: str
+) -> DeadLetters | None:
+    """What `dead_letters=` and `max_dead=` of a query say. Raises OPTION_UNKNOWN for what does not fit.
+
+    Of `sinks`, those with on_conflict="dead-letter" are told where their rows go.
+    """
+    unparsed = has_unparsed(rows, to_dead_letters=sink is not None, where=where)
     if sink is None:
         if at_most is not None:
             raise _unfit("dead_letters=SINK beside max_dead=", f"max_dead={at_most!r} alone", where)
@@ -56,7 +69,15 @@ def checked_dead_letters(sink: TwoPhaseSink | None, at_most: float | None, where
         fits = 0 < at_most < 1 if isinstance(at_most, float) else type(at_most) is int and at_most >= 0
         if not fits:
             raise _unfit("max_dead as a number of rows, or a share between 0.0 and 1.0", repr(at_most), where)
-    return DeadLetters(sink.uid, at_most)
+    for each in sinks:
+        if isinstance(each, SQLiteSink) and isinstance(sink, SQLiteSink) and each.path == sink.path and not sink.key:
+            each.conflicts_into = sink.table
+    return DeadLetters(sink.uid, at_most, unparsed)
+
+
+def projection_of(sinks: Mapping[str, TwoPhaseSink], dead: DeadLetters | None) -> Projection:
+    """The projection of a query with these sinks, by uid."""
+    return Projection(sinks) if dead is None else Projection(sinks, dead.sink, unparsed=dead.unparsed)
 
 
 def _unfit(expected: str, found: str, where: str) -> TidegateError:

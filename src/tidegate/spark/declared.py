@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
 import msgspec
 from pyspark.sql import DataFrame
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.spark.dead_letters import DeadLetters
+from tidegate.spark.dead_letters import DeadLetters, checked_dead_letters
+from tidegate.spark.levels import check_levels
+from tidegate.spark.operator_uids import uids_given
+from tidegate.spark.sources import SourceRegistry
+
+_MODES = ("append", "update", "complete")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +33,49 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: DeadLetters | None = None
 
 
-def checked_uid(uid: str, where: str, taken: set[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The arguments of `Job.query`."""
+
+    uid: str
+    rows: DataFrame
+    mode: str
+    sinks: Sequence[TwoPhaseSink]
+    dead_letters: TwoPhaseSink | None
+    max_dead: float | None
+
+
+def declare(
+    given: Given, sources: SourceRegistry, where: str, *, level: Level, taken: Set[str], operators: Set[str]
+) -> Declared:
+    """The query, once nothing of it stands against a start. `level`: that of the job; `taken`: the uids of its sources,
+    queries and sinks; `operators`: those of its stateful operators, which several queries may share."""
+    dead = checked_dead_letters(given.dead_letters, given.max_dead, given.rows, given.sinks, where)
+    sinks = (*given.sinks, *(() if given.dead_letters is None else (given.dead_letters,)))
+    if not sinks:
+        raise program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
+    known = {*taken}
+    for name, what in [(given.uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
+        known.add(checked_uid(name, f"{where}, {what}", known | operators))
+    if given.mode not in _MODES:
+        raise program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(given.mode), where)
+    read = sources.uids_of(given.rows, where)
+    own: set[str] = set()
+    for name in uids_given(given.rows):
+        own.add(checked_uid(name, f"{where}, an operator", known | own))
+    check_levels(sinks, level, where)
+    return Declared(
+        uid=given.uid,
+        rows=given.rows,
+        mode=given.mode,
+        sources=read,
+        sinks=sinks,
+        operators=tuple(sorted(own)),
+        dead_letters=dead,
+    )
+
+
+def checked_uid(uid: str, where: str, taken: Set[str]) -> str:
     """The uid. Raises UID_INVALID for what is no name, UID_DUPLICATE for one in `taken`."""
     if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = shown(uid) if isinstance(uid, str) else repr(uid)  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -19,6 +19,7 @@ class Figures:
     epochs: int = 0
     rows: int = 0
     given_up: int = 0
+    dead_letters: int = 0
     aborted: int = 0
     redone: int = 0
     epoch_ms: list[float] = field(default_factory=list[float])

@@ -47,6 +47,7 @@ class QueryStatus:
     """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs.
 
     `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show;
+    `dead_letters` those that a sink could not hold, and that stand in the query's sink of dead letters;
     `behind` those that its sources have and that are not done yet, None where none of them can tell.
     """
 
@@ -56,6 +57,7 @@ class QueryStatus:
     epochs: int
     rows: int
     given_up: int
+    dead_letters: int
     aborted: int
     redone: int
     epoch_ms: float | None
@@ -691,6 +693,7 @@ def _status(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
         epochs=figures.epochs,
         rows=figures.rows,
         given_up=figures.given_up,
+        dead_letters=figures.dead_letters,
         aborted=figures.aborted,
         redone=figures.redone,
         epoch_ms=epoch_ms,

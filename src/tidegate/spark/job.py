@@ -44,8 +44,7 @@ from tidegate.sinks.staging import unwritable
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
-from tidegate.spark.dead_letters import checked_dead_letters
-from tidegate.spark.declared import Declared, checked_name, checked_uid, program_error
+from tidegate.spark.declared import Declared, Given, checked_name, checked_uid, declare, program_error
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import generation_of
@@ -58,11 +57,10 @@ from tidegate.spark.interrupts import (
     main_thread_waits,
     obey_signals,
 )
-from tidegate.spark.levels import check_levels, leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
+from tidegate.spark.levels import leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.opened_sources import end_input, grounds_of, open_sources, recall, verify_read
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators, say_uids
 from tidegate.spark.operator_fingerprints import fingerprints_of
-from tidegate.spark.operator_uids import uids_given
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
@@ -87,7 +85,6 @@ from tidegate.spark.state_parquet import write_table
 from tidegate.spark.state_plan import operators_planned
 from tidegate.spark.supervised import begin_job, current, start_moves
 
-_MODES = ("append", "update", "complete")
 _LOG = logging.getLogger("tidegate")
 
 
@@ -160,33 +157,12 @@ class Job:
         or, as a float, a share of the epoch's rows. More end the job.
         """
         where = f"job {self.name}, query {uid}"
-        dead = checked_dead_letters(dead_letters, max_dead, where)
-        if not sinks:
-            raise program_error(Code.JOB_EMPTY, "at least one sink", "none", where)
-        sinks = sinks if dead_letters is None else [*sinks, dead_letters]
-        taken = {*self._uids}
-        for name, what in [(uid, "the query"), *((sink.uid, "a sink") for sink in sinks)]:
-            taken.add(checked_uid(name, f"{where}, {what}", taken | self._operators))
-        if mode not in _MODES:
-            raise program_error(Code.OUTPUT_MODE, f"one of {', '.join(_MODES)}", repr(mode), where)
-        sources = self._sources().uids_of(rows, where)
-        operators: set[str] = set()
-        for name in uids_given(rows):
-            operators.add(checked_uid(name, f"{where}, an operator", taken | operators))
-        check_levels(sinks, self.settings.checkpointing_mode, where)
-        self._queries.append(
-            Declared(
-                uid=uid,
-                rows=rows,
-                mode=mode,
-                sources=sources,
-                sinks=tuple(sinks),
-                operators=tuple(sorted(operators)),
-                dead_letters=dead,
-            )
-        )
-        self._uids = taken
-        self._operators |= operators
+        given = Given(uid, rows, mode, sinks, dead_letters, max_dead)
+        level, sources = self.settings.checkpointing_mode, self._sources()
+        declared = declare(given, sources, where, level=level, taken=self._uids, operators=self._operators)
+        self._queries.append(declared)
+        self._uids |= {uid, *(sink.uid for sink in declared.sinks)}
+        self._operators |= {*declared.operators}
 
     def run(
         self,
@@ -458,6 +434,7 @@ class Job:
             may_repeat=goes_back(folder, record, declared.uid),
             fingerprints=self._fingerprints_of(declared, where),
             allowed=self._allowed,
+            dead_letters=None if declared.dead_letters is None else declared.dead_letters.sink,
         )
         plan = QueryPlan(
             query=query,

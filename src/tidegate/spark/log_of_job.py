@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 
 from tidegate.core.effects import Happening
-from tidegate.core.happenings import EpochFailed, EpochGetsMoreTime, RowsGivenUp, TransactionRedone
+from tidegate.core.happenings import (
+    DeadLettersWritten,
+    EpochFailed,
+    EpochGetsMoreTime,
+    RowsGivenUp,
+    TransactionRedone,
+)
 from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 
-_SHOWN_UNASKED = (RowsGivenUp, TransactionRedone, EpochFailed, EpochGetsMoreTime)
+_SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)
 """What a user should see who has set up no logging: Python shows warnings by itself."""
 
 

@@ -17,20 +17,24 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.parsing import UNPARSED
 from tidegate.spark.row_types import duplicates, violations
 
 
 class Projection:
     """The channels of a query: one struct column for each distinct (`select`, `where`) of its sinks."""
 
-    def __init__(self, sinks: Mapping[str, TwoPhaseSink], fed_by_tasks: str | None = None) -> None:
-        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make; it has no channel."""
+    def __init__(
+        self, sinks: Mapping[str, TwoPhaseSink], fed_by_tasks: str | None = None, *, unparsed: bool = False
+    ) -> None:
+        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make. It has no channel, unless the
+        rows come with texts that are `unparsed`."""
+        self._unparsed = unparsed
         self._channels: list[TwoPhaseSink] = []
         self._columns: list[Column] | None = None
         self.channel_of: dict[str, int | None] = {}
         for uid, sink in sinks.items():
             if uid == fed_by_tasks:
-                self.channel_of[uid] = None
                 continue
             plain = next((i for i, other in enumerate(self._channels) if _is_plain(other)), None)
             if _is_plain(sink) and plain is not None:
@@ -38,6 +42,8 @@ class Projection:
             else:
                 self.channel_of[uid] = len(self._channels)
                 self._channels.append(sink)
+        if fed_by_tasks is not None:
+            self.channel_of[fed_by_tasks] = len(self._channels) if unparsed else None
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """The rows of an epoch as one struct column per channel; null where a sink's `where` is not true.
@@ -46,6 +52,10 @@ class Projection:
         """
         if self._columns is None:
             self._columns = [_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)]
+            if self._unparsed:
+                text = F.col(UNPARSED)
+                self._columns = [F.when(text.isNull(), column) for column in self._columns]
+                self._columns.append(F.when(text.isNotNull(), F.struct(text.alias("text"))))
         return rows.select(*self._columns)
 
 
@@ -84,7 +94,7 @@ def _channel(rows: DataFrame, sink: TwoPhaseSink) -> Column:
 
 def _columns(rows: DataFrame, sink: TwoPhaseSink) -> list[Column]:
     if sink.select is None:
-        return [F.col(_quoted(name)) for name in rows.columns]
+        return [F.col(_quoted(name)) for name in rows.columns if name != UNPARSED]
     return [F.col(_quoted(each)) if isinstance(each, str) else cast("Column", each) for each in sink.select]
 
 

@@ -105,6 +105,7 @@ class Pulse(Ticking):
             epoch=query.epoch,
             finished=query.finished,
             rows=query.rows,
+            dead_letters=query.dead_letters,
             rows_per_second=self._rate(query, now),
             epoch_ms=query.epoch_ms,
             lag=None if query.behind is None else f"{query.behind:,} rows",

@@ -54,7 +54,7 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
-from tidegate.spark.dead_letters import DeadLetters
+from tidegate.spark.dead_letters import DeadLetters, projection_of
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures, keep_age
@@ -64,7 +64,6 @@ from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.patience import Patience
 from tidegate.spark.plan_check import refused_by_spark
-from tidegate.spark.projection import Projection
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.session import lives, query_settings
@@ -135,7 +134,7 @@ class QueryRun:
         self.figures = figures
         self._listener = listener
         self._storage = LocalStorage(plan.folder)
-        self._projection = Projection(plan.sinks, None if plan.dead_letters is None else plan.dead_letters.sink)
+        self._projection = projection_of(plan.sinks, plan.dead_letters)
         self._journal_folder = plan.folder / "ledger" / "journal"
         self.runner = Runner(
             query=plan.query,
@@ -569,7 +568,12 @@ class QueryRun:
             word=WORD,
             journal_folder=str(self._journal_folder),
             sinks=tuple(
-                SinkTask(self._projection.channel_of[uid], self.plan.query.sink(uid), sink.in_epoch(finished))
+                SinkTask(
+                    self._projection.channel_of[uid],
+                    self.plan.query.sink(uid),
+                    sink.in_epoch(finished),
+                    takes_dead=uid == self.plan.query.dead_letters,
+                )
                 for uid, sink in self.plan.sinks.items()
             ),
         )
@@ -667,6 +671,8 @@ class QueryRun:
                     self.figures.rows += rows
                 case hp.RowsGivenUp(_, _, rows):
                     self.figures.given_up += rows
+                case hp.DeadLettersWritten(_, _, rows):
+                    self.figures.dead_letters += rows
                 case hp.TransactionsAborted(count):
                     self.figures.aborted += count
                 case hp.TransactionRedone():

@@ -22,7 +22,7 @@ from tidegate.core.telling import Step, told
 from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
-from tidegate.sinks.dead_letters import dead_letters, reason_of, without
+from tidegate.sinks.dead_letters import dead_letters, reason_of, unparsed, without
 from tidegate.sinks.rows import RowRefused, in_words, place_of
 from tidegate.testing.strikes import STRIKES
 
@@ -44,12 +44,16 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns, None for
-    the sink of dead letters, whose rows the task itself makes."""
+    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns.
+
+    `takes_dead`: the sink of dead letters, whose rows the task itself makes. Its channel has the texts that did not
+    parse; None where there are none.
+    """
 
     channel: int | None
     identity: SinkIdentity
     sink: TwoPhaseSink
+    takes_dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
         raise RuntimeError("write_partition runs in a Spark task")
     _spare_the_collector()
     writers = [_SinkWriter(task, each, context.partitionId(), context.taskAttemptId()) for each in task.sinks]
-    dead = next((_DeadLetters(writer) for writer in writers if writer.channel is None), None)
+    dead = next((_DeadLetters(writer) for writer in writers if writer.takes_dead), None)
     rows = 0
     try:
         for batch in batches:
@@ -146,7 +150,7 @@ class _SinkWriter:
 
     def __init__(self, task: EpochTask, sink: SinkTask, partition: int, task_attempt: int) -> None:
         self._sink = sink
-        self.channel = sink.channel
+        self.takes_dead = sink.takes_dead
         self.attempt = Attempt(
             sink=sink.identity,
             run=task.run,
@@ -166,9 +170,12 @@ class _SinkWriter:
 
     def write(self, batch: pa.RecordBatch, dead: _DeadLetters | None) -> None:
         """Take this sink's rows of an epoch's batch. With `dead`, rows that the sink refuses become dead letters."""
-        if self.channel is None:
+        if self._sink.channel is None:
             return
-        rows = _rows_of(batch.column(self.channel))
+        rows = _rows_of(batch.column(self._sink.channel))
+        if dead is not None and self.takes_dead:
+            dead.add(self.attempt, rows, unparsed(rows), sink="")
+            return
         if dead is not None and rows.num_rows:
             with _told(self._word, Step.WRITE, self._place, rows):
                 refused = self._sink.sink.refused(rows)
@@ -215,12 +222,17 @@ class _DeadLetters:
         self.rows = 0
         self.reasons: list[str] = []
 
-    def add(self, attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> None:
-        """Write the rows of `rows` that the sink of `attempt` has refused."""
-        self._writer.take(dead_letters(attempt, rows, refused))
+    def add(
+        self, attempt: Attempt, rows: pa.RecordBatch, refused: Sequence[RowRefused], *, sink: str | None = None
+    ) -> None:
+        """Write the rows of `rows` that the sink of `attempt` has refused, or another `sink`; none if that is empty."""
+        if not refused:
+            return
+        named = attempt.sink.sink if sink is None else sink
+        self._writer.take(dead_letters(attempt, named, rows, refused))
         self.rows += len(refused)
         room = _REASONS_AT_MOST - len(self.reasons)
-        self.reasons += [f"sink {attempt.sink.sink!r}, {reason_of(each)}" for each in refused[:room]]
+        self.reasons += [f"{f'sink {named!r}, ' if named else ''}{reason_of(each)}" for each in refused[:room]]
 
 
 def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:

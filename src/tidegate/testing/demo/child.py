@@ -21,6 +21,8 @@ HOLD = "DEMO_HOLD"
 
 SERVERS = "DEMO_SERVERS"
 """The brokers, where the demo runs with Kafka."""
+POISON = "DEMO_POISON"
+"""Set where the input has a record that a table refuses."""
 JARS = "DEMO_JARS"
 """Spark's own Kafka connector, where the job without tidegate runs with Kafka."""
 
@@ -33,6 +35,7 @@ class Child:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self.places = Places(Path(environment[FOLDER]))
         self.servers = environment.get(SERVERS, "")
+        self.poisoned = POISON in environment
         self.jars = environment.get(JARS, "")
         self.told_to_end = threading.Event()
         self._run = int(environment[RUN])

@@ -97,13 +97,13 @@ class FileEnds:
 
     def read(self) -> Sinks:
         return Sinks(
-            lines=[as_line(row, text) for row, text in _rows(self._places.lines)],
-            changes=[as_change(row, text) for row, text in _rows(self._places.changes)],
+            lines=[as_line(row, text) for row, text in json_rows(self._places.lines)],
+            changes=[as_change(row, text) for row, text in json_rows(self._places.changes)],
             table=read_table(self._places.table),
         )
 
 
-def _rows(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
+def json_rows(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
     """The rows of all visible files; hidden are, as for Spark, names that begin with `.` or `_`."""
     for file in sorted(folder.glob("[!._]*.json")):
         # Not `splitlines`: a JSON text may have other line separators of Unicode in it.

@@ -47,6 +47,16 @@ class Places:
         return self.root / "output" / "lines"
 
     @property
+    def numbered(self) -> Path:
+        """The SQLite database with the table `lines(number, text)`, where the input has a poisoned record."""
+        return self.root / "output" / "lines.db"
+
+    @property
+    def dead_letters(self) -> Path:
+        """JSON rows with the records that the table refuses."""
+        return self.root / "output" / "dead-letters"
+
+    @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 

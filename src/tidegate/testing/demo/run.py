@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -20,6 +21,7 @@ from tidegate.testing.demo.ends import Ends, FileEnds
 from tidegate.testing.demo.feeder import Feeder, Progress, batches_until, complete
 from tidegate.testing.demo.footprint import Footprint, footprints
 from tidegate.testing.demo.places import COUNTS, LINES, Places
+from tidegate.testing.demo.poison import Poisoned, PoisonedEnds, look_at_poison, with_poison
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
 
@@ -35,6 +37,8 @@ class Options:
 
     `kafka`: input and output are topics of a broker that runs in `folder` for so long.
 
+    `poison`: one record is such that a table refuses it, and must stand in the dead letters.
+
     `settings` are the job's, with `checkpointing.dir` where `Places` says.
     """
 
@@ -45,6 +49,7 @@ class Options:
     kafka: bool
     lines: int
     text_folder: Path | None
+    poison: bool = False
     settings: Settings
 
 
@@ -70,6 +75,7 @@ class Report:
     epoch_ms: float | None
     seconds: float
     counterexample: str
+    dead_letters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
     """
     begun = time.monotonic()
     texts = generated(options.lines, options.seed) if options.text_folder is None else read_folder(options.text_folder)
-    batches = cut(texts, _batches(len(texts), options.crashes))
+    batches = cut(with_poison(texts) if options.poison else texts, _batches(len(texts), options.crashes))
     kills = plan_kills(options.seed, options.crashes, len(batches))
     tell(Began(len(texts), len(batches), tuple(kills)))
     places = Places(options.folder)
@@ -134,7 +140,13 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
             campaign.run_to_the_end()
         sinks = ends.read()
     copied, counted = (campaign.epochs_of(query) for query in (LINES, COUNTS))
-    return campaign.report(check(copied, counted, sinks), len(sinks.lines), time.monotonic() - begun)
+    report = campaign.report(check(copied, counted, sinks), len(sinks.lines), time.monotonic() - begun)
+    return _with_poison(report, look_at_poison(places, [*chain(*batches)])) if options.poison else report
+
+
+def _with_poison(report: Report, found: Poisoned) -> Report:
+    ok, told = report.ok and not found.flaw, report.counterexample or found.flaw
+    return replace(report, ok=ok, dead_letters=found.dead_letters, counterexample=told)
 
 
 def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> Ends:
@@ -142,7 +154,7 @@ def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> En
         from tidegate.testing.demo.topic_ends import TopicEnds  # with the Kafka client, which no help waits for
 
         return TopicEnds(places, lambda line: tell(Prepared(line)), gated=options.gated)
-    return FileEnds(places)
+    return PoisonedEnds(places) if options.poison else FileEnds(places)
 
 
 def _batches(lines: int, crashes: int) -> int:

@@ -22,6 +22,12 @@ job.query(
         FileSink("changes", places.changes, format="json"),
     ],
 )
-job.query("lines", lines, sinks=[FileSink("copies", places.lines, format="json")])
+copies = FileSink("copies", places.lines, format="json")
+if child.poisoned:
+    table = SQLiteSink("numbered", places.numbered, table="lines")
+    refused = FileSink("refused", places.dead_letters, format="json")
+    job.query("lines", lines, sinks=[copies, table], dead_letters=refused, max_dead=1)
+else:
+    job.query("lines", lines, sinks=[copies])
 
 run(job, child)

@@ -1,0 +1,90 @@
+"""Rows out of texts, and the texts that do not parse as dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from tidegate.core.errors import Code, TidegateError
+
+UNPARSED = "_tidegate_unparsed"
+"""The column with the text of a row that does not parse; null in all others. `Job.query` takes it out."""
+
+_PARSERS = {"json": F.from_json, "csv": F.from_csv}
+_CORRUPT = "columnNameOfCorruptRecord"
+
+
+def parsed_or_dead(
+    rows: DataFrame,
+    column: str,
+    schema: str | StructType,
+    *,
+    format: Literal["json", "csv"] = "json",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """`rows` with the fields of `schema` in the place of the text in `column`.
+
+    A text that does not parse makes a row that no sink gets: `Job.query(..., dead_letters=...)` writes the text into
+    the dead letters. A null is no such text: all fields of its row are null. `options`: those of Spark's from_json and
+    from_csv, but `mode` and `columnNameOfCorruptRecord`. Raises OPTION_UNKNOWN for another format and for these.
+
+    The rows may be filtered, and get further columns. A step that leaves the column `_tidegate_unparsed` out (a select,
+    an aggregation) must come behind `only_parsed`; then a second query writes the dead letters.
+    """
+    given = dict(options or {})
+    refused = sorted(given.keys() & {"mode", _CORRUPT})
+    if format not in _PARSERS or refused:
+        raise TidegateError(
+            Code.OPTION_UNKNOWN,
+            expected='format="json" or "csv", and options without mode and columnNameOfCorruptRecord',
+            found=f"format={format!r}, options {', '.join(refused) or 'as wanted'}",
+            where="parsed_or_dead",
+            next_step="change the arguments",
+        )
+    fields = cast("StructType", StructType.fromDDL(schema)) if isinstance(schema, str) else schema
+    whole = StructType([*fields.fields]).add(UNPARSED, StringType())
+    # from_csv takes a schema as text only.
+    ddl = ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in whole.fields)
+    parse = cast("Any", _PARSERS[format])
+    row = parse(F.col(_quoted(column)).cast("string"), ddl, {**given, "mode": "PERMISSIVE", _CORRUPT: UNPARSED})
+    held = "_tidegate_row"
+    others = [F.col(_quoted(name)) for name in rows.columns if name != column]
+    parsed = rows.select(row.alias(held), *others)
+    names = [F.col(held)[field.name].alias(field.name) for field in fields.fields]
+    return parsed.select(F.col(held)[UNPARSED].alias(UNPARSED), *others, *names)
+
+
+def only_parsed(rows: DataFrame) -> DataFrame:
+    """The rows of `parsed_or_dead` that did parse, for a query with state: it has no other way for the rest. A second
+    query over the same rows, with `sinks=[]` and dead letters, writes that."""
+    return rows.where(F.col(UNPARSED).isNull()).drop(UNPARSED)
+
+
+def has_unparsed(rows: DataFrame, *, to_dead_letters: bool, where: str) -> bool:
+    """Whether `rows` come with texts that did not parse. Raises OPTION_UNKNOWN where these would be lost, or would
+    reach the sinks as rows of nulls."""
+    if UNPARSED in rows.columns:
+        if to_dead_letters:
+            return True
+        found = "none"
+    else:
+        plan = str(cast("Any", rows)._jdf.queryExecution().analyzed().toString())
+        if UNPARSED not in plan or f"isnull({UNPARSED}" in plan:
+            return False
+        found = "a step behind parsed_or_dead that leaves them out"
+    raise TidegateError(
+        Code.OPTION_UNKNOWN,
+        expected="dead letters for the texts that parsed_or_dead could not parse",
+        found=found,
+        where=where,
+        next_step=f"give the query dead_letters=, and keep the column {UNPARSED}; or take only_parsed(rows), and a"
+        " second query for the dead letters: see docs/dead-letters.md",
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,62 @@
+"""One record of the demo's input that a table refuses, and where it must stand in the end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+
+import msgspec
+
+from tidegate.testing.checker import Line
+from tidegate.testing.demo.child import POISON
+from tidegate.testing.demo.ends import FileEnds, json_rows
+from tidegate.testing.demo.places import Places
+
+TEXT = "poisoned record"
+
+
+def with_poison(texts: Sequence[str]) -> list[str]:
+    """The lines, the one in the middle poisoned."""
+    middle = len(texts) // 2
+    return [*texts[:middle], TEXT, *texts[middle + 1 :]]
+
+
+class PoisonedEnds(FileEnds):
+    """With a table of lines that was there before, and that does not take the poisoned one."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__(places)
+        self._numbered = places.numbered
+
+    @contextmanager
+    def ready(self) -> Generator[None]:
+        self._numbered.parent.mkdir(parents=True)
+        with closing(sqlite3.connect(self._numbered)) as owner:
+            owner.execute(f"CREATE TABLE lines (number INTEGER PRIMARY KEY, text TEXT CHECK (text <> '{TEXT}'))")
+        with super().ready():
+            yield
+
+    def environment(self) -> Mapping[str, str]:
+        return {POISON: "1"}
+
+
+class Poisoned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the poisoned record. `flaw`: what is not as it must be, or empty."""
+
+    dead_letters: int
+    flaw: str
+
+
+def look_at_poison(places: Places, lines: Sequence[Line]) -> Poisoned:
+    """The table must have every line of the input once but the poisoned one, the dead letters that one, once."""
+    with closing(sqlite3.connect(places.numbered)) as reader:
+        table = sorted(Line(number, text) for number, text in reader.execute("SELECT number, text FROM lines"))
+    letters = [row for row, _ in json_rows(places.dead_letters)]
+    dead = [msgspec.json.decode(row["row"], type=dict[str, object]) for row in letters]
+    flaw = ""
+    if table != sorted(line for line in lines if line.text != TEXT):
+        flaw = f"the table of lines has {len(table)} rows, and not every line but the poisoned one"
+    elif dead != [{"number": line.number, "text": line.text} for line in lines if line.text == TEXT]:
+        flaw = f"the dead letters are {letters}, and not the poisoned record"
+    return Poisoned(dead_letters=len(letters), flaw=flaw)

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
+import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.fingerprints import Part
 from tidegate.core.records import OperatorFingerprint
 from tidegate.spark.operator_uids import operator_nodes, plan_nodes
-from tidegate.spark.plan_tree import Columns, Node, tree, type_text
+from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, type_text
 from tidegate.spark.python_state import StatefulFunction, stateful_function
 
 Parts: TypeAlias = Iterator[tuple[Part, str | None]]
@@ -49,6 +50,7 @@ def _fingerprints(rows: DataFrame, mode: str, where: str) -> Iterator[OperatorFi
     nodes, columns = list(plan.below()), Columns(plan)
     keeps_order = _keeps_key_order(rows.sparkSession)
     for number, each in enumerate(found):
+        _add_values(nodes[each.place], each.node)
         operator = _Operator(nodes[each.place], each.node, mode, where, keeps_order=keeps_order)
         written = operator.compared(columns)
         followed = operator.compared(columns.where_they_come_from())
@@ -64,6 +66,20 @@ def _fingerprints(rows: DataFrame, mode: str, where: str) -> Iterator[OperatorFi
 def _plan(rows: DataFrame) -> Node:
     frame: Any = rows._jdf  # pyright: ignore[reportPrivateUsage]
     return tree(json.loads(frame.queryExecution().analyzed().toJSON()))
+
+
+def _add_values(node: Node, real: Any) -> None:
+    """Give literals their value where Spark's JSON has a text that changes: bytes have their place in memory there, and
+    timestamps the time in the zone of the JVM."""
+    if not any(map(has_no_lasting_text, node.within())):
+        return
+    expressions = real.expressions()
+    real_ones = [each for index in range(expressions.size()) for each in plan_nodes(expressions.apply(index))]
+    for each, real_one in zip(node.within(), real_ones, strict=True):
+        if has_no_lasting_text(each):
+            value = real_one.value()
+            text = value.hex() if isinstance(value, bytes) else f"{np.datetime64(int(value), 'us')}Z"
+            cast("dict[str, Any]", each.fields)["value"] = text
 
 
 def _keeps_key_order(session: SparkSession) -> bool:

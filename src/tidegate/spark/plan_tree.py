@@ -114,8 +114,8 @@ class Columns:
                 return _literal(expression)
             case "Cast":
                 return f"cast({children[0]} as {type_text(fields['dataType'])})"
-            case "GetStructField":
-                return f"{children[0]}.{fields.get('name') or fields['ordinal']}"
+            case "GetStructField" | "GetArrayStructFields":
+                return f"{children[0]}.{_field(fields)}"
             case "PythonUDF":
                 return f"{fields['name']}({', '.join(children)}): {type_text(fields['dataType'])}"
             case "AggregateExpression":
@@ -126,7 +126,8 @@ class Columns:
                 return re.sub(r"_\d+$", "", str(fields["name"]))  # numbered as the program makes them
             case name:
                 options = [f"{key}={value}" for key in _MEANING if (value := _option(fields.get(key)))]
-                return f"{_function_name(name)}({', '.join([*children, *options])}){_nulls(name, fields)}"
+                arguments = ", ".join([*_arguments(name, children), *options])
+                return f"{_function_name(name)}({arguments}){_nulls(name, fields)}"
 
     def types(self, expressions: Sequence[Node]) -> str:
         """The columns that these expressions use, with their types."""
@@ -221,6 +222,12 @@ class _Window:
         return f"window({', '.join(parts)})"
 
 
+def has_no_lasting_text(node: Node) -> bool:
+    """Whether it is a literal whose value is not in Spark's JSON."""
+    fields = node.fields
+    return node.name == "Literal" and fields.get("dataType") in ("binary", "timestamp") and fields["value"] is not None
+
+
 def type_text(data_type: Any) -> str:
     """A type as Spark shows it, from its JSON."""
     if data_type is None:
@@ -268,6 +275,17 @@ def _aggregate(parts: Sequence[str], *, distinct: bool) -> str:
     function, *conditions = parts
     text = function.replace("(", "(DISTINCT ", 1) if distinct else function
     return "".join([text, *(f" FILTER (WHERE {each})" for each in conditions)])
+
+
+def _field(fields: Mapping[str, Any]) -> str:
+    """The name of the field that is taken out of a struct, or out of each struct of an array."""
+    of_each = fields.get("field")
+    return str(fields.get("name") or fields["ordinal"] if of_each is None else of_each["name"])
+
+
+def _arguments(name: str, children: Sequence[str]) -> Sequence[str]:
+    """A column may be `isin` a set of Python's, which has another order in each process."""
+    return [children[0], *sorted(children[1:])] if name == "In" else children
 
 
 def _nulls(name: str, fields: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from bench import (
     epochs,
+    file_source,
     job_long,
     job_restarts,
     job_supervisor,
@@ -33,6 +34,7 @@ Measure = Callable[..., list[Figure]]
 CORE: Mapping[str, Measure] = {
     **{name: partial(epochs.measure, name) for name in epochs.CASES},
     **{name: partial(throughput.measure, name) for name in throughput.CASES},
+    **{name: partial(file_source.measure, name) for name in file_source.CASES},
     "memory": memory.measure,
     "simulation": simulation.measure,
 }

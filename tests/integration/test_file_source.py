@@ -344,3 +344,9 @@ def test_a_copy_of_a_folder_with_other_times_is_not_read_again(place: Place):
     write(copied, "1.json", "sand")
     run(words_job(place, copied))
     assert words(place) == ["sand", "sea"]
+
+
+@pytest.mark.parametrize("path", ["hdfs://localhost:1/in", "unknown://somewhere/in"])
+def test_a_folder_that_is_not_on_a_disk_of_this_machine_is_refused_by_name(place: Place, path: str):
+    error = error_of(lambda: place.job().source("words", FileSource(path, format="json", schema=SCHEMA)))
+    assert (error.code, error.found, "SparkSource" in error.next_step) == ("TG-SOURCE-REFUSED", path, True)

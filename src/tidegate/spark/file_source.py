@@ -167,19 +167,16 @@ class FileSource(PositionedSource):
             raise _option("a pattern as Hadoop reads them", str(error), where) from None
         selection = Selection(patterns, recursive=options.recursive)
         selection = selection if names is None else Selection(patterns, names, options.recursive)
-        jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
-        path = jvm.org.apache.hadoop.fs.Path(root)
-        context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
-        qualified = str(path.getFileSystem(context.hadoopConfiguration()).makeQualified(path).toUri().toString())
-        if urlsplit(qualified).scheme != "file":
+        root = _qualified(session, root)
+        if urlsplit(root).scheme != "file":
             raise TidegateError(
                 Code.SOURCE_REFUSED,
                 expected="a path on a disk of this machine",
-                found=qualified,
+                found=root,
                 where=where,
                 next_step=f'read it with SparkSource("{self.format}", path=...), or mount it',
             )
-        return Place(qualified, selection, bool(patterns))
+        return Place(root, selection, bool(patterns))
 
     def _options(self, where: str) -> FileOptions:
         is_pattern = bool(set("*?[{\\") & set(self.path))
@@ -214,6 +211,17 @@ class FileSource(PositionedSource):
                 where=where,
                 next_step="give the source a schema, or start when the first file is there",
             ) from None
+
+
+def _qualified(session: SparkSession, path: str) -> str:
+    """A path with its scheme, as Hadoop completes it; as it is where Hadoop does not know the scheme."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
+    try:
+        found = jvm.org.apache.hadoop.fs.Path(path)
+        return str(found.getFileSystem(context.hadoopConfiguration()).makeQualified(found).toUri().toString())
+    except (PySparkException, Py4JError):
+        return path
 
 
 def _is_of_files(session: SparkSession, format: str) -> bool:

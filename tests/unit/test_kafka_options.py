@@ -72,6 +72,11 @@ def test_who_says_what_is_so_anyway_is_let_be() -> None:
     assert violations({"linger.ms": "5", "client.id": "mine"}) == []
 
 
+@pytest.mark.parametrize("options", [{"acks": "-1"}, {"acks": "ALL"}, {"enable.idempotence": "1"}])
+def test_an_owned_option_may_say_the_same_in_every_way_that_the_client_reads(options: Mapping[str, str]) -> None:
+    assert violations(options, SINK) == []
+
+
 @pytest.mark.parametrize(
     ("options", "expected", "to_do"),
     [

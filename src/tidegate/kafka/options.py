@@ -31,8 +31,12 @@ class Owned:
 
     def agrees(self, given: str) -> bool:
         """Whether the program says the same."""
-        return self.value is not None and given.strip().lower() == as_text(self.value).lower()
+        text = given.strip().lower()
+        return self.value is not None and as_text(self.value).lower() in (text, _MEANS.get(text))
 
+
+_MEANS: Mapping[str, str] = {"-1": "all", "1": "true", "t": "true", "0": "false", "f": "false"}
+"""Other texts that librdkafka takes for acks and for a boolean."""
 
 _SERVERS = tuple(
     Owned(name, None, "servers= says where the brokers are", "give them as servers=")

@@ -365,7 +365,7 @@ class Finished(Monitor):
             self._settle_down()
 
     def behind(self) -> int | None:
-        return None  # nobody knows how many rows a file has
+        return None  # a file does not say how many rows it has
 
     def close(self) -> None:
         """Nothing is held."""

@@ -55,7 +55,7 @@ class Asked:
                 return msgspec.json.encode(self._answer(msgspec.json.decode(text))).decode()
             except TidegateError as error:
                 return msgspec.json.encode({"error": str(told(error, Step.SOURCE, WORD))}).decode()
-            except BaseException as error:  # noqa: BLE001 (raised by Spark's thread, in which it ends the query)
+            except BaseException as error:  # noqa: BLE001 (Spark's thread raises it, and it ends the query)
                 _LOG.debug("a file source failed", exc_info=error)
                 return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"}).decode()
 

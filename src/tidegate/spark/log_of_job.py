@@ -16,7 +16,7 @@ from tidegate.jobs.logs import log_happening
 from tidegate.spark.companions import Companion
 
 _SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)
-"""What a user should see who has set up no logging: Python shows warnings by itself."""
+"""What a user should see without any set-up of logging: Python shows warnings by itself."""
 
 
 class Log(Companion):

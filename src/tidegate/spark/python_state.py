@@ -60,7 +60,7 @@ def _variables(processor: StatefulProcessor, where: str) -> str | None:
 
 
 class _Notes(StatefulProcessorHandle):
-    """A handle without state: who asks for a variable gets nothing, and the variable is noted."""
+    """A handle without state: it notes each variable that a processor asks for, and gives none."""
 
     def __init__(self) -> None:  # not that of its base, which wants a connection
         self.variables: list[str] = []

@@ -141,7 +141,7 @@ class SocketIngest(OpenedSource, Companion):
 
 
 class JudgedIngest(OpenedSource):
-    """The log that a restored job will go on with, while the restore is judged."""
+    """The log that a restored job will resume from, while the restore is judged."""
 
     def __init__(self, joined: JoinedLog, ground: Ground) -> None:
         self._joined = joined

@@ -61,7 +61,7 @@ class Ground:
     asked, one by query. `retained`: the done epochs of a query that can be gone back to. `epochs_kept`: of how many
     epochs a query's files stay. `bounded`: the job ends when it has caught up. `oldest`: by reader, where the sources
     of its query stand in the job's oldest retained checkpoint. `saved`: what a savepoint holds of an ingest log that
-    the source goes on with.
+    the source resumes from.
     """
 
     session: SparkSession
@@ -104,7 +104,7 @@ class OpenedSource(ABC):
         return None
 
     def joined(self) -> JoinedLog | None:
-        """The ingest log that a restore goes on with, of a source that was only looked at."""
+        """The ingest log that a restore resumes from, of a source that was only looked at."""
         return None
 
     def end_input(self) -> None:

@@ -5,8 +5,8 @@
     sources/<place>/index/<first>-<last> a run: the names of many lists
 
 Everything but the newest lists is in runs, which are merged as they grow, so that there are few. A run names the lists
-it holds, and every entry the list it is of: who goes on from an older position leaves later entries out. A file that
-another one has made superfluous stays for as many epochs as whoever copies the folder may take.
+it holds, and every entry names its list: a source that resumes from an older position leaves later entries out. A file
+that another one has made superfluous stays for as many epochs as a copy of the folder may take.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class FileLog:
             expected=expected,
             found=found,
             where=where,
-            next_step="put the file back from a copy: without it nobody knows which files were read",
+            next_step="put the file back from a copy: without it the files that were read are not known",
         )
 
 

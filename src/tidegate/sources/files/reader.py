@@ -288,13 +288,13 @@ class FileReader:
                 Code.FILE_LOST,
                 f"the files of an epoch that is not done yet: {_names(gone)}",
                 f"{len(gone)} of them are gone",
-                'put them back as they were, with their times (cp -p); or go on without them with lost="skip"',
+                'put them back as they were, with their times (cp -p); or read on without them with lost="skip"',
             )
         return self._error(
             Code.FILE_CHANGED,
             "the files of an epoch that is not done yet as they were when it began",
             _names(f"{path} {fault}" for path, fault in wrong.items()),
-            'put them back as they were, with their times (cp -p); or go on without them with lost="skip"',
+            'put them back as they were, with their times (cp -p); or read on without them with lost="skip"',
         )
 
     def _error(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:

@@ -25,7 +25,7 @@ from tidegate.core.errors import Code, TidegateError
 
 INDEX = "index"
 UNKNOWN = 0
-"""The stamp of a file whose size nobody has noted: any file of that path is the one that was read."""
+"""The stamp of a file whose size was not noted: any file of that path is the one that was read."""
 
 Unsigned = npt.NDArray[np.uint64]
 

@@ -9,7 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidegate.spark.worker_daemon import MODULE
+import pytest
+
+from tidegate.spark.worker_daemon import MODULE, ending_quietly
 
 _WITH_A_THREAD = """
 import threading, time
@@ -49,6 +51,17 @@ def threads(process: subprocess.Popen[bytes]) -> int:
 
 def command_of(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/cmdline").read_text().replace("\0", " ")
+
+
+def test_a_worker_whose_jvm_reads_no_more_ends_without_a_word(monkeypatch: pytest.MonkeyPatch):
+    def broken(*_: object) -> int:
+        raise BrokenPipeError
+
+    assert ending_quietly(broken)("socket", True) == 1
+    assert ending_quietly(lambda *_: 0)("socket", True) == 0
+    monkeypatch.setenv("TIDEGATE_VERBOSE", "1")
+    with pytest.raises(BrokenPipeError):
+        ending_quietly(broken)("socket", True)
 
 
 def test_it_has_imported_what_workers_need_and_no_thread_when_it_forks_them():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import sys
 from contextlib import closing
@@ -13,6 +14,8 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.last_word import VERBOSE, show_errors_alone
 from tidegate.sinks.sqlite_words import remedy_of
+from tidegate.spark.callbacks import is_no_refused_epoch
+from tidegate.spark.epoch_watch import EpochRefused
 from tidegate.spark.jvm_output import log_options, spark_log
 
 ERROR = TidegateError(
@@ -73,6 +76,15 @@ def test_a_configuration_of_the_user_s_own_has_the_last_word(tmp_path: Path):
 def test_a_program_that_is_only_checked_logs_nothing_into_its_job(tmp_path: Path):
     assert spark_log(tmp_path, {}) == tmp_path / "logs" / "spark.log"
     assert tmp_path not in spark_log(tmp_path, {"TIDEGATE_CHECK_ONLY": "1"}).parents
+
+
+def test_py4j_says_nothing_of_an_epoch_whose_error_ends_the_run():
+    def record(error: Exception) -> logging.LogRecord:
+        return logging.LogRecord("py4j", logging.ERROR, "", 0, "it failed", None, (type(error), error, None))
+
+    assert not is_no_refused_epoch(record(EpochRefused("epoch 7 failed")))
+    assert is_no_refused_epoch(record(ValueError("of a listener of the user's")))
+    assert is_no_refused_epoch(logging.LogRecord("py4j", logging.ERROR, "", 0, "it failed", None, None))
 
 
 def test_the_next_step_is_that_of_sqlites_own_code(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import threading
@@ -11,13 +12,24 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.spark.epoch_watch import EpochRefused
 
 
 def listen_to(session: SparkSession) -> None:
     """Open the socket on which Spark calls this process, as early as a job knows its session."""
     gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     ensure_callback_server_started(gateway)
+    logging.getLogger(_TELLS_OF_ERRORS).addFilter(is_no_refused_epoch)  # once: the same filter is not added again
     refuse_if_unheard(gateway._callback_server.server_socket)
+
+
+def is_no_refused_epoch(record: logging.LogRecord) -> bool:
+    """Whether a record of Py4J's is to be logged. It tells, with a traceback, of what leaves a call of Spark's: for an
+    epoch that has failed that is a short word alone, and the error itself ends the run."""
+    return not (record.exc_info and isinstance(record.exc_info[1], EpochRefused))
+
+
+_TELLS_OF_ERRORS = "py4j.clientserver"
 
 
 def refuse_if_deaf(session: SparkSession) -> None:

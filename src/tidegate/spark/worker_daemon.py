@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from tidegate.jobs.last_word import is_verbose
 
 MODULE = "tidegate.spark.worker_daemon"
 NEEDED = ("pyspark.worker", "pandas", "tidegate.spark.writer")
@@ -25,7 +29,22 @@ _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 def main() -> None:
     if not _is_safe_to_fork():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
-    import_module("pyspark.daemon").manager()
+    daemon: Any = import_module("pyspark.daemon")
+    daemon.worker = ending_quietly(daemon.worker)
+    daemon.manager()
+
+
+def ending_quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker whose JVM reads no more has nothing to say: its task has failed, which is told elsewhere, or the JVM has
+    all that it wanted. Spark's daemon would show a traceback."""
+
+    def quiet(*given: object) -> int:
+        try:
+            return worker(*given)
+        except BrokenPipeError:
+            return 1
+
+    return worker if is_verbose(os.environ) else quiet
 
 
 def _is_safe_to_fork() -> bool:

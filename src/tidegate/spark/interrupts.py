@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -112,14 +112,21 @@ class _Interrupt:
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
+    """A thread waits for the jobs, and sends the signal again. Not this one: it may hold a lock (of a log, of a module
+    that is being imported) that a job needs to end."""
     jobs = [each for each in _running if not each.await_end(0)]
     for each in jobs:
         each.ask_to_stop()
-    if jobs and _waits:
-        return
+    if not jobs:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    elif not _waits:
+        threading.Thread(target=_send_again, args=(number, jobs), name="tidegate-sigterm", daemon=True).start()
+
+
+def _send_again(number: int, jobs: Sequence[Running]) -> None:
     for each in jobs:
         each.await_end()
-    signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 

@@ -144,7 +144,8 @@ class GoesOnWhereItBegan(FlawedFiles):
 
 class _SavedAnyway(FileTransaction):
     def abort(self) -> None:
-        self.pre_commit()
+        if self.pre_commit() is None:
+            return
         staged = self._stage.file(self._attempt)
         staged.rename(self._stage.root.parent / f"{staged.stem}.json")
 

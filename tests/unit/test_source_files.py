@@ -130,6 +130,12 @@ def test_an_altered_run_is_an_error_that_names_it(tmp_path: Path):
     assert raised.value.where == str(run)
 
 
+def test_an_empty_run_is_an_error_that_names_it(tmp_path: Path):
+    (tmp_path / "0-3").touch()
+    with pytest.raises(TidegateError, match="TG-RECORD-CORRUPT"):
+        open_run(tmp_path / "0-3")
+
+
 def test_what_spark_s_own_source_has_read_is_known(tmp_path: Path):
     def entry(name: str, *numbers: int) -> None:
         lines = [f'{{"path":"file:///in/{n}.json","timestamp":{1000 + n},"batchId":{n}}}' for n in numbers]

@@ -9,14 +9,13 @@ Runs are mapped into memory, so what is not asked for costs none. 28 bytes a fil
 from __future__ import annotations
 
 import hashlib
-import mmap
 import re
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -128,9 +127,9 @@ def merged(older: Run, newer: Run) -> Run:
 def open_run(path: Path) -> Run:
     """A run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
     first, last = parsed_name(path.name) or (0, -1)
-    with path.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    header, _, _ = data[:_BEGIN].partition(b"\n")
+    is_empty = path.stat().st_size == 0  # nothing to map
+    data = memoryview(b"" if is_empty else cast("Any", np.memmap(path, np.uint8, "r")))
+    header, _, _ = bytes(data[:_BEGIN]).partition(b"\n")
     words = header.decode("utf-8", "replace").split(" ")
     if len(words) == 4 and words[:2] == ["tidegate", _KIND] and words[2].isdigit() and int(words[2]) > _FORMAT:
         raise TidegateError(
@@ -140,7 +139,7 @@ def open_run(path: Path) -> Run:
             where=str(path),
             next_step="start this job with the release of tidegate that wrote it, or a newer one",
         )
-    digest = hashlib.sha256(memoryview(data)[len(header) + 1 :]).hexdigest()
+    digest = hashlib.sha256(data[len(header) + 1 :]).hexdigest()
     count, rest = divmod(len(data) - _BEGIN, _ROW_BYTES)
     if words != ["tidegate", _KIND, str(_FORMAT), f"sha256:{digest}"] or rest or count < 0:
         raise TidegateError(

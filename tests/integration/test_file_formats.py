@@ -171,5 +171,5 @@ def test_a_row_that_the_format_cannot_say_fails_its_epoch_and_shows_nothing(plac
     job = place.job()
     job.query("query", place.words(job), sinks=[FileSink("text", place.folder / "text", format="text")])
     error = error_of(lambda: run(job))
-    assert error.code == "TG-EPOCH-FAILED"
+    assert error.code == "TG-RECORD-REFUSED"
     assert [row.value for row in place.spark.read.text(str(place.folder / "text")).collect()] == ["one line"]

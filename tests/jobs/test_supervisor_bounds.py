@@ -330,7 +330,8 @@ def test_a_signal_that_comes_while_the_ending_is_printed_does_not_change_it(tmp_
 def ending(finished: str, then: str = "") -> str:
     """A job that has run, says its last word, and ends a little later."""
     return f"""
-from tidegate.jobs.line import Finished, Report, Running
+from tidegate.jobs.line import Finished, Running
+from tidegate.jobs.reports import Report
 supervised = declare()
 supervised._say(Running())
 supervised._say(Finished({finished}))

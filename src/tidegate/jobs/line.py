@@ -13,25 +13,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.reports import Report
 from tidegate.jobs.restart import Strategy
 
 SUPERVISED = "TIDEGATE_SUPERVISED"
 """The environment variable that tells a driver the number of its end of the line."""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in a driver. `codes` are those of the single errors; none for an error of the program's own."""
-
-    code: str
-    codes: tuple[str, ...]
-    what: str
-    where: str
-    remedy: str
-    query: str | None = None
-    epoch: int | None = None
-    run: int | None = None
-    details: dict[str, str | int] = {}
-    """Those of the error: a column, a row, a topic, a file."""
 
 
 # --- what the driver says ----------------------------------------------------------------------------------

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import signal
 
+import msgspec
+
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import parts_of
-from tidegate.jobs.line import Report
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in a driver. `codes` are those of the single errors; none for an error of the program's own."""
+
+    code: str
+    codes: tuple[str, ...]
+    what: str
+    where: str
+    remedy: str
+    query: str | None = None
+    epoch: int | None = None
+    run: int | None = None
+    details: dict[str, str | int] = {}
+    """Those of the error: a column, a row, a topic, a file."""
 
 
 def report_of(error: TidegateError) -> Report:

@@ -36,14 +36,13 @@ from tidegate.jobs.line import (
     Moved,
     QueryFailed,
     Refused,
-    Report,
     RestartQuery,
     Running,
     Stop,
 )
 from tidegate.jobs.porter import Porter
 from tidegate.jobs.progress import ProgressWatch
-from tidegate.jobs.reports import code_of, driver_died, driver_stalled, report_of
+from tidegate.jobs.reports import Report, code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
 from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor_lock import SupervisorLock, take_supervisor_lock

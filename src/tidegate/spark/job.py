@@ -83,7 +83,7 @@ from tidegate.spark.sources import (
 from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
 from tidegate.spark.state_parquet import write_table
 from tidegate.spark.state_plan import operators_planned
-from tidegate.spark.supervised import begin_job, current, start_moves
+from tidegate.spark.supervised import begin_job, begin_program, current, start_moves
 
 _LOG = logging.getLogger("tidegate")
 
@@ -97,8 +97,9 @@ class Job:
     """
 
     def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
-        begin_job(name)
+        begin_program()
         self.name = checked_name(name)
+        begin_job(self.name)
         self.settings = load_settings(settings, job=self.name)
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
         self._registry: SourceRegistry | None = None

@@ -200,12 +200,15 @@ def current() -> Supervised | None:
     return _current
 
 
-def begin_job(name: str) -> None:
-    """The program makes a job. Its supervisor hears of it, and says how it ends; where there is none, the program shows
-    an error of tidegate alone."""
+def begin_program() -> None:
+    """The program uses tidegate. Where no supervisor says how it ends, it shows an error of tidegate alone."""
     if _current is None:
         show_errors_alone()
-    else:
+
+
+def begin_job(name: str) -> None:
+    """The program makes the job of this name. Its supervisor hears of it, where there is one."""
+    if _current is not None:
         _current.define(name)
 
 

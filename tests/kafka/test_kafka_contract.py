@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,6 +14,7 @@ from tests.kafka.seen import visible_now
 from tidegate.core.records import Answer, Attempt, Committable
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, SCHEMA, Row, SinkContract
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
@@ -28,12 +29,15 @@ class PartitionedSink(KafkaSink):
     def begin(self, attempt: Attempt) -> Transaction:
         return _Partitioned(super().begin(attempt))
 
+    def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
+        return super().refused(with_partition(batch))
+
     def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
         return super().redo(committable, map(with_partition, batches))
 
 
 def with_partition(batch: pa.RecordBatch) -> pa.RecordBatch:
-    numbers = (batch.column("id").to_numpy() // 1000 % PARTITIONS).astype(np.int32)
+    numbers = (batch.column("id").fill_null(0).to_numpy() // 1000 % PARTITIONS).astype(np.int32)
     return batch.append_column("partition", pa.array(numbers))
 
 

@@ -86,3 +86,9 @@ def test_positions_are_compared_as_values() -> None:
     assert same_position(None, None)
     assert not same_position(None, "1")
     assert not same_position("nowhere", "1")
+
+
+def test_a_list_of_files_goes_back_by_its_number_and_not_by_its_digest():
+    earlier, later = '{"logOffset":2,"digest":"b"}', '{"logOffset":3,"digest":"a"}'
+    assert goes_back(later, earlier)
+    assert not goes_back(earlier, later)

@@ -97,11 +97,17 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
     done = Done(epoch=epoch, run=decided.run, prepared_digest=decided.prepared_digest)
     yield from put_if_absent(entry(DONE, epoch), encode(done), "done")
     yield from _advance(epoch, prepared)
-    if dead := [each for each in prepared.committables if each.attempt.sink.sink == query.dead_letters]:
-        rows = sum(committable.rows for committable in dead)
-        yield Tell(DeadLettersWritten(epoch=epoch, sink=dead[0].attempt.sink.sink, rows=rows))
+    yield from _tell_dead_letters(query, prepared)
     yield Tell(EpochDone(epoch=epoch, rows=sum(committable.rows for committable in prepared.committables)))
     yield from clean_up(query)
+
+
+def _tell_dead_letters(query: Query, prepared: Prepared) -> Steps[None]:
+    """Say how many dead letters a done epoch has, if it has any."""
+    dead = [each for each in prepared.committables if each.attempt.sink.sink == query.dead_letters]
+    if dead:
+        rows = sum(committable.rows for committable in dead)
+        yield Tell(DeadLettersWritten(epoch=prepared.epoch, sink=dead[0].attempt.sink.sink, rows=rows))
 
 
 # --- the decision ------------------------------------------------------------------------------------------

@@ -110,8 +110,9 @@ def test_a_job_that_is_not_there_has_its_own_exit_code_and_no_path_leaves_the_fo
     tmp_path: Path, name: str, code: Exit, told: str
 ):
     (tmp_path / "job.json").write_text("{}")
+    (tmp_path / "checkpoints").mkdir()
     for arguments in (["txn", "commit", name, "x"], ["txn", "abort", name, "x"]):
         done = tidegate(*arguments, "--dir", str(tmp_path / "checkpoints"))
         assert done.code == code, done
         assert told in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "job.json"]

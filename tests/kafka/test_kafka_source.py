@@ -441,8 +441,8 @@ def test_what_cannot_be_read_is_refused_at_the_start(place: Place, broker: Broke
 
 def test_no_secret_stands_in_a_plan_or_a_checkpoint(place: Place, broker: Broker, topic: str):
     produce(broker.servers, topic, values(8))
-    run(job_of(place, KafkaSource(broker.servers, topics=[topic], options={"sasl.password": "hush-hush"})))
-    secret = KafkaSource(broker.servers, topics=[topic], options={"sasl.password": "hush-hush"})
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic], options={"ssl.key.password": "hush-hush"})))
+    secret = KafkaSource(broker.servers, topics=[topic], options={"ssl.key.password": "hush-hush"})
     rows = place.job("other").source("lines", secret)
     plan: Any = rows._jdf
     assert "hush-hush" not in plan.queryExecution().toString()

@@ -21,10 +21,10 @@ ELSEWHERE = {
     *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
     *("markdown_table", "markdown", "_row", "__str__", "_tell_dead_letters", "_by_key"),
 }
-"""Of the start, of error texts and of the documents; dead letters are told in `tests/integration/test_dead_letters.py`,
-and the order of positions of each kind is in `tests/unit/test_spark_log.py`; what the tables refuse is in `tests/unit/test_states.py`, and
-what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What an operator asks for beside
-the protocol dies before and after every effect in `tests/unit/test_settle.py`."""
+"""Of the start, of error texts and of the documents. Dead letters are told in `tests/integration/test_dead_letters.py`.
+The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in
+`tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
+an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`."""
 SMALL_WORLD = "tidegate.testing.world"
 SIMULATION = "tidegate.testing.simulation"
 PARTS = (

@@ -35,6 +35,7 @@ def _start(session: SparkSession) -> None:
         session.sparkContext.setJobDescription("a Python worker for the first epoch")
         session.range(0, 1, 1, 1).mapInArrow(_as_it_is, _SCHEMA).write.format("noop").mode("overwrite").save()
     except (
+        AttributeError,
         Py4JError,
         PySparkException,
         OSError,

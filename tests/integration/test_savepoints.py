@@ -222,13 +222,13 @@ def newest_done(place: Place) -> tuple[int, list[Row]]:
 
 
 def read_by(place: Place, spark: Path, epoch: int) -> Counter[str]:
-    """The words of the files that Spark has read up to an epoch, by its log of them: a stop between an entry of that
+    """The words of the files that were read up to an epoch, by the lists of them: a stop between an entry of that
     log and the epoch's offsets makes one epoch of two files."""
     offsets = parse_offsets((spark / "offsets" / str(epoch)).read_bytes())
     end = None if offsets is None else log_offset(offsets.positions[0])
     assert end is not None
     entries = [spark / "sources" / "0" / str(number) for number in range(end + 1)]
-    read = [json.loads(line)["path"] for entry in entries for line in entry.read_text().splitlines()[1:]]
+    read = [json.loads(line)["path"] for entry in entries for line in entry.read_text().splitlines()[2:]]
     files = [place.input / path.rpartition("/")[2] for path in read]
     return Counter(json.loads(line)["word"] for file in files for line in file.read_text().splitlines())
 

@@ -300,7 +300,7 @@ def test_a_sync_that_failed_is_never_tolerated_and_no_run_follows_in_the_same_pr
     handle = shelf_job(place, sink, checkpointing_tolerable_failures=10).start()
     monkeypatch.setattr(handle, "_pause_after", lambda *_: 0.0)
     place.write("sea")
-    assert error_of(lambda: handle.wait(60)).code == "TG-EPOCH-FAILED"
+    assert error_of(lambda: handle.wait(60)).code == "TG-STORAGE-UNUSABLE"
     assert place.log("ledger/runs") == [1]
     assert (sink.rows(), place.table()) == ([], [])
 

@@ -10,7 +10,6 @@ import threading
 import time
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from kafka.protocol.producer.transaction import EndTxnRequest
 from tests.kafka.seen import open_transactions, visible_now
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
-from tidegate.kafka.checks import layout_of
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.producers import Lease, wire_of
 from tidegate.kafka.sink import KafkaSink
@@ -293,7 +291,7 @@ def test_a_writer_never_takes_anothers_transaction_for_its_own(sink: KafkaSink) 
     assert isinstance(mine, KafkaTransaction)
     mine._serve("flush", 30)
     other = Lease(sink._settings().open(name), prepared=lambda: None, give_back=lambda: None)
-    theirs = KafkaTransaction(sink._settings(), partial(layout_of, sink), attempt_of(run=2), other)
+    theirs = KafkaTransaction(sink._settings(), sink._look, attempt_of(run=2), other)
     theirs.write(in_partition(0, rows_from(1, 3)))
     theirs._serve("flush", 30)
     with pytest.raises(TransactionBroken):

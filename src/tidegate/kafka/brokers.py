@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,15 @@ def _meet(offered: tuple[int, int] | None, low: int, high: int) -> bool:
 class TopicSeen:
     """A topic as this user sees it. `operations` are None where the broker does not say what is allowed.
 
-    `copies`: of the partition that has the fewest; `brokers`: how many there are for them.
+    `copies`: of the partition that has the fewest; `brokers`: how many there are for them; `partitions`: 0 where the
+    broker does not say.
     """
 
     exists: bool
     operations: frozenset[int] | None
     copies: int
     brokers: int
+    partitions: int = 0
 
     def allows(self, operation: str) -> bool:
         """Whether the user has "Read", "Write" or "Describe" on it."""
@@ -85,12 +87,15 @@ def on_one_disk(seen: TopicSeen, in_sync: int) -> bool:
     return seen.brokers > 1 and min(in_sync, seen.copies) == 1
 
 
-def look_at(wire: Wire, topic: str) -> TopicSeen:
-    """Ask for a topic. One that this user may not even see counts as there, with nothing allowed."""
+def look_at(wire: Wire, topic: str, *, creating: bool = False) -> TopicSeen:
+    """Ask for a topic. One that this user may not even see counts as there, with nothing allowed.
+
+    `creating`: as a producer asks that is about to write. Brokers that create topics by themselves do it then.
+    """
     answer = wire.ask(
         MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
-            allow_auto_topic_creation=False,
+            allow_auto_topic_creation=creating,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=True,
             min_version=8,
@@ -101,18 +106,27 @@ def look_at(wire: Wire, topic: str) -> TopicSeen:
     hidden = found.error_code == Reply.TOPIC_AUTHORIZATION_FAILED
     told = found.authorized_operations
     return TopicSeen(
-        exists=found.error_code != Reply.UNKNOWN_TOPIC_OR_PARTITION,
+        exists=found.error_code not in _NO_TOPIC,
         operations=frozenset() if hidden else None if told is None else frozenset(map(int, told)),
         copies=min((len(each.replica_nodes) for each in found.partitions), default=0),
         brokers=len(answer.brokers),
+        partitions=len(found.partitions),
     )
 
 
 def min_in_sync(wire: Wire, topic: str) -> int | None:
     """`min.insync.replicas` of a topic; None where the user may not see it (DESCRIBE_CONFIGS)."""
+    found = settings_of(wire, topic, ["min.insync.replicas"])
+    return int(found["min.insync.replicas"]) if found else None
+
+
+def settings_of(wire: Wire, topic: str, names: Sequence[str]) -> Mapping[str, str]:
+    """Settings of a topic as they act; empty where the user may not see them (DESCRIBE_CONFIGS)."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=["min.insync.replicas"]
+        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(names)
     )
     (found,) = wire.ask(DescribeConfigsRequest(resources=[resource])).results
-    values = [int(each.value) for each in found.configs or ()] if found.error_code == Reply.NONE else []
-    return values[0] if values else None
+    return {each.name: str(each.value) for each in found.configs or ()} if found.error_code == Reply.NONE else {}
+
+
+_NO_TOPIC = frozenset({Reply.UNKNOWN_TOPIC_OR_PARTITION, Reply.INVALID_TOPIC})

@@ -97,6 +97,17 @@ class Layout:
                     message["headers"] = headers
         return {self.topic or "": messages} if self.topic_column is None else self._by_topic(batch, messages)
 
+    def rows_to(self, batch: pa.RecordBatch, topic: str) -> Sequence[int]:
+        """The places in `batch` of the messages to one topic, in their order there."""
+        if self.topic_column is None:
+            return range(batch.num_rows)
+        return [row for row, name in enumerate(_texts(_column(batch, self.topic_column))) if name == topic]
+
+    def largest(self, batch: pa.RecordBatch, row: int) -> str:
+        """The column of the value that has most bytes in one row."""
+        one = batch.slice(row, 1)
+        return max(self.values, key=lambda name: len(json_objects(batch_of([_column(one, name)], [name]))[0]))
+
     def _by_topic(self, batch: pa.RecordBatch, messages: list[Message]) -> dict[str, list[Message]]:
         found: dict[str, list[Message]] = {}
         for topic, message in zip(_texts(_column(batch, self.topic_column or "")), messages, strict=True):

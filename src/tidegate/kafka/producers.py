@@ -71,8 +71,27 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
+_OTHER_NAMES: Mapping[str, str] = {"compression.codec": "compression.type"}
+"""Names under which the client takes an option as well; of two it would take the last one."""
+
+
+def sending(clients: Clients) -> dict[str, str]:
+    """How a producer of these clients compresses and cuts batches: the sink's defaults, and what the program says."""
+    given = {_OTHER_NAMES.get(name, name): str(value) for name, value in clients.settings().items()}
+    return {name: given.get(name, str(usual)) for name, usual in _SENDING.items()}
+
+
+_SENDING: Mapping[str, Any] = {
+    "compression.type": _DEFAULTS["compression.type"],
+    "compression.level": -1,
+    "message.max.bytes": 1_000_000,
+    "batch.size": 1_000_000,
+}
+
+
 def _defaults_beside(options: Mapping[str, str]) -> dict[str, Any]:
-    return {name: value for name, value in _DEFAULTS.items() if name not in options}
+    given = {_OTHER_NAMES.get(name, name) for name in options}
+    return {name: value for name, value in _DEFAULTS.items() if name not in given}
 
 
 @dataclass(slots=True)

@@ -36,10 +36,11 @@ from tidegate.kafka.checks import layout_of, violations_of
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.halftime import HalfTime
-from tidegate.kafka.messages import Layout
+from tidegate.kafka.looked_at import Looked, looked_at
 from tidegate.kafka.names import TransactionalId
 from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
 from tidegate.kafka.slots import default_root
+from tidegate.kafka.topic_limits import limits_of
 from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Mark, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
@@ -107,6 +108,10 @@ class KafkaSink(TwoPhaseSink):
         self._open_before = frozenset[str]()
         self._look_at = 0.0
         self._half_time = HalfTime()
+        self._looked: Looked | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**super().__getstate__(), "_looked": None}
 
     # --- before a query starts -----------------------------------------------------------------------------
 
@@ -161,12 +166,18 @@ class KafkaSink(TwoPhaseSink):
         return seen_by_tasks
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        return layout_of(self, batch.schema).refused(batch)
+        return self._look(batch).refused
+
+    def _look(self, batch: pa.RecordBatch) -> Looked:
+        """A batch is looked at once, for `refused` and for `write`."""
+        if self._looked is None or self._looked.batch is not batch:
+            self._looked = looked_at(batch, layout_of(self, batch.schema), limits_of(self.clients))
+        return self._looked
 
     def begin(self, attempt: Attempt) -> Transaction:
         settings = self._settings()
         lease = producers_of(settings, attempt.sink).take(settings, attempt, self._finished)
-        return KafkaTransaction(settings, partial(layout_of, self), attempt, lease)
+        return KafkaTransaction(settings, self._look, attempt, lease)
 
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
@@ -216,7 +227,7 @@ class KafkaSink(TwoPhaseSink):
             if evidence is not Evidence.ABSENT:
                 return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
             transaction = KafkaTransaction(
-                settings, self._decided_layout, committable.attempt, lease, mark_topic=handle.topic
+                settings, self._look_at_decided, committable.attempt, lease, mark_topic=handle.topic
             )
             for batch in batches:
                 transaction.write(batch)
@@ -233,9 +244,10 @@ class KafkaSink(TwoPhaseSink):
             return Answer(outcome=Outcome.RETRY, detail=error.found)
         return _answer(reply)
 
-    def _decided_layout(self, schema: pa.Schema) -> Layout:
-        """Of rows that were taken once: what the program says of texts by now must not stop a decided epoch."""
-        return dataclasses.replace(layout_of(self, schema), invalid_text=InvalidText.REPLACE)
+    def _look_at_decided(self, batch: pa.RecordBatch) -> Looked:
+        """Rows that were taken once: what the program says of texts by now must not stop a decided epoch."""
+        layout = dataclasses.replace(layout_of(self, batch.schema), invalid_text=InvalidText.REPLACE)
+        return looked_at(batch, layout, None)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 

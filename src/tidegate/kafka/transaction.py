@@ -13,12 +13,16 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.kafka.messages import Layout, Message
+from tidegate.kafka.looked_at import Looked, shortly
+from tidegate.kafka.messages import Message
 from tidegate.kafka.producers import Lease, Settings, wire_of
+from tidegate.kafka.record_size import runs
+from tidegate.kafka.topic_limits import limits_of
 from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.rows import RowRefused
 
+_HEADERS_BYTES = 1000
 _QUEUE_FULL_WAIT_SECONDS = 0.05
 _ERROR = "_error"
 """Where the client notes in a message of a batch that it did not take it, and why."""
@@ -75,20 +79,9 @@ class Refused:
         return {
             "topic": self.topic,
             **({"partition": self.partition or 0} if known else {}),
-            "key": _shown(self.key),
-            "row": f"{_shown(self.value)}, {len(self.value or b'')} bytes",
+            "key": shortly(self.key),
+            "row": f"{shortly(self.value)}, {len(self.value or b'')} bytes",
         }
-
-
-def _shown(data: bytes | None) -> str:
-    """The beginning of a key or value, short enough for an error."""
-    if data is None:
-        return "none"
-    text = repr(data[:_SHOWN_BYTES].decode("utf-8", "replace"))
-    return text if len(data) <= _SHOWN_BYTES else f"{text}..."
-
-
-_SHOWN_BYTES = 80
 
 
 class TransactionBroken(Exception):
@@ -101,15 +94,16 @@ class KafkaTransaction(Transaction):
     def __init__(
         self,
         settings: Settings,
-        layout_of: Callable[[pa.Schema], Layout],
+        look: Callable[[pa.RecordBatch], Looked],
         attempt: Attempt,
         lease: Lease,
         mark_topic: str | None = None,
     ) -> None:
-        """`mark_topic`: where the evidence goes; without it, the first topic that is written."""
+        """`look` makes messages of rows. `mark_topic`: where the evidence goes; without it, the first topic that is
+        written."""
         self._settings = settings
-        self._layout_of = layout_of
-        self._layout: Layout | None = None
+        self._look = look
+        self._limits = limits_of(settings.clients)
         self._attempt = attempt
         self._lease: Lease | None = lease
         self._identity = lease.opened.identity
@@ -121,12 +115,11 @@ class KafkaTransaction(Transaction):
         lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._layout = layout = self._layout or self._layout_of(batch.schema)
-        if refused := layout.refused(batch):
-            raise refused[0]
-        send = self._send_batch if layout.is_plain else self._send_each
-        for topic, messages in layout.messages(batch).items():
-            send(topic, messages)
+        looked = self._look(batch)
+        if looked.refused:
+            raise looked.refused[0]
+        for topic, messages in looked.messages.items():
+            self._send(topic, messages, self._send_batch if looked.plain else self._send_each)
             self._rows += len(messages)
             self._serve("poll", 0)
 
@@ -152,6 +145,18 @@ class KafkaTransaction(Transaction):
             return
 
     # --- writing -------------------------------------------------------------------------------------------
+
+    def _send(self, topic: str, messages: list[Message], send: Callable[[str, list[Message]], None]) -> None:
+        """Where the client's batches may be larger than the topic takes, it gets what fits, and is waited for."""
+        limits = self._limits.of(topic)
+        if not limits.exists:  # the client would look for it for half a minute
+            raise _topic_refused(Code.KAFKA_TOPIC_MISSING, topic, "no such topic", _CREATE)
+        if limits.most_bytes is None or self._limits.batches_fit(limits):
+            send(topic, messages)
+            return
+        for run in runs(messages, limits.most_bytes):
+            send(topic, run)
+            self._serve("flush", self._settings.timeout_ms / 1000)
 
     def _send_batch(self, topic: str, messages: list[Message]) -> None:
         """In half the time of one by one. What a batch cannot say is headers, and it does not heed a partition.
@@ -207,6 +212,8 @@ class KafkaTransaction(Transaction):
     def _refusal(self, error: KafkaError, message: Refused) -> TidegateError | TransactionBroken:
         """Of a row, or of its topic, where that is the cause; else of the whole transaction."""
         known = _REFUSALS.get(error.name())
+        if error.name() == "MSG_SIZE_TOO_LARGE" and self._would_fit(message):
+            return TransactionBroken(f"{self._name}: topic {message.topic!r} takes less than it did a moment ago")
         if known is None:
             return TransactionBroken(f"{self._name}: {error.name()}: {error.str()}")
         code, remedy = known
@@ -216,6 +223,12 @@ class KafkaTransaction(Transaction):
                 expected="the topic to take every row", found=found, next_step=remedy, details=message.details()
             )
         return _topic_refused(code, message.topic, found, remedy)
+
+    def _would_fit(self, message: Refused) -> bool:
+        """Whether a batch was too large and not this row of it: max.message.bytes was lowered since it was read."""
+        most = self._limits.changed(message.topic).most_bytes
+        size = len(message.key or b"") + len(message.value or b"") + _HEADERS_BYTES
+        return most is not None and size <= min(most, self._limits.client_most_bytes)
 
     # --- the proof -----------------------------------------------------------------------------------------
 

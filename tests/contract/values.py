@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.records import Outcome
 from tidegate.kafka.checks import layout_of
 from tidegate.kafka.sink import KafkaSink
@@ -315,13 +316,13 @@ def _files(**options: Any) -> Callable[[Path], TwoPhaseSink]:
 SINKS: Mapping[str, ValueSink] = {
     "SQLite": ValueSink(Target.SQLITE, lambda folder: SQLiteSink("out", folder / "t.db", table="t"), _from_sqlite),
     "JSON": ValueSink(Target.JSON, _files(format="json"), _from_json),
-    "Kafka JSON": ValueSink(Target.JSON, lambda _: KafkaSink("out", "none:1", topic="t"), lambda folder, kind: []),
+    "Kafka JSON": ValueSink(Target.JSON, lambda _: RowsOfKafka("out", "none:1", topic="t"), lambda folder, kind: []),
     "Parquet": ValueSink(Target.PARQUET, _files(), _from_parquet),
     "CSV": ValueSink(Target.CSV, _files(format="csv", header=True), _from_csv),
     "text": ValueSink(Target.TEXT, _files(format="text"), _from_text),
     "Kafka raw": ValueSink(
         Target.BYTES,
-        lambda _: KafkaSink("out", "none:1", topic="t", format="raw", value="v"),
+        lambda _: RowsOfKafka("out", "none:1", topic="t", format="raw", value="v"),
         lambda folder, kind: [],
     ),
     "folder": ValueSink(Target.FOLDER, _files(partition_by="v"), _from_folders, nulls=(None, "")),

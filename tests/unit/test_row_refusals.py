@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.checks import layout_of
-from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files import FileSink
 from tidegate.sinks.printing import PrintSink
@@ -34,8 +34,8 @@ SINKS: dict[str, Make] = {
     "csv": lambda folder, **options: FileSink("out", folder / "out", format="csv", **options),
     "text": lambda folder, **options: FileSink("out", folder / "out", format="text", **options),
     "folders": lambda folder, **options: FileSink("out", folder / "out", partition_by="x", **options),
-    "kafka": lambda folder, **options: KafkaSink("out", "none:1", topic="t", **options),
-    "kafka raw": lambda folder, **options: KafkaSink("out", "none:1", topic="t", format="raw", value="x", **options),
+    "kafka": lambda folder, **options: RowsOfKafka("out", "none:1", topic="t", **options),
+    "kafka raw": lambda folder, **options: RowsOfKafka("out", "none:1", topic="t", format="raw", value="x", **options),
     "print": lambda folder, **options: PrintSink("out", **options),
 }
 NESTED = ("parquet", "json", "kafka", "print")
@@ -155,7 +155,7 @@ def test_a_replaced_text_arrives_in_sqlite_in_parquet_and_in_a_message(tmp_path:
         assert reader.execute("SELECT x FROM t").fetchall() == [("a�b",)]
     (file,) = (tmp_path / "out").glob("*.parquet")
     assert pq.ParquetFile(file).read().column("x").to_pylist() == ["a�b"]
-    sink = KafkaSink("out", "none:1", topic="t", invalid_text="replace")
+    sink = RowsOfKafka("out", "none:1", topic="t", invalid_text="replace")
     (message,) = layout_of(sink, batch.schema).messages(batch)["t"]
     assert json.loads(message["value"] or b"") == {"x": "a�b", "id": 0}
 
@@ -218,14 +218,14 @@ REFUSED = [
         {"d": ["__HIVE_DEFAULT_PARTITION__", "a"], "v": [1, 2]},
         [(0, "d")],
     ),
-    (KafkaSink("s", "none:1"), {"topic": ["t", None], "v": [1, 2]}, [(1, "topic")]),
+    (RowsOfKafka("s", "none:1"), {"topic": ["t", None], "v": [1, 2]}, [(1, "topic")]),
     (
-        KafkaSink("s", "none:1", topic="t", partition="p"),
+        RowsOfKafka("s", "none:1", topic="t", partition="p"),
         {"p": [0, None, -1, -2, 2**31], "v": [1] * 5},
         [(3, "p"), (4, "p")],
     ),
     (
-        KafkaSink("s", "none:1", topic="t", headers="h"),
+        RowsOfKafka("s", "none:1", topic="t", headers="h"),
         {"h": [[{"key": "a", "value": b""}], [], None, [{"key": None, "value": b""}]], "v": [1] * 4},
         [(3, "h")],
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import (
@@ -19,12 +20,34 @@ _SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFaile
 """What a user should see without any set-up of logging: Python shows warnings by itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLettersOfRun:
+    """The run has ended; of each query with dead letters in it, the sink that has them, and how many."""
+
+    rows: dict[str, tuple[str, int]]
+
+    def __str__(self) -> str:
+        of_queries = ", ".join(
+            f"{rows} rows of query {query!r} became dead letters (sink {sink!r})"
+            for query, (sink, rows) in self.rows.items()
+        )
+        return f"this run has ended: {of_queries}"
+
+
 class Log(Companion):
     """Writes every happening to Python's logging, under the name `tidegate`."""
 
     def __init__(self, job: str) -> None:
         self._job = job
+        self._dead: dict[str, tuple[str, int]] = {}
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
         level = logging.WARNING if isinstance(happening, _SHOWN_UNASKED) else logging.INFO
         log_happening(level, happening, job=self._job, query=query, run=run or None)
+        if isinstance(happening, DeadLettersWritten):
+            _, before = self._dead.get(query, ("", 0))
+            self._dead[query] = happening.sink, before + happening.rows
+
+    def ended(self, error: BaseException | None) -> None:
+        if self._dead:
+            log_happening(logging.WARNING, DeadLettersOfRun(self._dead), job=self._job)

@@ -225,7 +225,11 @@ class _Check:
         seen = look_at(wire, topic)
         if not seen.exists:
             yield self._violation(
-                Code.SINK_UNUSABLE, f"topic {topic!r}", "no such topic", "create the topic, or give another"
+                Code.SINK_UNUSABLE,
+                f"topic {topic!r} at {self._sink.clients.servers}",
+                "no such topic",
+                f"name one that is there with topic=, or create it: kafka-topics --create --topic {topic}"
+                f" --bootstrap-server {self._sink.clients.servers}",
             )
             return
         rights = missing_on_topic(topic, seen)

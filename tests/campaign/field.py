@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tests.campaign.checker import InputRow
 from tests.campaign.drivers import CampaignFailed, Driver, Stable, wait_until
@@ -18,6 +19,7 @@ from tests.campaign.footprint import Footprint, footprints
 from tests.campaign.places import Places
 from tidegate.testing.strike_folder import StrikeFolder, TakenBy
 
+SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]
 _ROWS_PER_FILE = 8
 _MORE_FILES_AT_MOST = 6
@@ -162,18 +164,22 @@ class Field:
 
     def wait_taken(self, name: str) -> TakenBy:
         """Wait until somebody has taken the strike; some more files come when the job has nothing to do."""
+        return self.feed_until(lambda: self.strikes.taken_by(name), f"strike {name} taken")
+
+    def feed_until(self, seen: Callable[[], SeenT | None], what: str) -> SeenT:
+        """Wait for what is seen then; some more files come when the job has nothing to do."""
         more, idle_since = 0, time.monotonic()
-        while (taken := self.strikes.taken_by(name)) is None:
-            self.wait(lambda: self.strikes.taken_by(name) or self._idle(), f"strike {name} taken, or an idle job")
+        while (found := seen()) is None:
+            self.wait(lambda: seen() is not None or self._idle(), f"{what}, or an idle job")
             if not self._idle():
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > _IDLE_SECONDS:
                 if more == _MORE_FILES_AT_MOST:
-                    raise CampaignFailed(f"strike {name} was not taken in {more} epochs\n{self.driver.last_words()}")
+                    raise CampaignFailed(f"not in {more} epochs: {what}\n{self.driver.last_words()}")
                 more, idle_since = more + 1, time.monotonic()
                 self.feed()
             time.sleep(0.002)
-        return taken
+        return found
 
     def wait_stopped(self, name: str) -> None:
         """Wait until the driver has taken the strike and stands still."""

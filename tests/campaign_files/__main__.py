@@ -1,0 +1,54 @@
+"""`./dev campaign files`: a job that reads files, struck by a seeded plan while its files come, move, go and change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.campaign.run import has_archive, make_archive
+from tests.campaign_files.planted import PLANTED
+from tests.campaign_files.report import as_json, as_text
+from tests.campaign_files.run import Entry, Options, run_campaign
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev campaign files", description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1, help="with an odd one files that changed are read again")
+    parser.add_argument("--minutes", type=float, help="strike no more after so many minutes")
+    parser.add_argument("--planted", choices=sorted(PLANTED), help="break one rule of the source: it must be found")
+    parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
+    arguments = parser.parse_args()
+    if not has_archive():
+        with tempfile.TemporaryDirectory(prefix="tidegate-campaign-") as folder_of_archive:
+            make_archive(Path(folder_of_archive))
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-files-"))
+    options = Options(
+        folder=folder,
+        kills=arguments.kills,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        planted=arguments.planted,
+    )
+    report = run_campaign(options, _tell)
+    print(json.dumps(as_json(report), indent=1) if arguments.json else as_text(report))
+    if not report.flaws:
+        shutil.rmtree(folder)
+    return 1 if report.flaws else 0
+
+
+def _tell(entry: Entry) -> None:
+    acts = f" ({', '.join(entry.acts)})" if entry.acts else ""
+    print(
+        f"{entry.number:4} {entry.files:5} files {entry.seconds:6.2f} s  {entry.step}{acts}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

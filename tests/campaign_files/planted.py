@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from tidegate.sources.files.after_done import Behind, Cleaning
 from tidegate.sources.files.choosing import Settling
 from tidegate.sources.files.listing import Seen
-from tidegate.sources.files.lists import Listed
+from tidegate.sources.files.lists import Listed, Position
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.reader import FileReader
+from tidegate.sources.files.runs import stamp_of
 
 
 def plant(name: str | None) -> None:
@@ -28,16 +31,32 @@ def _no_settling() -> None:
 
 def _index_before_list() -> None:
     """A name is known, for good, before Spark's log names its list: who is killed between never reads the file."""
-    if _OPENS in _PLACED:
+    if _PLACED:
         return
-    _PLACED.add(_OPENS)
-    opens = FileLog.open
+    write, find = FileLog.write, FileLog.find
 
-    def open_(self: FileLog, reached: int) -> None:
-        names = [path.name for path in self.folder.glob("*")]
-        opens(self, max([reached, *map(int, filter(str.isdigit, names))]))
+    def writes(self: FileLog, number: int, files: Sequence[Listed]) -> Position:
+        known = {each.path: (stamp_of(each.size or 0, each.mtime_ns), number) for each in files}
+        _early(self).write_text(json.dumps({**{name: found for name, (found, *_) in _names(self).items()}, **known}))
+        return write(self, number, files)
 
-    FileLog.open = open_
+    def finds(self: FileLog, names: Sequence[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
+        found, early = find(self, names), _names(self)
+        return {name: [*found.get(name, ()), *early.get(name, ())] for name in {*found, *(early.keys() & set(names))}}
+
+    _PLACED.extend([writes, finds])
+    FileLog.write, FileLog.find = writes, finds
+
+
+def _names(log: FileLog) -> dict[str, list[tuple[int, int]]]:
+    file = _early(log)
+    known: dict[str, list[int]] = json.loads(file.read_text()) if file.exists() else {}
+    return {name: [(stamp, number)] for name, (stamp, number) in known.items()}
+
+
+def _early(log: FileLog) -> Path:
+    log.folder.mkdir(parents=True, exist_ok=True)
+    return log.folder / ".early"
 
 
 def _fastest_query_is_enough() -> None:
@@ -59,8 +78,7 @@ def _replace(owner: type, name: str, method: Callable[..., object]) -> None:
     setattr(owner, name, method)
 
 
-_OPENS = "index before list"
-_PLACED: set[str] = set()
+_PLACED: list[object] = []
 
 PLANTED: Mapping[str, Callable[[], None]] = {
     "no settling": _no_settling,

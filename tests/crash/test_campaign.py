@@ -17,7 +17,7 @@ from tests.campaign.drivers import Target
 from tests.campaign.footprint import RECORDS, Phase
 from tests.campaign.places import QUERIES
 from tests.campaign.report import summary
-from tests.campaign.run import Entry, Options, Report, has_archive, make_archive, run_campaign
+from tests.campaign.run import Entry, Options, Report, run_campaign
 from tests.campaign.scenarios import SCENARIOS
 from tests.campaign.schedule import At, Damage, Kill, Pause, Scenario, Step
 from tidegate.core.failpoints import Action
@@ -61,14 +61,8 @@ def sample(seed: int) -> list[Step]:
     ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def archive(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Made once in an environment, it halves the time of every start after it."""
-    if not has_archive():
-        make_archive(tmp_path_factory.mktemp("archive"))
-
-
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("archive")
 def test_strikes_in_every_phase_lose_and_repeat_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history: list[Entry] = []
     steps = [*KILLS, *sample(SEED)]

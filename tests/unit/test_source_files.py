@@ -23,6 +23,7 @@ from tidegate.sources.files.globs import Selection, expression, split
 from tidegate.sources.files.listing import LocalFiles, Seen
 from tidegate.sources.files.lists import Listed, decode, encode
 from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.names import why_unreadable
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
 from tidegate.sources.files.runs import Run, open_run
@@ -69,6 +70,37 @@ def test_positions_of_both_file_sources_are_in_one_order():
     old, new = '{"logOffset":4}', '{"logOffset":5,"digest":"ab"}'
     assert (goes_back(old, new), goes_back(new, old), log_offset(new)) == (False, True, 5)
     assert goes_back(new, '{"logOffset":4,"digest":"ab"}')
+
+
+# --- names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "is_readable"),
+    [
+        ("a b%20#?[x]{y}*\n\\.json", "ANSI_X3.4-1968", True),
+        ("a:b/c.json", "UTF-8", True),
+        ("a/b:c.json", "UTF-8", False),
+        ("caf\udce9.json", "UTF-8", False),
+        ("café.json", "UTF-8", True),
+        ("café.json", "ISO-8859-1", False),
+        ("café.json", "ANSI_X3.4-1968", False),
+        ("café.json", "an encoding of Java's alone", False),
+    ],
+)
+def test_a_name_that_spark_cannot_open_is_known(name: str, encoding: str, is_readable: bool):
+    assert (why_unreadable(name, encoding) is None) == is_readable
+
+
+def test_a_file_that_spark_cannot_open_is_refused_by_name_and_never_passed_over(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "sea").touch()
+    (tmp_path / "in" / os.fsdecode(b"caf\xe9\n")).touch()
+    (tmp_path / "in" / "12:30").touch()
+    with pytest.raises(TidegateError, match="TG-FILE-NAME") as raised:
+        reader_in(tmp_path / "log", tmp_path / "in").latest(None)
+    assert "caf\\xe9\\n is not UTF-8" in raised.value.found
+    assert "12:30 has a colon" in raised.value.found
 
 
 # --- the index ---------------------------------------------------------------------------------------------

@@ -159,6 +159,7 @@ class Code(Enum):
         Remedy.SURROUNDINGS,
         "the broker for tests cannot be started or stopped as things stand",
     )
+    FILE_NAME = ("TG-FILE-NAME", Remedy.SURROUNDINGS, "a file of a source has a name that Spark cannot open")
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
     JARS_UNAVAILABLE = ("TG-JARS-UNAVAILABLE", Remedy.SURROUNDINGS, "the jars of the broker could not be fetched")
     DRIVER_ALIVE = ("TG-DRIVER-ALIVE", Remedy.SURROUNDINGS, "another driver of this job is alive")

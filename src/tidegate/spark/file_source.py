@@ -224,6 +224,12 @@ def _qualified(session: SparkSession, path: str) -> str:
         return path
 
 
+def _encoding_of_names(session: SparkSession) -> str:
+    """By its locale, Java opens a file whose name is not ASCII, or finds nothing."""
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
+
+
 def _is_of_files(session: SparkSession, format: str) -> bool:
     """Whether Spark reads files by this format. One that it does not know is for Spark to refuse."""
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
@@ -328,6 +334,7 @@ class OpenedFiles(OpenedSource):
             where=where,
             committed=committed,
             left_out=self._left_out,
+            names_in=_encoding_of_names(self._ground.session),
             pace=Pace.first(tempo.interval_seconds, tempo.timeout_seconds),
             epoch_seconds=tempo.newest_epoch_seconds,
         )

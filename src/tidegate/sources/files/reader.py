@@ -21,6 +21,7 @@ from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.listing import Files, Mark, Seen
 from tidegate.sources.files.lists import Listed, Position
 from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.names import shown, why_unreadable
 from tidegate.sources.files.options import Changed, FileOptions, Lost
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
 from tidegate.sources.pace import Epoch, Pace
@@ -47,7 +48,8 @@ class FileReader:
     """`open` comes first. All calls but `done` come from one thread at a time.
 
     `committed`: the position of the newest epoch that Spark has committed when the reading is opened. `left_out`: files
-    that count as read. `epoch_seconds`: how long Spark's newest finished epoch took.
+    that count as read. `names_in`: how the JVM encodes names of files. `epoch_seconds`: how long the newest epoch took
+    that Spark has finished.
     """
 
     options: FileOptions
@@ -56,6 +58,7 @@ class FileReader:
     where: str
     committed: str | None = None
     left_out: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
+    names_in: str = "UTF-8"
     pace: Pace | None = None
     epoch_seconds: Callable[[], float | None] = lambda: None
     clock: Callable[[], float] = time.monotonic
@@ -140,6 +143,7 @@ class FileReader:
                 known[seen.name] = before[seen.name]
             else:
                 unknown.append(seen)
+        self._refuse_unreadable(unknown)
         entries = self.log.find([seen.name for seen in unknown])
         new: list[Seen] = []
         changed: list[Seen] = []
@@ -158,6 +162,17 @@ class FileReader:
         if changed:
             self._say_changed(changed)
         return new
+
+    def _refuse_unreadable(self, unknown: Iterable[Seen]) -> None:
+        """A file that no reader can open is never passed over."""
+        wrong = {seen.name: why for seen in unknown if (why := why_unreadable(seen.name, self.names_in)) is not None}
+        if wrong:
+            raise self._error(
+                Code.FILE_NAME,
+                "files whose names Spark can open",
+                _names(f"{shown(name)} {why}" for name, why in wrong.items()),
+                "rename the files, or leave them out with pattern=; start with LC_ALL=C.UTF-8 for names beyond ASCII",
+            )
 
     def _stamps(self, name: str, entries: Sequence[tuple[int, int]]) -> set[int]:
         left_out = self.left_out.get(name)

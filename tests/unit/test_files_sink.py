@@ -246,7 +246,9 @@ def test_only_the_newest_claims_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert outcomes(sink, epochs[0]) == [Outcome.ALREADY]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"format": 1, "entry": null}'])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b'{"format": 1, "entry": null}', b'{"format": 1, "entry": {"digest": "\xe6"}}']
+)
 def test_a_damaged_claim_is_no_guess(tmp_path: Path, damage: bytes) -> None:
     sink = opened(tmp_path)
     sink.commit([prepared(sink)])

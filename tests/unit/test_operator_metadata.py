@@ -46,7 +46,10 @@ def test_a_path_that_is_not_understood_is_refused(path: str):
     assert caught.value.code == "TG-SAVEPOINT-UNSAFE"
 
 
-@pytest.mark.parametrize(("data", "code"), [(b"v3\n{}", "TG-RECORD-NEWER"), (b"v2\n{", "TG-RECORD-CORRUPT")])
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [(b"v3\n{}", "TG-RECORD-NEWER"), (b"v2\n{", "TG-RECORD-CORRUPT"), (b'v2\n"\xe6"', "TG-RECORD-CORRUPT")],
+)
 def test_a_later_version_and_a_torn_one_are_refused(data: bytes, code: str):
     with pytest.raises(TidegateError) as caught:
         moved_to(data, NEW, "here")

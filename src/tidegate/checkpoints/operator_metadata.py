@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.spoilt import SPOILT
 
 _NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
 _COUNTS = re.compile(r"state/\d+/_metadata/(metadata|v2/\d+)")
@@ -102,7 +103,7 @@ def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
         raise _error(Code.RECORD_NEWER, "version v2", repr(version[:20]), where)
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except SPOILT as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object", str(error), where) from None
     return version + newline + msgspec.json.encode(_moved(found, checkpoint, where))
 

@@ -20,6 +20,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SinkIdentity
+from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import ensure_folder, sync_folder, write_synced
 from tidegate.sinks.staging import file_name
 from tidegate.sinks.standing import Entry
@@ -131,7 +132,7 @@ def _read(file: Path) -> Entry:
         if msgspec.json.decode(data, type=_AnyFormat).format > FORMAT:
             raise _unreadable(Code.RECORD_NEWER, file, "a newer format")
         record = msgspec.json.decode(data, type=_Record)
-    except msgspec.DecodeError as error:
+    except SPOILT as error:
         raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
     if hashlib.sha256("\n".join(record.entry.committables).encode()).hexdigest() != record.entry.digest:
         raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not fit")

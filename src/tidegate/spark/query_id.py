@@ -7,6 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, checksum_of, entry_numbers
+from tidegate.core.spoilt import SPOILT
 from tidegate.disk.storage import LocalStorage
 
 
@@ -22,7 +23,7 @@ def mend_query_id(checkpoint: LocalStorage) -> None:
 def _is_whole(data: bytes | None) -> bool:
     try:
         return data is not None and bool(msgspec.json.decode(data, type=dict[str, str]).get("id"))
-    except msgspec.DecodeError:
+    except SPOILT:
         return False
 
 

@@ -84,7 +84,7 @@ def decode(data: bytes, where: str) -> list[Listed]:
     first, _, body = rest.partition(b"\n")
     try:
         header = msgspec.json.decode(first, type=_Header)
-    except msgspec.MsgspecError:
+    except SPOILT:
         raise _corrupt("a list of files of tidegate", repr(data[:80]), where) from None
     if version != _VERSION or header.tidegate != _KIND:
         raise _corrupt(f"a `{_KIND}`", repr(data[:80]), where)

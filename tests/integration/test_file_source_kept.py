@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
-from tests.integration.place import Place, error_of, run
+from tests.integration.place import Place, error_of, run, wait_until_finished
 from tests.integration.test_file_source import SCHEMA, Gate, cut_off, gated_job, source, words, words_job, write
 from tidegate import FileSource, Job, SparkSource, SQLiteSink
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.checkpoints.retained import read_retained
+from tidegate.core.spark_log import parse_offsets
+from tidegate.sources.files.reader import position_of
 
 
 def job_of_spark(place: Place, gate: Gate) -> Job:
@@ -71,6 +78,42 @@ def test_files_go_when_both_queries_have_them_and_both_have_every_row(place: Pla
     assert len(left) < 8, "those that the oldest retained checkpoint needs may stay"
     if "archive" in options:
         assert sorted([path.name for path in archive.iterdir()] + left) == [f"{number}.json" for number in range(8)]
+
+
+def test_a_file_stays_while_the_slower_query_or_a_retained_checkpoint_needs_it(place: Place):
+    """Spark's own source let files go behind the faster query: the slower one got two of eight rows."""
+    shut = place.folder / "shut"
+    shut.touch()
+
+    def held(word: str) -> str:
+        while os.path.exists(shut):
+            time.sleep(0.01)
+        return word
+
+    def there() -> list[str]:
+        return sorted(path.name for path in place.input.iterdir())
+
+    names = [f"{number}.json" for number in range(8)]
+    for name in names:
+        write(place.input, name, name)
+    job = place.job(checkpointing_retained=2)
+    rows = job.source("words", source(place.input, max_files=1, cleanSource="delete"))
+    slow = rows.select(F.udf(held, "string")("word").alias("word"))
+    for name, query in (("fast", rows.select("word")), ("slow", slow)):
+        job.query(name, query, sinks=[SQLiteSink(f"{name}-table", place.folder / "out.db", table=name)])
+    handle = job.start(until="caught-up")
+    wait_until_finished(handle, 7, query=0)
+    assert (place.table("fast"), there()) == ([(name,) for name in names], names), "the slower query has nothing yet"
+    shut.unlink()
+    handle.wait()
+    assert place.table("slow") == [(name,) for name in names]
+    folder = place.checkpoints / "job"
+    oldest = read_retained(folder, retained_numbers(folder)[0])
+    assert oldest is not None
+    positions = [parse_offsets(done.offsets) for done in oldest.queries]
+    reached = min(position_of(found.positions[0] or "").logOffset for found in positions if found is not None)
+    assert there() == names[reached + 1 :], "those behind the oldest retained checkpoint are gone, and no others"
+    assert 0 <= reached < 7
 
 
 def test_a_savepoint_knows_what_was_read_and_no_more(place: Place):

@@ -17,7 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.contract.values import CONTAINERS, SINKS, TYPES, ValueSink, contained, cycled, is_taken
+from tests.contract.value_sinks import SINKS, ValueSink, cycled, is_taken
+from tests.contract.values import CONTAINERS, TYPES, contained
 from tidegate.sinks.value_table import TABLE, Kind, Refused, Target
 
 
@@ -59,13 +60,13 @@ def _told(cell: str | Refused) -> str:
 
 
 def _cell(type_name: str, container: str, sink: ValueSink, write: bool) -> str:
-    column = contained(type_name, container)
-    if column is None or not is_taken(sink, column.type):
+    edges = contained(type_name, container)
+    if edges is None or not is_taken(sink, edges[0]):
         return "refused"
     if not write:
         return "written"
     with tempfile.TemporaryDirectory() as folder:
-        return "exact" if cycled(sink, column, Path(folder)) is None else "WRONG"
+        return "exact" if cycled(sink, {"v": edges}, Path(folder)) is None else "WRONG"
 
 
 if __name__ == "__main__":

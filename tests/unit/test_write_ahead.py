@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -147,3 +150,52 @@ def test_printing_takes_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     assert "[red]name[/]" in printed
     assert "[bold]x" in printed
+
+
+def printed(batch: pa.RecordBatch) -> None:
+    sink = PrintSink("numbers")
+    opened(sink, {"t0": batch})
+    reference = JournalRef(name="t0", rows=batch.num_rows, size_bytes=1, checksum="")
+    sink.commit([Committable(attempt=attempt_of(), rows=batch.num_rows, digest="d", journal=reference)])
+
+
+def test_a_long_value_is_printed_whole(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.RecordBatch.from_pydict({"id": [1], "text": ["begin " + "x" * 200 + " end"]})
+    printed(batch)
+    assert f"│ 1  │ begin {'x' * 200} end │" in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    monkeypatch.setenv("COLUMNS", "40")
+    printed(batch)
+    shown = capsys.readouterr().out
+    assert shown.count("x") == 200 + 1, "and the one of the name"
+    assert "…" not in shown
+    assert max(map(len, re.sub("\x1b[^m]*m", "", shown).split("\n")[1:])) <= 40
+
+
+def test_a_text_that_a_terminal_would_obey_or_hide_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["", " a", "\x1b[31mred", "a\nb", "\x9b2J", ":smile:", 'say "hi"', '"quoted"', None]
+    printed(pa.RecordBatch.from_pydict({"text": texts, "list": [[each] for each in texts]}))
+    rows = [line for line in capsys.readouterr().out.split("\n") if line.startswith("│")]
+    assert [line.split("│")[1].strip() for line in rows] == [
+        '""',
+        '" a"',
+        '"\\u001b[31mred"',
+        '"a\\nb"',
+        '"\\u009b2J"',
+        ":smile:",
+        'say "hi"',
+        '"\\"quoted\\""',
+        "",
+    ]
+    assert [json.loads(line.split("│")[2]) for line in rows] == [[each] for each in texts]
+
+
+def test_a_console_without_unicode_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", console)
+    printed(pa.RecordBatch.from_pydict({"täxt": ["ä😀", "a"], "list": [["ä"], []]}))
+    console.flush()
+    shown = console.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
+    assert '"t\\u00e4xt"' in shown
+    assert '"\\u00e4\\ud83d\\ude00"' in shown
+    assert '["\\u00e4"]' in shown

@@ -41,8 +41,8 @@ def json_objects(batch: pa.RecordBatch) -> list[bytes]:
 
 
 def json_text(value: object) -> str:
-    """One of `json_values` as a person reads it: a text without quotes, everything else as JSON."""
-    return value if isinstance(value, str) else _ENCODER.encode(value).decode().strip('"')
+    """One of `json_values` as JSON."""
+    return _ENCODER.encode(value).decode()
 
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
@@ -25,9 +26,13 @@ from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 class PrintSink(WriteAheadSink):
     """Prints each epoch's rows as a table when it is committed: so a row is shown once, when it is final.
 
-    At most `limit` rows an epoch; the title says how many there are. A row with a text that is not UTF-8 is refused
-    (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"). A terminal cannot prove what it has shown: an
-    epoch that was being printed when the process died is shown again after the restart.
+    At most `limit` rows an epoch; the title says how many there are. A cell has the whole value: in a terminal a long
+    one takes several lines, elsewhere the table is as wide as it needs. A null is an empty cell. A text stands in
+    quotes, as in JSON, where it would not be seen as it is: an empty one, control characters, spaces at an end.
+
+    A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"). A
+    terminal cannot prove what it has shown: an epoch that was being printed when the process died is shown again after
+    the restart.
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
@@ -55,12 +60,15 @@ class PrintSink(WriteAheadSink):
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
         shown = list(islice(_rows(batch.slice(0, self.limit) for batch in batches), self.limit))
         told = f"{epoch.rows} rows" if len(shown) == epoch.rows else f"{len(shown)} of {epoch.rows} rows"
+        console = Console(markup=False, emoji=False, highlight=False)
+        unseen = _NOT_ASCII if console.options.ascii_only else _UNSEEN
         table = Table()
         for name in shown[0] if shown else ():
-            table.add_column(name)
+            table.add_column(_cell(name, unseen), overflow="fold")
         for row in shown:
-            table.add_row(*row.values())
-        console = Console(markup=False, highlight=False)
+            table.add_row(*(_cell(value, unseen) for value in row.values()))
+        if not console.is_terminal:
+            console.width = console.measure(table, options=console.options.update(max_width=_ANY_WIDTH)).maximum
         console.print(f"{epoch.identity.query} / {self.uid}, epoch {epoch.number}: {told}", soft_wrap=True)
         console.print(table)
 
@@ -68,9 +76,32 @@ class PrintSink(WriteAheadSink):
         return Evidence.ABSENT
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, str]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
     for batch in batches:
         columns = [json_values(column) for column in columns_of(with_valid_texts(batch))]
         for row in zip(*columns, strict=True):
-            texts = ("" if value is None else json_text(value) for value in row)
-            yield dict(zip(batch.schema.names, texts, strict=True))
+            yield dict(zip(batch.schema.names, row, strict=True))
+
+
+_ANY_WIDTH = 2**31 - 1
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What a terminal obeys, or ends a line at, in place of showing it."""
+_NOT_ASCII = re.compile("[^ -~]")
+
+
+def _cell(value: object, unseen: re.Pattern[str]) -> str:
+    """One of `json_values` as a person reads it: JSON, but a text that is seen as it is stands without quotes."""
+    if value is None:
+        return ""
+    told = json_text(value)
+    if not told.startswith('"'):
+        return unseen.sub(_escaped, told)
+    text = value if isinstance(value, str) else told[1:-1]
+    as_it_is = text and text == text.strip() and not text.startswith('"') and not unseen.search(text)
+    return text if as_it_is else unseen.sub(_escaped, told)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """JSON's escape of a character: its one or two units of UTF-16."""
+    units = found.group().encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

@@ -9,20 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.screen import screen_of
+
 PROGRAM = """
-import os, sys
-
-from pyspark.sql import functions as F
-
 from tidegate import FileSource, Job, SQLiteSink
 
 job = Job("words", checkpointing_dir="checkpoints", checkpointing_interval=0)
 rows = job.source("words", FileSource("in", format="json", schema="word string, n int"))
-if "udf" in sys.argv:
-    rows = rows.withColumn("n", F.udf(lambda n: 1 // n, "int")("n"))
 job.query("counts", rows, sinks=[SQLiteSink("out", "out.db", table="t", key="word")])
 job.run(until="caught-up")
 print("done")
+"""
+
+_ONCE_MORE = """
+from pathlib import Path
+
+print("logs:", list(Path("checkpoints/words/logs").iterdir()))
+Path("in/more.json").write_text('{"n": 1}\\n')
+job.run(until="caught-up")
 """
 
 REFUSED = """\
@@ -56,28 +60,17 @@ def ran(app: Path, *command: str, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_program_that_ends_well_shows_what_it_prints_itself_and_nothing_else(tmp_path: Path):
+def test_a_program_shows_what_it_prints_itself_and_its_error_and_the_rest_is_in_a_file(tmp_path: Path):
+    """In a terminal, where a first run ends well and a second one does not."""
     app = program(tmp_path, '{"word": "sea", "n": 1}\n')
-    assert ran(app, sys.executable, "app.py") == (0, "done\n", "")
-    assert list((tmp_path / "checkpoints" / "words" / "logs").iterdir()) == []
-
-
-def test_an_error_is_all_that_a_program_shows_and_the_rest_is_in_a_file(tmp_path: Path):
-    app = program(tmp_path, '{"n": 1}\n')
-    assert ran(app, sys.executable, "app.py") == (1, "", REFUSED)
+    app.write_text(PROGRAM + _ONCE_MORE)
+    assert screen_of([sys.executable, "app.py"], tmp_path) == (
+        1,
+        "done\nlogs: []\n" + REFUSED.replace("epoch 0", "epoch 1"),
+    )
     log = (tmp_path / "checkpoints" / "words" / "logs" / "spark.log").read_text()
     assert "Task 0 in stage" in log
     assert "RowRefused" in log
-
-
-@pytest.mark.more
-def test_an_error_of_the_program_s_own_function_is_shown_in_one_line(tmp_path: Path):
-    app = program(tmp_path, '{"word": "sea", "n": 0}\n')
-    code, output, shown = ran(app, sys.executable, "app.py", "udf")
-    assert (code, output) == (1, "")
-    assert shown.startswith("TG-EPOCH-FAILED: ")
-    assert "  found:    ZeroDivisionError: " in shown
-    assert len(shown.splitlines()) == 5
 
 
 @pytest.mark.more
@@ -91,6 +84,17 @@ def test_who_wants_to_see_everything_does(tmp_path: Path):
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("words", [["run"], ["check"]], ids=["run", "check"])
+def test_the_option_verbose_shows_everything_too(tmp_path: Path, words: list[str]):
+    app = program(tmp_path, '{"n": 1}\n')
+    app.write_text(PROGRAM.replace('key="word"', 'key="none"') if words == ["check"] else PROGRAM)
+    code, output, shown = ran(app, str(Path(sys.executable).with_name("tidegate")), *words, "--verbose", "app.py")
+    assert (code, "TG-" in output + shown) == (1, True)
+    for told in ("Using incubator modules", "Traceback (most recent call last)"):
+        assert told in shown
+
+
+@pytest.mark.more
 def test_under_tidegate_run_the_error_is_the_last_thing_and_no_trace_of_spark_s_is_before_it(tmp_path: Path):
     app = program(tmp_path, '{"n": 1}\n')
     code, output, shown = ran(app, str(Path(sys.executable).with_name("tidegate")), "run", "app.py")
@@ -99,12 +103,3 @@ def test_under_tidegate_run_the_error_is_the_last_thing_and_no_trace_of_spark_s_
     assert lines[0].startswith("job words: starting")
     assert "".join(lines[-6:]) == REFUSED
     assert len(lines) <= 8, shown
-
-
-def test_a_mistake_in_a_setting_is_shown_without_a_traceback(tmp_path: Path):
-    app = program(tmp_path, "")
-    app.write_text('from tidegate import Job\n\nJob("words", checkpointing_intervall=1)\n')
-    code, output, shown = ran(app, sys.executable, "app.py")
-    assert (code, output) == (1, "")
-    assert shown.startswith("TG-SETTING-UNKNOWN: ")
-    assert "Traceback" not in shown

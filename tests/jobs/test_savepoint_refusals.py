@@ -39,7 +39,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 def test_another_aggregate_is_refused_and_the_one_that_there_was_goes_on(terminal: Terminal):
     path = saved(terminal)
-    refused(terminal, path, "TG-OPERATOR-CHANGED", "sum(n)", program="app.py --means")
+    refused(terminal, path, "TG-OPERATOR-CHANGED", r"sum\(n\)", program="app.py --means")
     goes_on(terminal, f"-s {path} app.py", [*FIRST, ("odd", 9)])
 
 

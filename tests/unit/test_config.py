@@ -112,7 +112,7 @@ def test_an_unknown_name_gets_the_nearest_known_one() -> None:
     assert error.code == Code.SETTING_UNKNOWN.label
     assert error.next_step == "did you mean checkpointing.interval?"
     assert refused({"execution.checkpointing.intervals": 1}).next_step == "did you mean checkpointing.interval?"
-    assert refused({"zzz": 1}).next_step == "leave it out"
+    assert refused({"zzz": 1}).next_step.startswith("leave it out, or take one of")
 
 
 def test_variables_of_tidegate_that_are_no_settings() -> None:

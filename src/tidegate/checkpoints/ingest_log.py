@@ -120,7 +120,8 @@ class IngestLog:
                 expected="an ingest log that nobody else appends to",
                 found="its lock is held",
                 where=str(path),
-                next_step="stop the other driver, or wait until it has ended",
+                next_step="wait until the other driver has ended, or end it: `tidegate list -r` names what runs,"
+                " `tidegate stop JOB` ends it",
             )
 
     def _open(self, path: Path, flags: int = 0) -> int:

@@ -30,5 +30,5 @@ def _refused(into: Path, found: str) -> TidegateError:
         expected="a folder for savepoints that belongs to no job and is in no savepoint",
         found=f"a folder in {found}",
         where=str(into),
-        next_step="name another folder, or set savepoints.dir for the job",
+        next_step="name a folder for savepoints alone (tidegate savepoint JOB DIR), or set savepoints.dir to one",
     )

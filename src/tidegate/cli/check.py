@@ -12,6 +12,7 @@ import typer
 
 from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
+from tidegate.cli.log_options import VerboseOption, verbose_if
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.status import find_job
 
@@ -38,6 +39,7 @@ def check(
     ] = None,
     dir: Dir = None,
     option: SinkOptions = None,
+    verbose: VerboseOption = False,
     json: Json = False,
 ) -> None:
     """Try everything that a job stands on: one line each, OK, WARN or FAILED, with what was measured.
@@ -45,7 +47,7 @@ def check(
     Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space), the clock. With
     `--job` the sinks of a job, with `--kafka` a cluster: whether it answers, its age, rights, timeouts. With a program:
     it runs up to the start of its job, and everything that stands against the start is listed; nothing is written.
-    Exit code 0 when nothing FAILED.
+    With `--verbose` all that Spark and Python say meanwhile is on the standard error. Exit code 0 when nothing FAILED.
 
     Examples:
 
@@ -58,7 +60,7 @@ def check(
     from tidegate.jobs.health import Health
 
     found: list[Finding] = []
-    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option)):
+    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), verbose_if(verbose)):
         found.append(finding)
         if not json:
             _show(finding)
@@ -76,6 +78,7 @@ def _findings(
     kafka: str | None,
     dir: str | None,
     options: dict[str, str],
+    environment: dict[str, str],
 ) -> Iterator[Finding]:
     from tidegate.core.config import Settings
     from tidegate.core.errors import TidegateError
@@ -94,7 +97,7 @@ def _findings(
             interval = 0.0
         yield from check_cluster(kafka, options, interval)
     if app is not None:
-        yield from check_app(app, arguments, overrides)
+        yield from check_app(app, arguments, overrides, environment)
 
 
 def _show(finding: Finding) -> None:

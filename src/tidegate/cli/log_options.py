@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.jobs.last_word import VERBOSE
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
 
@@ -19,3 +20,13 @@ LogFormatOption = Annotated[
 LogLevelOption = Annotated[
     LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The least level of what is written to the log.")
 ]
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", help=f"Show Spark's log and all stack traces, too, as {VERBOSE}=1 in the environment."),
+]
+
+
+def verbose_if(verbose: bool) -> dict[str, str]:
+    """What the environment of a program has, which is to show everything."""
+    return {VERBOSE: "1"} if verbose else {}

@@ -19,7 +19,7 @@ from tidegate.cli.common import Dir, Json, Overrides, print_json
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
-from tidegate.cli.log_options import LogFormatOption, LogLevelOption
+from tidegate.cli.log_options import LogFormatOption, LogLevelOption, VerboseOption, verbose_if
 from tidegate.cli.news import Watching, news_in
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
@@ -85,12 +85,14 @@ def run(
     ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.WARNING,
+    verbose: VerboseOption = False,
     as_json: Json = False,
 ) -> None:
     """Run a program's job and keep it alive: after a failure it is started again, as `restart.strategy` says.
 
     SIGTERM and Ctrl-C stop it with the epoch under way done; a second Ctrl-C ends it at once. What a restart cannot
-    cure (a bad setting, a missing table, another checkpoint) ends it with the error.
+    cure (a bad setting, a missing table, another checkpoint) ends it with the error, and nothing of Spark's; the rest
+    is in `logs/spark.log` in the job's folder, and on the screen with `--verbose`.
 
     Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused (it
     does not fit what the job goes on from, or would lose or repeat rows: `tidegate savepoint check` ends so, too), 6 a
@@ -124,6 +126,7 @@ def run(
         **os.environ,
         OVERRIDES_VARIABLE: json.dumps(overrides),
         **allowed_changes(allow_changed_operator),
+        **verbose_if(verbose),
     }
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()

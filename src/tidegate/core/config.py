@@ -438,24 +438,26 @@ def _value(setting: Setting[Any], given: Given) -> object:
 def _unknown(given: Given) -> TidegateError:
     answers = {_folded(key): answer for key, answer in _ANSWERS_TO_FLINK.items()}
     near = get_close_matches(_folded(given.key), _ATTRIBUTES, n=1)
-    meant = f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else "leave it out"
-    known = ", ".join(setting.name for setting in SETTINGS.values())
+    meant = f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else f"leave it out, or take {_LISTED}"
     return TidegateError(
         Code.SETTING_UNKNOWN,
-        expected=f"one of {known}",
+        expected=_LISTED,
         found=given.key,
         where=str(given.origin),
         next_step=answers.get(_folded(given.key), meant),
     )
 
 
-def _bad_value(setting: Setting[Any], origin: Origin, found: str, next_step: str = "mend the value") -> TidegateError:
+_LISTED = "one of the settings that `tidegate config show` lists"
+
+
+def _bad_value(setting: Setting[Any], origin: Origin, found: str, next_step: str = "") -> TidegateError:
     return TidegateError(
         Code.SETTING_VALUE,
         expected=f"{setting.name} = {setting.kind.expected}",
         found=found,
         where=str(origin),
-        next_step=next_step,
+        next_step=next_step or f"give {origin.name} such a value there, or leave it out: see docs/settings.md",
     )
 
 

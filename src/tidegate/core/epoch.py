@@ -75,7 +75,7 @@ def _finished_below(query: Query, epoch: int) -> Steps[int]:
             expected=f"an epoch above {finished}, the newest finished one",
             found=f"epoch {epoch}",
             where=str(query),
-            next_step="start the job again: recovery restores Spark's log",
+            next_step="start the job again (`tidegate run` does by itself): recovery restores Spark's log",
         )
     return finished
 
@@ -134,5 +134,6 @@ def _torn(query: Query, epoch: int, found: str) -> TidegateError:
         expected="one offsets entry with a position per source, and committables of this run",
         found=found,
         where=f"{query}, epoch {epoch}",
-        next_step="start the job again: the epoch is undecided and its input comes again",
+        next_step="start the job again (`tidegate run` does by itself): the epoch is undecided and its input"
+        " comes again",
     )

@@ -211,8 +211,11 @@ def markdown_table() -> str:
 
 
 _SHOWN = (Part.KEYS, Part.AGGREGATES, Part.JOIN, Part.FUNCTION)
-_ACCEPT = "put the operator back as it was; or keep its state under the new definition: --allow-changed-operator "
-_EMPTY = "; or begin with empty state: restore a savepoint with --offsets-only"
+_ACCEPT = (
+    "put the operator back as it was; or keep its state under the new definition: tidegate run"
+    " --allow-changed-operator "
+)
+_EMPTY = "; or begin with empty state: tidegate run -s SAVEPOINT --offsets-only APP"
 
 
 def _refused(before: OperatorFingerprint, now: OperatorFingerprint) -> Iterator[tuple[str, str, str]]:
@@ -246,7 +249,7 @@ def _changed(name: str, differences: Sequence[tuple[str, str, str]], where: str)
         + "; ".join(f"{part}: {old}" for part, old, _ in differences),
         found="; ".join(f"{part}: {new}" for part, _, new in differences),
         where=where,
-        next_step=("put the operator back as it was" if another_kind else f"{_ACCEPT}{name}") + _EMPTY,
+        next_step=("put the operator back as it was" if another_kind else f"{_ACCEPT}{name} APP") + _EMPTY,
     )
 
 
@@ -261,7 +264,7 @@ def _missing(
         found="no such operator in the query" if now is None else name,
         where=where,
         next_step="put the operators back as they were; or take a savepoint (`tidegate stop JOB -p DIR`) and start "
-        "this program with it (`tidegate run -s`): a restore adds and removes operators that have uids",
+        "this program with it (`tidegate run -s SAVEPOINT APP`): a restore adds and removes operators that have uids",
     )
 
 

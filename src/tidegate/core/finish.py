@@ -180,7 +180,9 @@ def choose(
             expected="one prepared record with the offsets and state ids of Spark's log",
             found=f"those of runs {runs}",
             where=f"{query}, epoch {epoch}",
-            next_step="keep the checkpoint folder as it is and report this: it should not be possible",
+            next_step="go back to a savepoint, or to a retained checkpoint (tidegate run -s PATH APP); keep a"
+            " copy of the job's"
+            " folder as it is now: it shows what has happened",
         )
     data, prepared = max(matching, key=lambda pair: pair[1].run)
     return Decided(
@@ -204,7 +206,9 @@ def _hole(query: Query, epoch: int, found: str) -> TidegateError:
         expected="a prepared record for every epoch that Spark's commit log holds",
         found=found,
         where=f"{query}, epoch {epoch}",
-        next_step="put the whole checkpoint folder back from one copy; parts of two copies do not fit together",
+        next_step="put the whole folder of the job back from one copy (parts of two do not fit together), or go"
+        " back to a"
+        " savepoint: tidegate run -s PATH APP",
     )
 
 
@@ -215,7 +219,7 @@ def _away(query: Query, epoch: int) -> TidegateError:
         expected=f"{COMMITS}/{epoch}, which was there a moment ago",
         found="no whole entry, and none after it",
         where=f"{query}, epoch {epoch}",
-        next_step="start the job again: recovery looks at the log anew",
+        next_step="start the job again (`tidegate run` does by itself): recovery looks at the log anew",
     )
 
 

@@ -155,7 +155,8 @@ def read_start() -> Steps[Start]:
             expected="the record `start`, written before anything else",
             found="no such file",
             where=START,
-            next_step="put the ledger folder back from a copy",
+            next_step="put the folder `ledger` of the query back from a copy, or go back to a savepoint:"
+            " tidegate run -s PATH APP",
         )
     return decode(Start, data, START)
 

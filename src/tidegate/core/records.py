@@ -485,5 +485,7 @@ def _corrupt(expected: str, found: str, where: str) -> TidegateError:
         expected=expected,
         found=found,
         where=where,
-        next_step="put the file back from a copy; do not delete it: what it says cannot be guessed",
+        next_step="put the file back from a copy, or go back to a savepoint (tidegate run -s PATH APP); do not"
+        " delete it: what"
+        " it says cannot be guessed",
     )

@@ -336,7 +336,7 @@ def _said(error: OSError) -> str:
     return f"{error.strerror or error} (errno {error.errno})"
 
 
-_MEND = "mend what the operating system names, then start again"
+_MEND = "mend what the operating system says of that path (`ls -ld` and `df` show it), then start again"
 _SPACE = "make space (or raise the quota), then start again: nothing was half written"
 _RIGHTS = "give this user the right to create, link and remove files there, then start again"
 _OTHER_FOLDER = "choose a folder on a local file system with hard links, locks and folder sync (checkpointing.dir)"

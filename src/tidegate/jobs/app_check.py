@@ -7,15 +7,17 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from tidegate.core.redaction import SECRETS
 from tidegate.core.restoring import Restore, Verdict
 from tidegate.core.telling import all_heard
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
+from tidegate.jobs.last_word import is_verbose
 from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
@@ -31,9 +33,12 @@ _SECONDS = 600
 _WORD = secrets.token_hex(8)
 
 
-def check_app(app: Path, arguments: Sequence[str], overrides: Sequence[str]) -> list[Finding]:
-    """Run the program up to the start of its job: everything that stands against it, all at once."""
-    done = _checked(app, arguments, overrides, {})
+def check_app(
+    app: Path, arguments: Sequence[str], overrides: Sequence[str], environment: Mapping[str, str]
+) -> list[Finding]:
+    """Run the program up to the start of its job: everything that stands against it, all at once. `environment`: what
+    else the program is told."""
+    done = _checked(app, arguments, overrides, environment)
     if isinstance(done, Finding):
         return [done]
     lines = done.stderr.splitlines()
@@ -77,11 +82,22 @@ def _checked(
         environment[OVERRIDES] = json.dumps(list(overrides))
     command = [sys.executable, "-m", "tidegate.spark.checked_program", str(app), *arguments]
     try:
-        return subprocess.run(
+        done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS
         )
     except subprocess.TimeoutExpired:
-        return failed(str(app), f"no job was started within {_SECONDS} s", "see what the program waits for")
+        return failed(
+            str(app), f"no job was started within {_SECONDS} s", f"see with `py-spy dump` what {app} waits for"
+        )
+    if is_verbose(environment):
+        print(SECRETS.hide("\n".join(_own_words(done.stderr))), file=sys.stderr, flush=True)
+    return done
+
+
+def _own_words(said: str) -> Iterator[str]:
+    """What the program and Spark say; not what this command reads."""
+    read = (CHECKED, NOTED, SAYS)
+    return (line for line in said.splitlines() if not line.startswith(read) and _WORD not in line)
 
 
 def _problems(app: Path, done: subprocess.CompletedProcess[str]) -> list[Finding]:

@@ -123,7 +123,7 @@ def _folder(job: JobPlace, into: str | None) -> Path:
             expected="a folder for the savepoint",
             found=f"savepoints.dir = {named}, which the driver took from its own folder" if named else "none",
             where=f"job {job.name}",
-            next_step="name a folder",
+            next_step=f"name it by its whole path: tidegate savepoint {job.name} /path/of/the/folder",
         )
     return Path(named).absolute()
 

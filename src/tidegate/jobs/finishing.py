@@ -56,7 +56,9 @@ class _Port:
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
                 found=effect.detail or "it is not ready",
                 where=f"sink {effect.sink}",
-                next_step="mend the sink, then ask again or start the job: the epoch is decided and waits",
+                next_step="mend what the sink says above (`tidegate check --job JOB` tries its sinks), then ask"
+                " again or start the"
+                " job: the epoch is decided and waits",
             )
         time.sleep(min(left, 0.05 * 2 ** min(effect.attempt, 10), _PAUSE_SECONDS_AT_MOST))
 

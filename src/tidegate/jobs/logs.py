@@ -161,6 +161,6 @@ def _read(environment: Mapping[str, str], variable: str, default: ChoiceT) -> Ch
             expected=f"{variable} = one of {', '.join(choices)}",
             found=repr(text),
             where="the environment",
-            next_step="mend the value, or unset the variable",
+            next_step=f"set {variable} to one of these, or unset it",
         )
     return choices.get(text, default)

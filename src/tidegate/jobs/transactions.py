@@ -188,7 +188,8 @@ def _demand_its_record(query: Query, decided: Decided, candidates: list[tuple[by
             expected=f"the record {prepared_name(decided.epoch, decided.run)}, which is what was decided on",
             found="no such record",
             where=f"{query}, epoch {decided.epoch}",
-            next_step="put the whole checkpoint folder back from one copy",
+            next_step="put the whole folder of the job back from one copy, or go back to a savepoint: tidegate"
+            " run -s PATH APP",
         )
 
 

@@ -33,7 +33,7 @@ def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) ->
             expected="a folder that can be written and renamed in",
             found=reason,
             where=where,
-            next_step="give another path",
+            next_step=f"give this user the right to write in {target}; or give the sink a path= where it has",
         )
 
 

@@ -104,7 +104,8 @@ class FileSink(TwoPhaseSink):
                     expected="a folder on a local disk",
                     found="a URL",
                     where=where,
-                    next_step="give a path without a scheme",
+                    next_step="give the sink a path= of this machine, without a scheme; a remote storage can be"
+                    " mounted there",
                 )
             ]
         else:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.telling import Step, told
 from tidegate.jobs.app_check import CHECK_WORD
+from tidegate.jobs.last_word import is_verbose
 from tidegate.spark.program import FAILED, read_program, run_program
 
 
@@ -22,6 +24,8 @@ def main(app: str, arguments: list[str]) -> int:
         refused = _refused_in(error)
         if refused is None:
             raise
+        if is_verbose(os.environ):
+            traceback.print_exception(error)
         print(told(refused, Step.START, os.environ[CHECK_WORD]), file=sys.stderr, flush=True)
         return FAILED
     return 0

@@ -105,7 +105,7 @@ def program_error(code: Code, expected: str, found: str, where: str) -> Tidegate
 
 
 _NEXT_STEPS = {
-    Code.UID_INVALID: "choose another name",
+    Code.UID_INVALID: "use letters, digits, `-`, `_` and `.` alone",
     Code.UID_DUPLICATE: "give each source, query, sink and operator of the job a uid that no other one has",
     Code.OUTPUT_MODE: "give mode= one of them",
     Code.JOB_EMPTY: "declare it with job.query(uid, rows, sinks=[...])",

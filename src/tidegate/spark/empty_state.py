@@ -47,7 +47,8 @@ def begin_empty(
             expected="empty state for the query's operators",
             found=str(error).split("\n")[0][:500],
             where=str(plan.query),
-            next_step="see whether the program runs without a savepoint; nothing of the job was changed",
+            next_step="`tidegate check APP` tells whether Spark can run the query at all; nothing of the job"
+            " was changed",
         ) from None
     shutil.rmtree(checkpoint / SOURCES)
     for name in (METADATA, checksum_of(METADATA)):

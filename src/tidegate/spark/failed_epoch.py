@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sysconfig
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 
@@ -12,6 +14,7 @@ from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.telling import Step, Told
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.jobs.cures import Cure, cure_of
+from tidegate.spark.jvm_output import see_the_cause
 
 
 def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
@@ -25,8 +28,8 @@ def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | No
             Code.EPOCH_FAILED,
             expected=f"epoch {epoch} to be computed and pre-committed",
             found=cause_of(error) if said is None else said.error.found,
-            where=str(query) if said is None else said.error.where,
-            next_step=f"mend the cause and start again: {AT_THE_NEXT_START[query.weakest]}",
+            where=", ".join(filter(None, [str(query), line_of(error)])) if said is None else said.error.where,
+            next_step=f"{see_the_cause()}, mend it and start again: {AT_THE_NEXT_START[query.weakest]}",
             details=None if said is None else said.error.details,
         )
     failed.__cause__ = said or error
@@ -58,6 +61,19 @@ def cause_of(error: BaseException) -> str:
         )
     return (inner[-1] if inner else f"{type(error).__name__}: {first}")[:500]
 
+
+def line_of(error: BaseException) -> str:
+    """Where in the user's own code an exception inside Spark's was raised; nothing where that cannot be told."""
+    frames: list[tuple[str, str, str]] = _FRAME.findall(str(error))
+    own = [frame for frame in frames if not frame[0].startswith(_LIBRARIES) and "/pyspark.zip/" not in frame[0]]
+    return "line {1} of {0}, in {2}".format(*own[-1]) if own else ""
+
+
+_FRAME = re.compile(r'^ *File "([^"<>]+\.py)", line (\d+), in (\S+)', re.MULTILINE)
+"""A line of a traceback, in Python's form, of code that stands in a file."""
+
+_OURS = str(Path(__file__).parents[1])
+_LIBRARIES = tuple(f"{path}/" for path in (_OURS, *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))))
 
 _SAID_OF_A_DEAD_PROCESS = re.compile(
     r"(null|None|Connection reset|Broken pipe|java\.io\.EOFException|\[STREAM_FAILED\].*\(no cause message\))?"

@@ -403,5 +403,5 @@ def _schema_in(position: str) -> StructType | None:
 
 def _option(expected: str, found: str, where: str) -> TidegateError:
     return TidegateError(
-        Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step="change the program"
+        Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=f"give the source {expected}"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import sys
@@ -32,7 +31,7 @@ from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, 
 from tidegate.core.restoring import Restore
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.storage import LocalStorage, check_folder
-from tidegate.jobs.app_check import CHECK_ONLY, CHECKED
+from tidegate.jobs.app_check import CHECK_ONLY, CHECKED, NOTED
 from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.log_subject import about
 from tidegate.jobs.place import JobPlace
@@ -41,6 +40,7 @@ from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
 from tidegate.sinks.staging import unwritable
+from tidegate.spark.advice import Advice, advice_for, operators_without_uid, places_at_once
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
@@ -59,7 +59,7 @@ from tidegate.spark.interrupts import (
 )
 from tidegate.spark.levels import leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.opened_sources import end_input, grounds_of, open_sources, recall, verify_read
-from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators, say_uids
+from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators
 from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
@@ -80,12 +80,10 @@ from tidegate.spark.sources import (
     keeps_nothing,
     vouch_for,
 )
-from tidegate.spark.state_backend import check_state, newest_offsets, partitions_kept
+from tidegate.spark.state_backend import check_state, newest_offsets
 from tidegate.spark.state_parquet import write_table
 from tidegate.spark.state_plan import operators_planned
 from tidegate.spark.supervised import begin_job, begin_program, current, start_moves
-
-_LOG = logging.getLogger("tidegate")
 
 
 class Job:
@@ -242,8 +240,6 @@ class Job:
             plans = self._check(handle)
             check_operators(handle.runs, record, folder)
             self._compare_sources(handle)
-            self._say_what_does_nothing(handle)
-            say_uids(handle.runs, self._uids | self._operators, self.name)
             storage.put_if_absent(JOB_RECORD, encode(record))
             self._describe_sinks(folder, record)
             for sink, plan in plans:
@@ -273,6 +269,7 @@ class Job:
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
         return [
             *(each for each in own if each is not None),
+            Advice(advice_for(self.name, self.settings, plans, self._uids | self._operators)),
             *self._retaining(folder, record, plans),
             *self._clearing(folder, record),
             Historian(folder),
@@ -363,7 +360,8 @@ class Job:
             self._check(handle)
             if restore is None:
                 check_operators(handle.runs, record, folder)
-            say_uids(handle.runs, self._uids | self._operators, self.name, only_check=True)
+            for text in operators_without_uid((run.plan for run in handle.runs), self._uids | self._operators):
+                print(f"{NOTED}{text}", file=sys.stderr, flush=True)
             if wish is not None:
                 plans = [run.plan for run in handle.runs]
                 say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
@@ -429,7 +427,7 @@ class Job:
             sinks=tuple(sink.uid for sink in declared.sinks),
             forgetful=frozenset(sink.uid for sink in declared.sinks if not leaves_evidence(sink, mode)),
             expiring=frozenset(sink.uid for sink in declared.sinks if sink.evidence_expires),
-            max_concurrent=self._max_concurrent(declared, where),
+            max_concurrent=self._max_concurrent(declared),
             levels=levels,
             positions=self._positions(declared, place / f"g{generation}", asked),
             may_repeat=goes_back(folder, record, declared.uid),
@@ -466,15 +464,10 @@ class Job:
             start_moves(f"query {declared.uid}, its operators read")
         return self._fingerprints[declared.uid]
 
-    def _max_concurrent(self, declared: Declared, where: str) -> int:
-        """How many decided epochs may still be uncommitted; one where a sink does not go with more, and said."""
-        wanted = self.settings.max_concurrent
-        placed = [sink.uid for sink in declared.sinks if sink.prepared_rows_have_their_place]
-        if wanted == 1 or not placed:
-            return wanted
-        because = f"the rows that sink {placed[0]} prepares already have their place among those of later epochs"
-        _LOG.warning("%s: checkpointing.max_concurrent is 1 and not %d: %s", where, wanted, because)
-        return 1
+    def _max_concurrent(self, declared: Declared) -> int:
+        """How many decided epochs may still be uncommitted; one where a sink does not go with more, which is said by
+        `advice`."""
+        return 1 if places_at_once(declared.sinks) else self.settings.max_concurrent
 
     def _open_sources(
         self,
@@ -558,21 +551,6 @@ class Job:
     def _compare_source(self, plan: QueryPlan, uid: str, position: str) -> None:
         if uid in self._opened:
             self._opened[uid].compare(f"{plan.query}, source {uid}", position)
-
-    def _say_what_does_nothing(self, handle: JobHandle) -> None:
-        """Settings that do not do what they seem to: together, or because the checkpoint has fixed something else."""
-        for note in self.settings.notes():
-            _LOG.warning("job %s: %s", self.name, note)
-        wanted = self.settings.parallelism
-        for plan in (run.plan for run in handle.runs if wanted is not None):
-            kept = partitions_kept(plan.folder / "spark")
-            if kept not in (None, wanted):
-                _LOG.warning(
-                    "%s: parallelism = %d does nothing: the first epoch has fixed %d partitions, and they stay. "
-                    "To change it, stop the job with a savepoint (tidegate stop %s -p DIR) and restore that: "
-                    "tidegate run -s SAVEPOINT -D parallelism=%d APP",
-                    *(plan.query, wanted, kept, self.name, wanted),
-                )
 
     def _sink_plan(self, plan: QueryPlan, sink: TwoPhaseSink, read_journal: Any) -> SinkPlan:
         identity: SinkIdentity = plan.query.sink(sink.uid)

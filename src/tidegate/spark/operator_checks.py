@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.checkpoints.savepoint_restore import begins_over
 from tidegate.core.errors import TidegateError, raise_all
-from tidegate.core.fingerprints import Allowed, unknown_operators, without_uid
+from tidegate.core.fingerprints import Allowed, unknown_operators
 from tidegate.core.generation_start import compare_with_ledger
 from tidegate.core.operator_match import numbered_otherwise
 from tidegate.core.records import JobRecord
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.app_check import NOTED
 from tidegate.jobs.restores import ALLOWED_VARIABLE, handed_on
 from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.state_plan import compare_with_own_state
@@ -54,15 +52,3 @@ def check_allowed(plans: Iterable[QueryPlan], allowed: Allowed, where: str) -> I
     """What is allowed to differ is there."""
     program = {plan.query.uid: plan.query.fingerprints or () for plan in plans}
     return unknown_operators(allowed, program, where)
-
-
-def say_uids(runs: Iterable[QueryRun], uids: Iterable[str], job: str, *, only_check: bool = False) -> None:
-    """Name each stateful operator without a uid, with the line of code to add: in the log, or to a check. `uids`: those
-    that the job has."""
-    taken = set(uids)
-    for query in (run.plan.query for run in runs):
-        for text in without_uid(query.uid, query.fingerprints or (), taken):
-            if only_check:
-                print(f"{NOTED}{text}", file=sys.stderr, flush=True)
-            else:
-                _LOG.warning("job %s: %s", job, text)

@@ -43,7 +43,7 @@ def parsed_or_dead(
             expected='format="json" or "csv", and options without mode and columnNameOfCorruptRecord',
             found=f"format={format!r}, options {', '.join(refused) or 'as wanted'}",
             where="parsed_or_dead",
-            next_step="change the arguments",
+            next_step='give format="json" or "csv", and leave the others out of options=',
         )
     fields = cast("StructType", StructType.fromDDL(schema)) if isinstance(schema, str) else schema
     whole = StructType([*fields.fields]).add(UNPARSED, StringType())

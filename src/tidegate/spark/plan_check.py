@@ -63,5 +63,7 @@ def refused_by_spark(error: PySparkException, where: str) -> TidegateError:
         expected="a query that Spark can run as a stream",
         found=str(error).split("\n")[0],
         where=where,
-        next_step="change the query or its `mode`",
+        next_step="give job.query another mode=, as Spark says"
+        if about_mode
+        else "change the query as Spark says; `tidegate check APP` tries it without a start",
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.last_word import is_verbose
 from tidegate.jobs.line import line_to_supervisor
 from tidegate.jobs.logs import log_failure, set_up_below_run
 from tidegate.spark.supervised import Supervised, supervise
@@ -39,6 +40,8 @@ def main(app: str, arguments: list[str]) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a stop that comes now must not cost the last word
     except TidegateError as failure:
         error = failure
+        if is_verbose(os.environ):
+            log_failure(failure)
     except SystemExit as ended:
         code = _code_of(ended)
     except KeyboardInterrupt:
@@ -99,7 +102,7 @@ def _program_failed(app: str, error: BaseException) -> TidegateError:
         expected="a program that runs",
         found="".join(traceback.format_exception_only(type(error), error)).strip()[:2_000],
         where=f"{app}{line}",
-        next_step="mend the program where the traceback above ends, then start again",
+        next_step="mend the program at that line, where the traceback above ends, then start again",
     )
     failed.__cause__ = error
     return failed

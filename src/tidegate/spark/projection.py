@@ -77,7 +77,7 @@ def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
             expected=f"`select` and `where` over the columns {', '.join(rows.columns)}",
             found=str(error).split("\n")[0],
             where=where,
-            next_step="mend the sink's select= or where=",
+            next_step=f"let select= and where= of sink {sink.uid!r} use these columns alone",
         ) from None
     raise_all(list(violations(schema, where)), where)
     return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))

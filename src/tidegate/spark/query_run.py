@@ -649,7 +649,9 @@ class QueryRun:
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
                 found=effect.detail or "it is not ready",
                 where=str(self.plan.query),
-                next_step="mend the sink and start again: the epoch comes again, or is committed if it is decided",
+                next_step="mend what the sink says above (`tidegate check --job JOB` tries its sinks), then"
+                " start again: the"
+                " epoch comes again, or is committed if it is decided",
             )
 
     # --- both ----------------------------------------------------------------------------------------------

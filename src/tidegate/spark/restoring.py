@@ -558,7 +558,9 @@ class JobRestore:
                     expected=f"rows of state: {wanted}",
                     found=f"{rows}",
                     where=str(plan.query),
-                    next_step="keep the savepoint and report this; nothing of the job was changed",
+                    next_step=f"`tidegate savepoint verify {self.savepoint.folder}` tells whether it is whole;"
+                    " if so restore"
+                    " another one (`tidegate savepoint ls DIR`); nothing of the job was changed",
                 )
             counted[plan.query.uid] = rows
             start_moves(f"query {plan.query.uid}, state compared with the savepoint")

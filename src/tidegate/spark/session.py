@@ -196,7 +196,7 @@ class JvmLock:
                 expected="no other JVM to drive this job",
                 found="its lock is held",
                 where=str(job_folder / JVM_LOCK),
-                next_step="stop the other driver, or wait until it has ended",
+                next_step=f"end the other driver (`tidegate stop {job_folder.name}`), or wait until it has ended",
             )
 
     def release(self) -> None:

@@ -241,5 +241,5 @@ _NEXT: Mapping[Code, str] = {
     Code.STATE_DAMAGED: f"put the file back from a copy; or {_GO_BACK}",
     Code.RECORD_CORRUPT: f"put the file back from a copy; or {_GO_BACK}",
     Code.RECORD_NEWER: f"start with the release of Spark that wrote the checkpoint; or {_GO_BACK}",
-    Code.QUERY_REFUSED: "change the query as Spark says, then start again",
+    Code.QUERY_REFUSED: "change the query as Spark says (`tidegate check APP` tries it), then start again",
 }

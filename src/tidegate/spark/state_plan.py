@@ -95,7 +95,9 @@ def operators_planned(session: SparkSession, plan: QueryPlan) -> tuple[StatefulO
                 expected="a query of which Spark plans an epoch",
                 found=str(error).strip().split("\n")[0][:500],
                 where=str(plan.query),
-                next_step="see whether it runs without a savepoint and without tidegate.uid; nothing was changed",
+                next_step="`tidegate check APP` tells whether Spark can run the query at all; if so take"
+                " tidegate.uid out of it; nothing"
+                " was changed",
             ) from None
         return with_uids(plan.rows, operators_of(checkpoint, {}), str(plan.query))
 

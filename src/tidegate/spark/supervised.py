@@ -248,7 +248,9 @@ def _job_broke(error: BaseException, where: str) -> TidegateError:
         expected="a job that runs",
         found=f"{type(error).__name__}: {error}"[:500],
         where=where,
-        next_step="see what the JVM has said last (Spark's log, and the kernel's for want of memory), then start again",
+        next_step="see what the JVM has said last (logs/spark.log in the job's folder, and `dmesg` for want of"
+        " memory), then"
+        " start again",
     )
 
 

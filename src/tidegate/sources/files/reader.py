@@ -269,7 +269,7 @@ class FileReader:
                 Code.EPOCH_TORN,
                 f"Spark to read the {len(self._reading)} files of the epoch",
                 f"{len(of_spark)} files",
-                "start the job again: the epoch is undecided and its input comes again",
+                "start the job again (`tidegate run` does by itself): the epoch is undecided and its input comes again",
             )
 
     def verify(self) -> None:

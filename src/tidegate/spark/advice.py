@@ -1,0 +1,77 @@
+"""What a program could do better, said when its job has begun well: an error that ends a start stands alone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidegate.core.config import Settings
+from tidegate.core.effects import Happening
+from tidegate.core.fingerprints import without_uid
+from tidegate.core.happenings import EpochDone
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.companions import Companion
+from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.state_backend import partitions_kept
+
+_LOG = logging.getLogger("tidegate")
+
+
+class Advice(Companion):
+    """Logs each text once: behind the first epoch that is done, or when a job without one ends well."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = list(texts)
+        self._lock = threading.Lock()
+
+    def happened(self, query: str, run: int, happening: Happening) -> None:
+        if run and isinstance(happening, EpochDone):  # run 0: recovery finishes an older epoch, the start goes on
+            self._say()
+
+    def ended(self, error: BaseException | None) -> None:
+        if error is None:
+            self._say()
+
+    def _say(self) -> None:
+        with self._lock:
+            texts, self._texts = self._texts, []
+        for text in texts:
+            _LOG.warning("%s", text)
+
+
+def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: Iterable[str]) -> Iterator[str]:
+    """Settings that do not do what they seem to, together or because the checkpoint has fixed something else; stateful
+    operators without a uid. `uids`: those that the job has."""
+    for note in settings.notes():
+        yield f"job {job}: {note}"
+    for plan in plans if settings.max_concurrent > 1 else ():
+        for uid in places_at_once(plan.sinks.values())[:1]:
+            yield (
+                f"{plan.query}: checkpointing.max_concurrent is 1 and not {settings.max_concurrent}: the rows that "
+                f"sink {uid} prepares already have their place among those of later epochs"
+            )
+    wanted = settings.parallelism
+    for plan in (each for each in plans if wanted is not None):
+        kept = partitions_kept(plan.folder / "spark")
+        if kept not in (None, wanted):
+            yield (
+                f"{plan.query}: parallelism = {wanted} does nothing: the first epoch has fixed {kept} partitions, and "
+                f"they stay. To change it, stop the job with a savepoint (tidegate stop {job} -p DIR) and"
+                " restore that: "
+                f"tidegate run -s SAVEPOINT -D parallelism={wanted} APP"
+            )
+    for text in operators_without_uid(plans, uids):
+        yield f"job {job}: {text}"
+
+
+def places_at_once(sinks: Iterable[TwoPhaseSink]) -> list[str]:
+    """The sinks that give prepared rows their place: with them no epoch waits behind another one that is decided."""
+    return [sink.uid for sink in sinks if sink.prepared_rows_have_their_place]
+
+
+def operators_without_uid(plans: Iterable[QueryPlan], uids: Iterable[str]) -> Iterator[str]:
+    """Each stateful operator without a uid, with the line of code to add. `uids`: those that the job has."""
+    taken = set(uids)
+    for query in (plan.query for plan in plans):
+        yield from without_uid(query.uid, query.fingerprints or (), taken)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.jobs.class_archive import archive_file
+from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_file
 
 SESSION = """
 from pathlib import Path
@@ -31,7 +31,7 @@ def python(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def own(cache: Path) -> dict[str, str]:
     """The environment, with a cache of its own; what a test may have said of archives is left out."""
-    return {**os.environ, "XDG_CACHE_HOME": str(cache), "JDK_JAVA_OPTIONS": ""}
+    return {**os.environ, "XDG_CACHE_HOME": str(cache), "JDK_JAVA_OPTIONS": "", SUBMIT_OPTIONS: ""}
 
 
 @pytest.mark.more

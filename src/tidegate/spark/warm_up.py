@@ -22,6 +22,7 @@ from tidegate.sinks.files import FileSink
 from tidegate.sinks.sqlite import SQLiteSink
 from tidegate.spark.file_source import FileSource
 from tidegate.spark.job import Job
+from tidegate.spark.operator_uids import uid
 
 
 def main(archive: Path) -> None:
@@ -50,7 +51,7 @@ def _live(folder: Path) -> None:
     source = FileSource(str(rows.parent), format="json", schema="word string, number long", settle=0)
     counts = job.source("lines", source).groupBy("word").agg(F.count("*").alias("count"), F.max("number").alias("last"))
     sinks = [SQLiteSink("table", folder / "out.db", table="counts", key="word"), FileSink("files", folder / "out")]
-    job.query("counts", counts, mode="update", sinks=sinks)
+    job.query("counts", uid("counts", counts), mode="update", sinks=sinks)
     job.run(until="caught-up")
 
 

@@ -1,0 +1,47 @@
+"""Every JVM that a test starts lives for seconds, so what counts is its start.
+
+One tier of compilation and the simplest collector halve that; an archive of Spark's classes, as `tidegate warm-up`
+makes it, halves the rest. `python -m tests.support.jvm` makes the archive, where there is none for this Java and this
+Spark; `./dev test` calls it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+
+from tests.house.repository import ROOT
+from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_file, options_to_use
+
+LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
+"""Options for the small JVM that only puts the command of the driver's together."""
+
+_CACHE = ROOT / ".venv" / "cache"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+
+
+def quick_jvms() -> None:
+    """Let every JVM that this process and its children start from now on be one of a short life."""
+    archive = archive_file({"XDG_CACHE_HOME": str(_CACHE)})
+    mapped = f" {options_to_use(archive)}" if archive.exists() else ""
+    os.environ.setdefault(SUBMIT_OPTIONS, _QUICK + mapped)
+    os.environ.setdefault(LAUNCHER_OPTIONS, _QUICK)
+
+
+def main() -> int:
+    """Make the archive where it is missing; two that need it at once make one."""
+    _CACHE.mkdir(exist_ok=True)
+    with (_CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(_CACHE), SUBMIT_OPTIONS: _QUICK}
+        if archive_file(environment).exists():
+            return 0
+        print("making an archive of Spark's classes for the tests", file=sys.stderr)
+        command = [sys.executable, "-m", "tidegate.cli.main", "warm-up"]
+        return subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

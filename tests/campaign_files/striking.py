@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.campaign.drivers import Target, pause, wait_until
 from tests.campaign.schedule import At, Kill
 from tests.campaign_files import own_points
-from tests.campaign_files.acts import carry_out_act
+from tests.campaign_files.acts import IN_PLACE, carry_out_act
 from tests.campaign_files.ground import Ground
 from tests.campaign_files.schedule import Inside, Step
 from tidegate.core.failpoints import TASK_POINTS, Action
@@ -88,9 +88,12 @@ def _kill(strike: Kill, step: Step, ground: Ground) -> tuple[list[str], bool]:
 
 
 def _alive(step: Step, ground: Ground) -> list[str]:
-    """Files come, and the acts of the step happen while they are read."""
+    """Files come, and the acts of the step happen while they are read; those that are written in place come to a job
+    that has nothing else to do, which looks at them at once."""
+    first = [name for name in step.alive if name == IN_PLACE]
+    done = [name for name in first if carry_out_act(name, ground, running=True)]
     ground.feed(1 + ground.chance.randrange(_FILES_AT_MOST))
-    return [name for name in step.alive if carry_out_act(name, ground, running=True)]
+    return done + [name for name in step.alive if name != IN_PLACE and carry_out_act(name, ground, running=True)]
 
 
 def _die_again(place: str, ground: Ground) -> None:

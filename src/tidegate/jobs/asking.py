@@ -17,9 +17,8 @@ from tidegate.disk.durable import Trust
 from tidegate.disk.locks import read_holder
 from tidegate.disk.probe import driver_lives, supervisor_lives
 from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
-from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
+from tidegate.jobs.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.jobs.copy_progress import read_progress
-from tidegate.jobs.porter import ENDS_A_JOB
 from tidegate.jobs.settling import settle
 from tidegate.jobs.supervisor_lock import Supervising, supervisor_of
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from tidegate.jobs.line import SUPERVISED, FromDriver, FromSupervisor, line_to_driver
+from tidegate.jobs.line import FromDriver, FromSupervisor, line_to_driver
+from tidegate.jobs.logs import SUPERVISED
 from tidegate.jobs.session_processes import end_processes
 
 GRACE_SECONDS = 3.0

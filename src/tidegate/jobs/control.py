@@ -47,6 +47,10 @@ class Kind(Enum):
     CANCEL_WITH_SAVEPOINT = "cancel-with-savepoint"
 
 
+ENDS_A_JOB = frozenset({Kind.STOP, Kind.CANCEL})
+"""What can be asked of a supervisor: the rest needs a driver."""
+
+
 WITH_SAVEPOINT = frozenset({Kind.STOP_WITH_SAVEPOINT, Kind.DRAIN_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT})
 """What ends a job with a savepoint of its end."""
 

@@ -13,12 +13,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.jobs.logs import SUPERVISED
 from tidegate.jobs.reports import Report
 from tidegate.jobs.restart import Strategy
-
-SUPERVISED = "TIDEGATE_SUPERVISED"
-"""The environment variable that tells a driver the number of its end of the line."""
-
 
 # --- what the driver says ----------------------------------------------------------------------------------
 

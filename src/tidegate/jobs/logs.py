@@ -17,11 +17,13 @@ from typing import TypeVar
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.jobs.line import SUPERVISED
 from tidegate.jobs.log_lines import FORMS, LogFormat, line_of, message_of, plain
 from tidegate.jobs.log_subject import OWN, subject
 
 _LOG = logging.getLogger(OWN)
+
+SUPERVISED = "TIDEGATE_SUPERVISED"
+"""The environment variable that tells a driver the number of its end of the line."""
 FORMAT_VARIABLE = "TIDEGATE_LOG_FORMAT"
 LEVEL_VARIABLE = "TIDEGATE_LOG_LEVEL"
 

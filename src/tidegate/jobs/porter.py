@@ -11,10 +11,7 @@ from pathlib import Path
 
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
-
-ENDS_A_JOB = frozenset({Kind.STOP, Kind.CANCEL})
-"""What can be asked of a supervisor: the rest needs a driver."""
+from tidegate.jobs.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Request
 
 
 class Porter:

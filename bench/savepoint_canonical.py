@@ -38,8 +38,8 @@ from bench.savepoint_job import (
     take_ended,
 )
 from bench.session import shared_session
-from tidegate.checkpoints.savepoint_folder import open_savepoint
 from tidegate.core.records import SavepointFormat
+from tidegate.savepoints.folder import open_savepoint
 
 _GOAL_MB = 100.0
 _RESTORED = "restored"

@@ -37,7 +37,7 @@ from bench.savepoint_job import (
     take_ended,
 )
 from bench.session import shared_session
-from tidegate.checkpoints.savepoint_folder import open_savepoint
+from tidegate.savepoints.folder import open_savepoint
 
 _GOAL_SPEED = 0.8
 _GOAL_MIB = 16.0

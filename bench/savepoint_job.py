@@ -17,11 +17,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tidegate import Job, JobHandle, SparkSource, SQLiteSink
-from tidegate.checkpoints.savepoint_folder import open_savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_take import RunningJob, take
 from tidegate.core.records import SavepointFormat
 from tidegate.jobs.place import open_job
+from tidegate.savepoints.folder import open_savepoint
+from tidegate.savepoints.hold import RunningQuery
+from tidegate.savepoints.take import RunningJob, take
 from tidegate.spark.state_parquet import write_table
 
 JOB, QUERY = "bench", "query"

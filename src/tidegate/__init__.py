@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.core.errors import TidegateError
-    from tidegate.core.restoring import Restore
     from tidegate.kafka.sink import KafkaSink
+    from tidegate.savepoints.restoring import Restore
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files import FileSink
     from tidegate.sinks.printing import PrintSink
@@ -61,7 +61,7 @@ _HOMES = {
     "KafkaSource": "tidegate.spark.kafka_source",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",
-    "Restore": "tidegate.core.restoring",
+    "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite",
     "SavedState": "tidegate.spark.read_savepoint",

@@ -16,9 +16,9 @@ from tests.integration.test_restore import event, everything, run_from
 from tests.integration.test_state_change import KINDS, compare_state, counting, every_kind, out
 from tests.integration.test_state_change import WORDS as COUNTED
 from tidegate import FileSink, Job, Restore, SQLiteSink, read_savepoint
-from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.checkpoints.spark_layout import is_state
 from tidegate.core.records import SavepointFormat
+from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 
 
 def both(place: Place, job: Job, epoch: int = 0) -> tuple[Path, Path]:

@@ -15,10 +15,10 @@ from tests.integration.place import Place, error_of, wait_until_finished
 from tests.support.logged import told
 from tidegate import Job, PrintSink, SQLiteSink, uid
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
-from tidegate.checkpoints.savepoint_folder import open_savepoint
 from tidegate.core.ledger import START
 from tidegate.core.records import Start, decode, encode
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import open_savepoint
 
 
 def totals(place: Place, function: Callable[[str], Any] = F.sum) -> Job:

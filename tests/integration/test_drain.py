@@ -16,10 +16,10 @@ from tests.support.command import tidegate as run_command
 from tidegate import FileSink, Job, JobHandle, read_savepoint
 from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
-from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.beat import JobState, read_beat
+from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.spark.endings import Ending
 
 Mode: TypeAlias = Literal["append", "update", "complete"]

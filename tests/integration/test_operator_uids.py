@@ -17,13 +17,13 @@ from tests.integration.place import Place, Row, error_of, wait_until_finished
 from tests.integration.test_restore import Counter, run_from
 from tests.integration.test_state_change import counted_by_hand
 from tidegate import Job, Restore, SQLiteSink, uid
-from tidegate.checkpoints.savepoint_folder import open_savepoint
-from tidegate.checkpoints.savepoint_query import operators_of
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.kinds import Backend
 from tidegate.core.ledger import DECIDED, entry
 from tidegate.core.records import Decided, StatefulOperator, decode
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import open_savepoint
+from tidegate.savepoints.query import operators_of
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.state_plan import describe_planned, operators_planned

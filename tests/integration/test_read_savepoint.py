@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of
 from tests.integration.test_restore import event, saved
 from tidegate import FileSink, Job, SavedState, read_savepoint
-from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.checkpoints.spark_layout import is_state
+from tidegate.savepoints.folder import open_savepoint, verify
 
 WORDS = [f"word{number:02d}" for number in range(12)]
 

@@ -20,12 +20,12 @@ from tests.integration.place import NO_DATA_EPOCHS, Place, Row, error_of, settin
 from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, FileSource, FunctionSink, Job, PrintSink, Restore, SQLiteSink, TidegateError
-from tidegate.checkpoints.savepoint_claim import claim
-from tidegate.checkpoints.savepoint_folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.core.records import JobRecord, decode, encode
 from tidegate.disk.locks import acquire
 from tidegate.jobs.app_check import CHECK_ONLY
-from tidegate.jobs.restores import SAYS, Said
+from tidegate.savepoints.asked_restore import SAYS, Said
+from tidegate.savepoints.claim import claim
+from tidegate.savepoints.folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.spark import restoring
 
 

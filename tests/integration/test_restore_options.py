@@ -16,7 +16,7 @@ from tests.integration.place import Place, error_of, wait_until_finished
 from tests.integration.test_restore import everything, job_record, run_from
 from tests.support.logged import told
 from tidegate import FileSource, Job, Restore, SQLiteSink
-from tidegate.core.restoring import Scope
+from tidegate.savepoints.restoring import Scope
 
 
 def grouping(place: Place, change: Callable[[DataFrame], DataFrame], **settings: Any) -> Job:

@@ -18,13 +18,13 @@ from tests.integration.place import Place, Row, error_of, setting, wait_until
 from tests.integration.shelf import ShelfSink
 from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
-from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
 from tidegate.jobs.asking import ask
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Kind, Outcome
+from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
+from tidegate.savepoints.take import RunningJob
 
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 

@@ -17,11 +17,11 @@ from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink
 from tidegate.checkpoints.ingest_layout import segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_part import log_end
-from tidegate.checkpoints.savepoint_folder import open_savepoint, verify
 from tidegate.core.errors import Code
-from tidegate.core.restoring import Scope
 from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.jobs.ended_savepoint import save_ended
+from tidegate.savepoints.folder import open_savepoint, verify
+from tidegate.savepoints.restoring import Scope
 
 NOBODY = 9
 

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from tests.integration.shelf import ShelfSink
 from tidegate import FileSource, Job, TidegateError
-from tidegate.checkpoints.savepoint_take import RunningJob
 from tidegate.core.records import Answer, Committable
+from tidegate.savepoints.take import RunningJob
 from tidegate.spark import job as job_module
 
 

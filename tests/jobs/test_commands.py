@@ -19,8 +19,6 @@ from tests.support import command
 from tests.support.rights import modes_count
 from tests.support.saved_job import RECORD, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.checkpoints.savepoint_folder import dispose
-from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
 from tidegate.disk.storage import LocalStorage
@@ -30,6 +28,8 @@ from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome
 from tidegate.jobs.failures import Failure, add_failure
 from tidegate.jobs.supervisor_lock import take_supervisor_lock
+from tidegate.savepoints.folder import dispose
+from tidegate.savepoints.take import take
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0

@@ -18,9 +18,9 @@ import pytest
 
 from tests.integration.place import wait_until
 from tests.jobs.folders import tidegate
-from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
 from tidegate.jobs.beat import JobState, read_beat
 from tidegate.jobs.control import Desk, Kind, Request
+from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).parents[2]

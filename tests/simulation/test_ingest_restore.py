@@ -13,9 +13,9 @@ from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
 from tidegate.checkpoints.ingest_layout import INGEST, segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
-from tidegate.checkpoints.ingest_restore import SavedLog, join, prepare_log, settle_logs
 from tidegate.disk import durable
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.ingest_restore import SavedLog, join, prepare_log, settle_logs
 
 SWITCH = "job.json"
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint
-from tidegate.checkpoints.savepoint_restore import RestoredQuery, Restoring, commit, prepare, settle
 from tidegate.core.records import JobRecord, OperatorFingerprint, OperatorsAccepted, Run, Start
+from tidegate.savepoints.folder import Savepoint, open_savepoint
+from tidegate.savepoints.restore import RestoredQuery, Restoring, commit, prepare, settle
 
 FINGERPRINT = OperatorFingerprint(number=0, uid="", compared={"aggregate functions": "count(v)"})
 ACCEPTED = OperatorsAccepted(fingerprints=(FINGERPRINT,), at="now", accepted=("sum(v) -> count(v)",))

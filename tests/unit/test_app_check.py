@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.restoring import Restore
 from tidegate.jobs.app_check import CHECKED, NOTED, check_app, check_restore
 from tidegate.jobs.health import Health
 from tidegate.jobs.last_word import VERBOSE
+from tidegate.savepoints.restoring import Restore
 
 
 def program(folder: Path, *lines: str) -> Path:

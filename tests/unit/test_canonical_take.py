@@ -10,12 +10,12 @@ import pytest
 
 from tests.support.saved_job import query_folder, write, write_job
 from tests.support.saving import code_of
-from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.savepoint_folder import Savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import HELD, RunningJob, WriteTable, check_form, take, take_last
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery, SavepointFormat
-from tidegate.core.state_tables import StateTable
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import Savepoint, savepoints_in, verify
+from tidegate.savepoints.state_tables import StateTable
+from tidegate.savepoints.take import HELD, RunningJob, WriteTable, check_form, take, take_last
 
 CANONICAL = SavepointFormat.CANONICAL
 

@@ -13,11 +13,11 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import OPERATOR, write_job
-from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint
-from tidegate.checkpoints.savepoint_take import take
 from tidegate.cli.savepoint_view import end_lines, queries, watermark_text
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.records import SavedFile, StatefulOperator, encode
+from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
+from tidegate.savepoints.take import take
 
 STATE_BYTES = len(OPERATOR) + 4 * len("state 1")
 """Of the one operator of a job that was written by hand."""

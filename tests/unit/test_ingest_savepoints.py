@@ -14,21 +14,21 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
-from tidegate.checkpoints import savepoint_take
-from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.ingest_layout import Position, segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
-from tidegate.checkpoints.ingest_restore import SavedLog, join
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
-from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.savepoint_archive import export_stream, import_stream
-from tidegate.checkpoints.savepoint_folder import Savepoint, dispose, verify
-from tidegate.checkpoints.savepoint_hold import RunningQuery, hold
-from tidegate.checkpoints.savepoint_restore import Restoring, prepare, settle
-from tidegate.checkpoints.savepoint_take import RunningJob, take
 from tidegate.core.ledger import Query
 from tidegate.core.records import DoneEpoch
+from tidegate.savepoints import take as savepoint_take
+from tidegate.savepoints.archive import export_stream, import_stream
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import Savepoint, dispose, verify
+from tidegate.savepoints.hold import RunningQuery, hold
+from tidegate.savepoints.ingest_restore import SavedLog, join
+from tidegate.savepoints.restore import Restoring, prepare, settle
+from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.take import RunningJob, take
 from tidegate.spark.socket_source import Kept, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))

@@ -17,13 +17,13 @@ from tests.jobs.folders import another_driver, say, tidegate
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import QUERY, RECORD, begin, commits, finish, query_folder, running, write, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
-from tidegate.checkpoints.savepoint_folder import open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_take import HELD, STEPS, take, take_last
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Drain, encode
 from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.beat import JobState
+from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
+from tidegate.savepoints.hold import RunningQuery
+from tidegate.savepoints.take import HELD, STEPS, take, take_last
 from tidegate.spark.last_savepoint import LastSavepoint
 
 ROOT = Path(__file__).parents[2]

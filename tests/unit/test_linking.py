@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.saved_tables import link_readable
 from tidegate.disk import linking
+from tidegate.savepoints.saved_tables import link_readable
 
 STATE = "state/0/0/1.delta"
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tidegate.core.log_change import (
+from tidegate.core.spark_log import parse_commits, parse_offsets
+from tidegate.savepoints.log_change import (
     state_ids_of,
     with_next_watermark,
     with_operators,
@@ -14,7 +15,6 @@ from tidegate.core.log_change import (
     with_sources,
     with_state_ids,
 )
-from tidegate.core.spark_log import parse_commits, parse_offsets
 
 OFFSETS = b'v1\n{"batchWatermarkMs":7,"batchTimestampMs":9,"conf":{"a":"1","b":"2"}}\n{"logOffset":3}\n-\n12'
 IDS = {0: [["left", "right"], ["more", "still"]]}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.core.operator_match import OperatorMatch, match_operators, numbered_otherwise, operators_refused
 from tidegate.core.records import StatefulOperator
+from tidegate.savepoints.operator_match import OperatorMatch, match_operators, numbered_otherwise, operators_refused
 
 AGGREGATE, DEDUPE = "stateStoreSave", "dedupe"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas, state_variables
 from tidegate.core.errors import TidegateError
+from tidegate.savepoints.operator_metadata import moved_to, names_schemas, state_variables
 
 NEW = Path("/new/job/queries/q/g2/spark")
 

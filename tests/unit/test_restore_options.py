@@ -10,11 +10,11 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.checkpoints.savepoint_take import take
 from tidegate.cli.restore_options import Told, restore_from
 from tidegate.core.levels import Level
 from tidegate.core.records import encode
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.take import take
 from tidegate.spark.restoring import open_restore
 
 TOLD = Told(claim=False, allow=False, allow_of=None, renamed=None, offsets_only=False, state_only=False, rewind=False)

@@ -22,9 +22,9 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.core.restoring import Restore, Scope, Verdict, judge, places_of
-from tidegate.core.restoring_program import Program, ProgramQuery
-from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
+from tidegate.savepoints.restoring import Restore, Scope, Verdict, judge, places_of
+from tidegate.savepoints.restoring_program import Program, ProgramQuery
+from tidegate.savepoints.restoring_sinks import SinkSeen, judge_sink, later_names
 
 WROTE = SinkProgress(epoch=5, digest="right")
 BEFORE = SinkProgress(epoch=9, digest="right", generation=1)

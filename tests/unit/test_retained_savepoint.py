@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.saved_job import QUERY, RECORD, finish, query_folder, write_job
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
-from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import TidegateError
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.retained import as_savepoint, retained_in
 
 
 def restored(job: Path, epochs_since: int, epochs_kept: int) -> Savepoint:

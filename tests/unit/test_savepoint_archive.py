@@ -16,11 +16,11 @@ from typing import IO, cast
 import pytest
 
 from tests.support.saved_job import write_job
-from tidegate.checkpoints import savepoint_archive
-from tidegate.checkpoints.savepoint_archive import export_file, export_stream, import_stream
-from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
+from tidegate.savepoints import archive as savepoint_archive
+from tidegate.savepoints.archive import export_file, export_stream, import_stream
+from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint, savepoints_in, verify
+from tidegate.savepoints.take import take
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 

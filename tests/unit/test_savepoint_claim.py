@@ -13,9 +13,13 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import RECORD, write_job
-from tidegate.checkpoints import savepoint_claim, savepoint_folder
-from tidegate.checkpoints.savepoint_claim import against_claim, claim, read_claim
-from tidegate.checkpoints.savepoint_folder import (
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import encode
+from tidegate.disk import storage
+from tidegate.savepoints import claim as savepoint_claim
+from tidegate.savepoints import folder as savepoint_folder
+from tidegate.savepoints.claim import against_claim, claim, read_claim
+from tidegate.savepoints.folder import (
     CLAIM,
     Savepoint,
     dispose,
@@ -24,10 +28,7 @@ from tidegate.checkpoints.savepoint_folder import (
     open_savepoint,
     verify,
 )
-from tidegate.checkpoints.savepoint_take import take
-from tidegate.core.errors import TidegateError
-from tidegate.core.records import encode
-from tidegate.disk import storage
+from tidegate.savepoints.take import take
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from tests.support.saved_job import write_job
-from tidegate.checkpoints.retained_savepoint import retained_in
-from tidegate.checkpoints.savepoint_folder import (
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import CheckpointRecord, SavedFile, SavepointRecord, digest_of, encode
+from tidegate.savepoints.folder import (
     MANIFEST,
     Savepoint,
     dispose,
@@ -22,9 +23,8 @@ from tidegate.checkpoints.savepoint_folder import (
     savepoints_in,
     verify,
 )
-from tidegate.checkpoints.savepoint_take import take
-from tidegate.core.errors import TidegateError
-from tidegate.core.records import CheckpointRecord, SavedFile, SavepointRecord, digest_of, encode
+from tidegate.savepoints.retained import retained_in
+from tidegate.savepoints.take import take
 
 STATE = "queries/query/spark/state/0/0/4.delta"
 

@@ -17,16 +17,16 @@ from tests.support.restored_job import FINGERPRINT, RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, running, write_job
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
-from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest, names_wrong, verify
-from tidegate.checkpoints.savepoint_restore import goes_back, prepare, read_restored, settle
-from tidegate.checkpoints.savepoint_take import take
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
-from tidegate.core.restoring import Restore
-from tidegate.core.restoring_sinks import begins_with
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import Savepoint, manifest_digest, names_wrong, verify
+from tidegate.savepoints.restore import goes_back, prepare, read_restored, settle
+from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.restoring_sinks import begins_with
+from tidegate.savepoints.take import take
 from tidegate.spark.restoring import open_restore
 
 ROOT = Path(__file__).parents[2]

@@ -19,11 +19,11 @@ from tests.support.saved_job import (
     write_job,
     write_where_nobody_can_list,
 )
-from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.savepoint_folder import Savepoint, open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held, take, take_last
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import Savepoint, open_savepoint, savepoints_in, verify
+from tidegate.savepoints.take import HELD, STEPS, remove_held, take, take_last
 
 ROOT = Path(__file__).parents[2]
 

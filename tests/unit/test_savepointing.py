@@ -14,15 +14,15 @@ import pytest
 
 from tests.support.saved_job import running, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
-from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.savepoint_folder import dispose, open_savepoint, savepoints_in, verify
-from tidegate.checkpoints.savepoint_take import HELD, STEPS, remove_held
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.core.state_tables import StateTable
 from tidegate.jobs.beat import Incarnation
 from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import dispose, open_savepoint, savepoints_in, verify
+from tidegate.savepoints.state_tables import StateTable
+from tidegate.savepoints.take import HELD, STEPS, remove_held
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.endings import Ending

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.test_restoring import OPERATOR, saved, savepoint
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_tables import StateTable, chosen, tables_of
+from tidegate.savepoints.state_tables import StateTable, chosen, tables_of
 
 JOIN = StatefulOperator(number=1, name="symmetricHashJoin", stores=("left", "right"), partitions=2)
 

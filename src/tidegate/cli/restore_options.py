@@ -13,8 +13,8 @@ import msgspec
 import typer
 
 from tidegate.core.fingerprints import Allowed
-from tidegate.core.restoring import Restore, Scope
-from tidegate.jobs.restores import ALLOWED_VARIABLE
+from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
+from tidegate.savepoints.restoring import Restore, Scope
 
 _FROM = typer.Option(
     "-s",

@@ -41,10 +41,10 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import LogChoice, LogLevel
-from tidegate.jobs.restores import RESTORE_VARIABLE
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
+from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 
 
 class RunCommand(TyperCommand):

@@ -114,7 +114,7 @@ def ls(
 
     - `tidegate savepoint ls --json`
     """
-    from tidegate.checkpoints.savepoint_folder import savepoints_in
+    from tidegate.savepoints.folder import savepoints_in
 
     named = folder or load_settings({}).savepoints_dir
     if named is None:
@@ -152,7 +152,7 @@ def inspect(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint inspect savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.checkpoints.savepoint_folder import open_savepoint
+    from tidegate.savepoints.folder import open_savepoint
 
     found = open_savepoint(path.absolute())
     if json:
@@ -171,7 +171,7 @@ def verify(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint verify savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.checkpoints import savepoint_folder
+    from tidegate.savepoints import folder as savepoint_folder
 
     wrong: Sequence[TidegateError]
     files = 0
@@ -262,7 +262,7 @@ def dispose(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint dispose savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.checkpoints import savepoint_folder
+    from tidegate.savepoints import folder as savepoint_folder
 
     folder = path.absolute()
     if not savepoint_folder.finish_disposal(folder):
@@ -274,7 +274,7 @@ def dispose(path: Place, json: Json = False) -> None:
 
 
 def _nothing_in(folder: Path) -> str:
-    from tidegate.checkpoints.savepoint_folder import MANIFEST
+    from tidegate.savepoints.folder import MANIFEST
 
     if not folder.exists():
         return f"no savepoint: there is no folder {folder}"

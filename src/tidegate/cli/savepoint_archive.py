@@ -32,9 +32,9 @@ def export(
 
     - `tidegate savepoint export savepoint-0f1e2d3c-nightly - | gzip > nightly.tar.gz`
     """
-    from tidegate.checkpoints.savepoint_archive import export_file, export_stream
-    from tidegate.checkpoints.savepoint_folder import open_savepoint
     from tidegate.disk.durable import Trust
+    from tidegate.savepoints.archive import export_file, export_stream
+    from tidegate.savepoints.folder import open_savepoint
 
     found = open_savepoint(path.absolute())
     if file == _STREAM:
@@ -68,7 +68,7 @@ def import_(
 
     - `gzip -dc nightly.tar.gz | tidegate savepoint import - /backup/savepoints --json`
     """
-    from tidegate.checkpoints.savepoint_archive import import_stream
+    from tidegate.savepoints.archive import import_stream
 
     with _opened(file) as source, _progress("imported") as passed:
         called = "the standard input" if file == _STREAM else str(Path(file).absolute())

@@ -13,7 +13,7 @@ from tidegate.cli.savepoint_view import queries, summary
 from tidegate.cli.tables import Column, print_table
 
 if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
-    from tidegate.checkpoints.savepoint_folder import Savepoint
+    from tidegate.savepoints.folder import Savepoint
 
 _OF_THE_FOLDER = frozenset({"path", "epochs"})
 """Not compared: where they lie, and what is said of each query anyway."""
@@ -35,7 +35,7 @@ def diff(
 
     - `tidegate savepoint diff savepoint-0f1e2d3c-monday savepoint-0f1e2d3c-friday --json`
     """
-    from tidegate.checkpoints.savepoint_folder import open_savepoint
+    from tidegate.savepoints.folder import open_savepoint
 
     left, right = _flat(open_savepoint(before.absolute())), _flat(open_savepoint(after.absolute()))
     names = [*left, *(name for name in right if name not in left)]

@@ -15,8 +15,8 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
-    from tidegate.checkpoints.savepoint_folder import Savepoint
     from tidegate.core.records import SavedQuery
+    from tidegate.savepoints.folder import Savepoint
 
 
 def summary(found: Savepoint) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def summary(found: Savepoint) -> dict[str, Any]:
 def claimed_by(found: Savepoint) -> str | None:
     """The job that goes on from it under its job id, and where; None where nobody has claimed it. A record that cannot
     be read hides neither its savepoint nor any other."""
-    from tidegate.checkpoints.savepoint_claim import read_claim
+    from tidegate.savepoints.claim import read_claim
 
     try:
         claim = read_claim(found)

@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.redaction import SECRETS
-from tidegate.core.restoring import Restore, Verdict
 from tidegate.core.telling import all_heard
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.last_word import is_verbose
-from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said
+from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
+from tidegate.savepoints.restoring import Restore, Verdict
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
 """Set to 1 in the environment of a program whose jobs are to be checked and not started."""

@@ -212,7 +212,7 @@ def _has_lost_its_savepoint(known: Answer) -> bool:
     """Whether the savepoint of an answer is not there, or not whole, any more: then it is asked for once more."""
     if known.kind is not Kind.SAVEPOINT or known.savepoint is None:
         return False
-    from tidegate.checkpoints.savepoint_folder import lacks, open_savepoint  # loads what no other request needs
+    from tidegate.savepoints.folder import lacks, open_savepoint  # loads what no other request needs
 
     try:
         return any(lacks(open_savepoint(Path(known.savepoint))))

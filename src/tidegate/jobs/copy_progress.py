@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.checkpoints.copying import Copying
+from tidegate.savepoints.copying import Copying
 
 PROGRESS = "control/progress"
 

@@ -10,14 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
-from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.retention import is_being_deleted
-from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
-from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.savepoint_restore import settle
-from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take_last
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, DECIDED, RUNS
@@ -27,6 +21,12 @@ from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.jobs.beat import read_beat
 from tidegate.jobs.copy_progress import CopyProgress
 from tidegate.jobs.place import JobPlace, QueryPlace, open_job
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.hold import RunningQuery, newest_done
+from tidegate.savepoints.place import check_place
+from tidegate.savepoints.restore import settle
+from tidegate.savepoints.take import RunningJob, remove_held, take_last
 
 _JVM_SECONDS = 30.0
 _LOOK_SECONDS = 0.1

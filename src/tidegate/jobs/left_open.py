@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tidegate.checkpoints.savepoint_restore import read_restored
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SinkIdentity
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.sinks import DescribedSink, OtherTarget, Sinks, open_sink
 from tidegate.jobs.transactions import name_of, recorded
 from tidegate.jobs.verdicts import Named
+from tidegate.savepoints.restore import read_restored
 from tidegate.sinks.base import TwoPhaseSink
 
 _LOG = logging.getLogger("tidegate")

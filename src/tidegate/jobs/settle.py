@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from tidegate.checkpoints.savepoint_restore import settle as finish_restore
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
@@ -30,6 +29,7 @@ from tidegate.jobs.place import JobPlace, QueryPlace, open_job
 from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
 from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
+from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
 
 _JVM_SECONDS = 5.0

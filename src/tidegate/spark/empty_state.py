@@ -17,13 +17,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas
 from tidegate.checkpoints.spark_layout import METADATA, SOURCES, checksum_of, commits_entry, offsets_entry
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.log_change import with_next_watermark, with_positions
 from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import parse_offsets, with_watermark
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.log_change import with_next_watermark, with_positions
+from tidegate.savepoints.operator_metadata import moved_to, names_schemas
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.graft import graft
 from tidegate.spark.no_data import no_data_epochs

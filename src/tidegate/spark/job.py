@@ -18,9 +18,6 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
 from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
-from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import goes_back, settle
-from tidegate.checkpoints.savepoint_take import RunningJob, remove_held
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.fingerprints import NOTHING_ALLOWED
@@ -28,7 +25,6 @@ from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
-from tidegate.core.restoring import Restore
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.app_check import CHECK_ONLY, CHECKED, NOTED
@@ -37,6 +33,10 @@ from tidegate.jobs.log_subject import about
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.settings import load_settings
 from tidegate.jobs.sinks import describe, write_sinks
+from tidegate.savepoints.hold import RunningQuery
+from tidegate.savepoints.restore import goes_back, settle
+from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.take import RunningJob, remove_held
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
 from tidegate.sinks.staging import unwritable

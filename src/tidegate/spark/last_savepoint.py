@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidegate.checkpoints.savepoint_folder import Savepoint
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
+from tidegate.savepoints.folder import Savepoint
 from tidegate.spark.savepointing import Savepoints, Taking
 
 _LOOK_SECONDS = 0.05

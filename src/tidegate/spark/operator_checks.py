@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import newest_operator_uids
-from tidegate.checkpoints.savepoint_restore import begins_over
 from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.fingerprints import Allowed, unknown_operators
 from tidegate.core.generation_start import compare_with_ledger
-from tidegate.core.operator_match import numbered_otherwise
 from tidegate.core.records import JobRecord
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.restores import ALLOWED_VARIABLE, handed_on
+from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, handed_on
+from tidegate.savepoints.operator_match import numbered_otherwise
+from tidegate.savepoints.restore import begins_over
 from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.state_plan import compare_with_own_state
 

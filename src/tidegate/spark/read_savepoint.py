@@ -9,15 +9,15 @@ from pathlib import Path
 from pyarrow.dataset import Dataset
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.checkpoints.canonical import open_table
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.checkpoints.saved_tables import link_readable, tables_in
-from tidegate.checkpoints.savepoint_folder import Savepoint, lacks, open_savepoint
 from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.core.state_change import is_custom
-from tidegate.core.state_tables import StateTable, chosen
+from tidegate.savepoints.canonical import open_table
+from tidegate.savepoints.folder import Savepoint, lacks, open_savepoint
+from tidegate.savepoints.saved_tables import link_readable, tables_in
+from tidegate.savepoints.state_change import is_custom
+from tidegate.savepoints.state_tables import StateTable, chosen
 from tidegate.spark.plain_name import is_plain
 from tidegate.spark.session import open_session
 from tidegate.spark.state_tables import read_canonical, read_native

@@ -18,12 +18,21 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
-from tidegate.checkpoints.retained_savepoint import as_savepoint, retained_in
-from tidegate.checkpoints.rewritten import offsets_of
-from tidegate.checkpoints.savepoint_claim import against_claim, claim, claimed_by_another
-from tidegate.checkpoints.savepoint_folder import (
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.config import Settings
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.ledger import RUNS
+from tidegate.core.levels import Level
+from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, decode
+from tidegate.disk.durable import ensure_folder
+from tidegate.disk.probe import driver_or_jvm_lives
+from tidegate.disk.storage import LocalStorage
+from tidegate.jobs.place import JobPlace
+from tidegate.jobs.runner import introduce
+from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said, handed_on
+from tidegate.savepoints.claim import against_claim, claim, claimed_by_another
+from tidegate.savepoints.folder import (
     MANIFEST,
     Savepoint,
     manifest_digest,
@@ -31,7 +40,9 @@ from tidegate.checkpoints.savepoint_folder import (
     open_savepoint,
     verify,
 )
-from tidegate.checkpoints.savepoint_restore import (
+from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
+from tidegate.savepoints.operator_match import OperatorMatch, operators_refused
+from tidegate.savepoints.restore import (
     RestoredQuery,
     Restoring,
     all_restored,
@@ -42,25 +53,14 @@ from tidegate.checkpoints.savepoint_restore import (
     settle,
     would_begin_over,
 )
-from tidegate.checkpoints.savepoint_take import HELD
-from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.config import Settings
-from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.ledger import RUNS
-from tidegate.core.levels import Level
-from tidegate.core.operator_match import OperatorMatch, operators_refused
-from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, decode
-from tidegate.core.restoring import Judgement, Restore, Scope, Verdict, judge, places_of
-from tidegate.core.restoring_program import Program, ProgramQuery
-from tidegate.core.restoring_sinks import SinkSeen, judge_sink, later_names
-from tidegate.core.state_change import StateChange, lives_by_rows, state_form
-from tidegate.core.state_tables import SavedTables
-from tidegate.disk.durable import ensure_folder
-from tidegate.disk.probe import driver_or_jvm_lives
-from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.place import JobPlace
-from tidegate.jobs.restores import RESTORE_VARIABLE, SAYS, Said, handed_on
-from tidegate.jobs.runner import introduce
+from tidegate.savepoints.restoring import Judgement, Restore, Scope, Verdict, judge, places_of
+from tidegate.savepoints.restoring_program import Program, ProgramQuery
+from tidegate.savepoints.restoring_sinks import SinkSeen, judge_sink, later_names
+from tidegate.savepoints.retained import as_savepoint, retained_in
+from tidegate.savepoints.rewritten import offsets_of
+from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form
+from tidegate.savepoints.state_tables import SavedTables
+from tidegate.savepoints.take import HELD
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.empty_state import begin_empty
 from tidegate.spark.given_up import GivenUp
@@ -542,7 +542,7 @@ class JobRestore:
             match = found.operators.get(plan.query.uid)
             tables = self._tables(saved, match)
             if tables is not None:
-                from tidegate.checkpoints.canonical import count_rows  # loads what no other start needs
+                from tidegate.savepoints.canonical import count_rows  # loads what no other start needs
 
                 wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
                 rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf)

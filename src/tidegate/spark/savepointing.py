@@ -19,19 +19,19 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
-from tidegate.checkpoints.copying import Copying
-from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_place import check_place
-from tidegate.checkpoints.savepoint_take import (
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.names import NAME_RULE, is_name, shown
+from tidegate.core.records import SavepointFormat
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.place import check_place
+from tidegate.savepoints.take import (
     RunningJob,
     check_folder,
     check_form,
     take,
     take_last,
 )
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.names import NAME_RULE, is_name, shown
-from tidegate.core.records import SavepointFormat
 
 _LOG = logging.getLogger("tidegate")
 _CALLED_OFF_WITHIN_SECONDS = 10.0

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 from tidegate.checkpoints.ingest_layout import Position, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
-from tidegate.checkpoints.ingest_restore import JoinedLog, join
 from tidegate.checkpoints.retained import retained_from
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.jobs.receiver import Peer, Receiver
+from tidegate.savepoints.ingest_restore import JoinedLog, join
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, SparkSource

@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.checkpoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.redaction import SECRETS, is_secret
+from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.spark.companions import Companion
 from tidegate.spark.graft import graft
 from tidegate.spark.source_options import unknown_options

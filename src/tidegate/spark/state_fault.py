@@ -15,9 +15,9 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 
 from tidegate.checkpoints.job_layout import CHECKPOINTS
-from tidegate.checkpoints.savepoint_query import operators_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import StatefulOperator
+from tidegate.savepoints.query import operators_of
 
 _LOAD = "CANNOT_LOAD_STATE_STORE"
 

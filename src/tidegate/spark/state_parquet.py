@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
 
-from tidegate.checkpoints.copying import Copying
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_tables import PARQUET, StateTable
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.state_tables import PARQUET, StateTable
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.state_tables import first_line, read_native

@@ -21,15 +21,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
-from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery, newest_done
-from tidegate.checkpoints.savepoint_query import operators_of, saved_query
 from tidegate.checkpoints.spark_layout import OFFSETS, STATE, offsets_entry
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.operator_match import OperatorMatch
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.hold import RunningQuery, newest_done
+from tidegate.savepoints.operator_match import OperatorMatch
+from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
+from tidegate.savepoints.query import operators_of, saved_query
 from tidegate.spark.operator_uids import with_uids
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.session import query_settings

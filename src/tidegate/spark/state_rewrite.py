@@ -28,8 +28,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidegate.checkpoints.operator_metadata import prefix_columns
-from tidegate.checkpoints.rewritten import (
+from tidegate.checkpoints.spark_layout import STATE
+from tidegate.checkpoints.sync import sync_whole
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.kinds import Backend
+from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.spark_log import parse_offsets
+from tidegate.savepoints.log_change import state_ids_of, with_settings, with_state_ids
+from tidegate.savepoints.operator_metadata import prefix_columns
+from tidegate.savepoints.rewritten import (
     as_snapshots,
     begin,
     commits_of,
@@ -39,15 +46,8 @@ from tidegate.checkpoints.rewritten import (
     replace_offsets,
     state_partitions,
 )
-from tidegate.checkpoints.spark_layout import STATE
-from tidegate.checkpoints.sync import sync_whole
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
-from tidegate.core.log_change import state_ids_of, with_settings, with_state_ids
-from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.spark_log import parse_offsets
-from tidegate.core.state_change import StateChange, StateForm
-from tidegate.core.state_tables import SavedTables, StateTable
+from tidegate.savepoints.state_change import StateChange, StateForm
+from tidegate.savepoints.state_tables import SavedTables, StateTable
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings

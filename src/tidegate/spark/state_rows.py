@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_tables import tables_of
+from tidegate.savepoints.state_tables import tables_of
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.session import query_settings

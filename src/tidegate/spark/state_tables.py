@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_change import MOVABLE, is_custom
-from tidegate.core.state_tables import StateTable
+from tidegate.savepoints.state_change import MOVABLE, is_custom
+from tidegate.savepoints.state_tables import StateTable
 from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 

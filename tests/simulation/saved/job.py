@@ -19,17 +19,17 @@ from tests.simulation.saved.disk import FolderDisk
 from tests.simulation.saved.sinks import PlanSink, Targets
 from tests.simulation.saved.watched import Watched
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder
-from tidegate.checkpoints.savepoint_folder import Savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery
-from tidegate.checkpoints.savepoint_restore import goes_back, settle
-from tidegate.checkpoints.savepoint_take import RunningJob, remove_held, take, take_last
 from tidegate.core.config import Settings
 from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
-from tidegate.core.restoring import Restore
 from tidegate.disk import durable
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.hold import RunningQuery
+from tidegate.savepoints.restore import goes_back, settle
+from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore

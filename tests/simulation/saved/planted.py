@@ -14,13 +14,15 @@ import msgspec
 from tests.simulation.saved import job as saved_job
 from tests.simulation.saved.stories import Story
 from tests.simulation.saved.watched import Hit
-from tidegate.checkpoints import savepoint_hold, savepoint_restore, savepoint_take
 from tidegate.checkpoints.done_epoch import done_epoch
-from tidegate.checkpoints.savepoint_hold import RunningQuery
 from tidegate.core.ledger import DECIDED
 from tidegate.core.records import DoneEpoch, FinishedThrough, JobRecord
 from tidegate.disk.durable import remove_folder
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints import hold as savepoint_hold
+from tidegate.savepoints import restore as savepoint_restore
+from tidegate.savepoints import take as savepoint_take
+from tidegate.savepoints.hold import RunningQuery
 from tidegate.spark import restoring
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.restoring import JobRestore

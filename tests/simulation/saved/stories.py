@@ -21,13 +21,13 @@ from tests.simulation.saved.disk import PLANNED, count_states
 from tests.simulation.saved.job import SavedJob
 from tests.simulation.saved.sinks import Targets
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
-from tidegate.checkpoints.savepoint_folder import CLAIM, Savepoint, open_savepoint, verify
-from tidegate.checkpoints.savepoint_take import HELD
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DONE
 from tidegate.core.records import Position
-from tidegate.core.restoring import Restore
 from tidegate.disk import side_by_side
+from tidegate.savepoints.folder import CLAIM, Savepoint, open_savepoint, verify
+from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.take import HELD
 from tidegate.spark import restoring
 from tidegate.testing.world.checker import History, check
 from tidegate.testing.world.configurations import Configuration, Schedule, Work

@@ -13,9 +13,6 @@ from pathlib import Path
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts
 from tidegate.checkpoints.job_layout import MANIFEST, QUERIES, generation_folder
-from tidegate.checkpoints.savepoint_folder import Savepoint, check_names
-from tidegate.checkpoints.savepoint_hold import hold_files
-from tidegate.checkpoints.savepoint_query import saved_query
 from tidegate.checkpoints.spark_layout import offsets_entry
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import (
@@ -33,6 +30,9 @@ from tidegate.disk.durable import Trust
 from tidegate.disk.linking import linked
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.folder import Savepoint, check_names
+from tidegate.savepoints.hold import hold_files
+from tidegate.savepoints.query import saved_query
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:

@@ -13,12 +13,19 @@ import msgspec
 
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.operator_match import OperatorMatch, carried, map_option, match_operators, operators_refused, told
 from tidegate.core.records import OperatorsAccepted, SavedQuery, SavepointRecord, StatefulOperator
-from tidegate.core.restoring_operators import compare_restored
-from tidegate.core.restoring_program import Program, ProgramQuery
 from tidegate.core.spark_log import log_offset
-from tidegate.core.state_change import StateChange, changes_told, refusals, state_change
+from tidegate.savepoints.operator_match import (
+    OperatorMatch,
+    carried,
+    map_option,
+    match_operators,
+    operators_refused,
+    told,
+)
+from tidegate.savepoints.restoring_operators import compare_restored
+from tidegate.savepoints.restoring_program import Program, ProgramQuery
+from tidegate.savepoints.state_change import StateChange, changes_told, refusals, state_change
 
 
 class Scope(Enum):

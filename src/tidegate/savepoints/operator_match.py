@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.log_change import with_operators
 from tidegate.core.records import SavedQuery, StatefulOperator
-from tidegate.core.state_change import lives_by_rows
+from tidegate.savepoints.log_change import with_operators
+from tidegate.savepoints.state_change import lives_by_rows
 
 
 @dataclass(frozen=True, slots=True)

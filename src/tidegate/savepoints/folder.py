@@ -20,9 +20,9 @@ from pathlib import Path, PurePosixPath
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import KINDS, CheckpointRecord, DoneEpoch, SavedFile, SavepointRecord, decode, digest_of
-from tidegate.core.state_tables import tables_of
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import storage_error, sync_folder
+from tidegate.savepoints.state_tables import tables_of
 
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"

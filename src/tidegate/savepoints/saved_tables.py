@@ -10,14 +10,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate.checkpoints.operator_metadata import moved_to, names_schemas, state_variables
 from tidegate.checkpoints.spark_layout import STATE, entry_numbers
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_change import is_custom
-from tidegate.core.state_tables import StateTable, tables_of
 from tidegate.disk.durable import storage_error
 from tidegate.disk.linking import linked
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.operator_metadata import moved_to, names_schemas, state_variables
+from tidegate.savepoints.state_change import is_custom
+from tidegate.savepoints.state_tables import StateTable, tables_of
 
 
 def tables_in(checkpoint: Path, saved: SavedQuery) -> tuple[StateTable, ...]:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tidegate.checkpoints.savepoint_folder import Savepoint, claim_of, manifest_digest
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import FolderToken, JobRecord, SavepointClaim, decode, encode
 from tidegate.disk.durable import Trust, sync_folder
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import Savepoint, claim_of, manifest_digest
 
 _TOKEN = "folder-token"
 

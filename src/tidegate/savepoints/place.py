@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.checkpoints.savepoint_folder import MANIFEST
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import Trust
+from tidegate.savepoints.folder import MANIFEST
 
 
 def check_place(into: Path, job_folder: Path | None = None) -> None:

@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidegate.checkpoints.operator_metadata import counts_partitions, divided, moved_to, names_schemas
 from tidegate.checkpoints.spark_layout import (
     STATE,
     checksum_of,
@@ -25,6 +24,7 @@ from tidegate.checkpoints.spark_layout import (
 )
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.operator_metadata import counts_partitions, divided, moved_to, names_schemas
 
 
 def begin(checkpoint: Path, partitions: int) -> Path:

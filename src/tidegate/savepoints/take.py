@@ -15,14 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from tidegate.checkpoints.copying import Copying
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.ingest_part import bring_parts, link_logs
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.checkpoints.saved_tables import link_readable, tables_in
-from tidegate.checkpoints.savepoint_folder import MANIFEST, Savepoint, open_savepoint
-from tidegate.checkpoints.savepoint_hold import RunningQuery, hold, newest_done
-from tidegate.checkpoints.savepoint_query import operators_of, saved_query
 from tidegate.checkpoints.spark_layout import STATE, is_state
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
@@ -35,12 +30,17 @@ from tidegate.core.records import (
     StatefulOperator,
     encode,
 )
-from tidegate.core.state_change import lives_by_rows, rows_refused
-from tidegate.core.state_tables import StateTable
 from tidegate.disk.blocks import measured, read_blocks
 from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
+from tidegate.savepoints.hold import RunningQuery, hold, newest_done
+from tidegate.savepoints.query import operators_of, saved_query
+from tidegate.savepoints.saved_tables import link_readable, tables_in
+from tidegate.savepoints.state_change import lives_by_rows, rows_refused
+from tidegate.savepoints.state_tables import StateTable
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")

@@ -20,18 +20,18 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import IO, cast
 
-from tidegate.checkpoints.savepoint_folder import (
-    MANIFEST,
-    Savepoint,
-    names_wrong,
-    open_savepoint,
-)
-from tidegate.checkpoints.savepoint_place import check_place
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedFile, SavepointRecord, decode
 from tidegate.disk.blocks import Readable, read_blocks
 from tidegate.disk.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
 from tidegate.disk.walking import files_below
+from tidegate.savepoints.folder import (
+    MANIFEST,
+    Savepoint,
+    names_wrong,
+    open_savepoint,
+)
+from tidegate.savepoints.place import check_place
 
 MANIFEST_AT_MOST_BYTES = 1 << 30
 """Some seven million files. What says of itself that it is longer is no manifest."""

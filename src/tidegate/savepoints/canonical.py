@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidegate.core.records import SavedQuery
-from tidegate.core.state_tables import PARQUET, SavedTables, StateTable, tables_of
+from tidegate.savepoints.state_tables import PARQUET, SavedTables, StateTable, tables_of
 
 _datasets, _parquet = cast("Any", ds), cast("Any", pq)
 

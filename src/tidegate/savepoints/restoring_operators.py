@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from tidegate.core.fingerprints import Allowed, Comparison, Pairs, compare
-from tidegate.core.operator_match import OperatorMatch
 from tidegate.core.records import OperatorFingerprint, SavedQuery
+from tidegate.savepoints.operator_match import OperatorMatch
 
 
 def compare_restored(

@@ -27,11 +27,7 @@ from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
-from tidegate.checkpoints.ingest_restore import JoinedLog, prepare_log, settle_logs
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, RESTORES, generation_folder, generations, query_names
-from tidegate.checkpoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
-from tidegate.checkpoints.savepoint_folder import Savepoint, manifest_digest
-from tidegate.checkpoints.savepoint_proof import compare, copied, prove, unlike
 from tidegate.checkpoints.spark_layout import (
     COMMITS,
     METADATA,
@@ -45,7 +41,6 @@ from tidegate.checkpoints.spark_layout import (
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, START, entry
-from tidegate.core.log_change import with_operators, with_sources
 from tidegate.core.records import (
     Decided,
     FinishedThrough,
@@ -59,12 +54,17 @@ from tidegate.core.records import (
     decode,
     encode,
 )
-from tidegate.core.restoring_sinks import begins_with
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.disk.storage import LocalStorage
+from tidegate.savepoints.folder import Savepoint, manifest_digest
+from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log, settle_logs
+from tidegate.savepoints.log_change import with_operators, with_sources
+from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
+from tidegate.savepoints.proof import compare, copied, prove, unlike
+from tidegate.savepoints.restoring_sinks import begins_with
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})

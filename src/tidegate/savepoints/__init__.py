@@ -1,0 +1,1 @@
+"""Savepoints: take, verify, archive, claim, judge, restore."""

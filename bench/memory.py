@@ -13,7 +13,7 @@ from bench.epochs import job_of
 from bench.figures import Figure
 from bench.growth import Size, driver_growth, size_of
 from bench.seen import Seen, told
-from tidegate.core.config import Settings
+from tidegate.settings.config import Settings
 from tidegate.spark.session import open_session
 
 EPOCHS = (300, 1500)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from tidegate.core.config import Settings
+from tidegate.settings.config import Settings
 from tidegate.spark.query_conf import query_conf
 from tidegate.spark.session import open_session
 

@@ -89,7 +89,7 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
 
 def table() -> str:
     """The settings with the tests that show their effect."""
-    from tidegate.core.config import SETTINGS
+    from tidegate.settings.config import SETTINGS
 
     rows = [
         f"| `{setting.name}` | {', '.join(f'`{each}`' for each in EFFECT_TESTS.get(setting.name, ())) or '-'} |"

@@ -29,13 +29,13 @@ def errors() -> str:
 
 
 def settings() -> str:
-    from tidegate.core.reference import settings_table
+    from tidegate.settings.reference import settings_table
 
     return settings_table()
 
 
 def settings_rules() -> str:
-    from tidegate.core.reference import rules_table
+    from tidegate.settings.reference import rules_table
 
     return rules_table()
 

@@ -6,7 +6,7 @@ import ast
 
 from tests.house.effects import EFFECT_TESTS
 from tests.house.repository import ROOT
-from tidegate.core.config import SETTINGS
+from tidegate.settings.config import SETTINGS
 
 
 def test_the_tests_that_show_effects_exist() -> None:

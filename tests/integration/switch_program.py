@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import setting, wait_until_finished
 from tidegate import FileSource, Job, SQLiteSink
-from tidegate.core.kinds import Backend
 from tidegate.savepoints.folder import open_savepoint
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 
 KEYS = 1_000_000

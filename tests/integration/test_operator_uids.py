@@ -18,12 +18,12 @@ from tests.integration.test_restore import Counter, run_from
 from tests.integration.test_state_change import counted_by_hand
 from tidegate import Job, Restore, SQLiteSink, uid
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.kinds import Backend
 from tidegate.core.ledger import DECIDED, entry
 from tidegate.core.records import Decided, StatefulOperator, decode
 from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.query import operators_of
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.state_plan import describe_planned, operators_planned

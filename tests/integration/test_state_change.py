@@ -19,12 +19,12 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from tests.integration.place import Place, error_of, setting
 from tests.integration.test_restore import Counter, event, everything, run_from, saved
 from tidegate import FileSink, Job, Restore, SQLiteSink
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, SavepointRecord
 from tidegate.core.spark_log import parse_offsets
 from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.savepoints.rewritten import begin
 from tidegate.savepoints.state_change import MOVABLE, Reach
+from tidegate.settings.kinds import Backend
 from tidegate.spark import state_rewrite
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES
 

@@ -16,9 +16,9 @@ from tests.integration.place import Place, error_of, run, setting, wait_until_fi
 from tests.integration.test_restore import event, everything, run_from, saved
 from tests.integration.test_state_change import KINDS, every_kind
 from tidegate import FileSink, Job
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedFile, SavedQuery, SavepointRecord, StatefulOperator, encode
 from tidegate.savepoints.folder import MANIFEST, open_savepoint, verify
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, STORES
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"

@@ -19,7 +19,7 @@ HEAVY = frozenset(
 )  # fmt: skip
 OF_TIDEGATE = frozenset(
     {
-        "tidegate.core.config", "tidegate.core.effects", "tidegate.jobs.logs", "tidegate.jobs.supervisor",
+        "tidegate.settings.config", "tidegate.core.effects", "tidegate.jobs.logs", "tidegate.jobs.supervisor",
         "tidegate.kafka", "tidegate.sinks", "tidegate.testing", "tidegate.spark",
     }
 )  # fmt: skip
@@ -52,7 +52,7 @@ CASES = {
     "--help": LIGHT - DRAWING,
     "--version": CLIENTS | {"rich"},
     "list --help": LIGHT - DRAWING,
-    "stop --help": LIGHT - DRAWING - {"tidegate.core.config"},
+    "stop --help": LIGHT - DRAWING - {"tidegate.settings.config"},
 }
 LOOK_AT_JOBS = frozenset({"list", "list -a", "info job", "history job", "txn ls", "txn ls job", "stop job"})
 ENDS_WITH = {"stop job": 4, "run nothing.py": 2, "broker status": 1}

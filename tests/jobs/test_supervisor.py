@@ -32,7 +32,7 @@ NOTED = 'print(time.time(), file=open(here / "times", "a"), flush=True)'
 DECLARING = """
 folder = here / "checkpoints" / "numbers"
 def declare():
-    from tidegate.jobs.settings import load_settings
+    from tidegate.settings.found import load_settings
     from tidegate.spark.supervised import current
     supervised = current()
     supervised.define("numbers")

@@ -20,12 +20,12 @@ from tests.jobs.test_supervisor import COUNT, DECLARING, KILLED, starts
 from tests.jobs.under_run import in_session
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
-from tidegate.core.given import OVERRIDES_VARIABLE
 from tidegate.disk.locks import acquire
 from tidegate.jobs import child, cures, progress, session_processes, supervisor
 from tidegate.jobs.failures import Failure, read_failures
-from tidegate.jobs.settings import load_settings
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
+from tidegate.settings.found import load_settings
+from tidegate.settings.given import OVERRIDES_VARIABLE
 
 STARTING = """
 supervised = declare()

@@ -21,9 +21,9 @@ from tests.kafka.saved_kinds import KINDS, job_of
 from tests.kafka.seen import visible_now
 from tests.support.driver import Driver
 from tidegate import Job
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery
 from tidegate.savepoints.folder import open_savepoint, verify
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, STORES
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tidegate.cli import main
-from tidegate.core.config import SETTINGS
 from tidegate.core.errors import TidegateError
+from tidegate.settings.config import SETTINGS
 
 
 @pytest.fixture(autouse=True)

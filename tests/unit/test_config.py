@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.config import SETTINGS, Settings
 from tidegate.core.errors import Code, TidegateError
+from tidegate.settings.config import SETTINGS, Settings
 
 
 def interval(value: object) -> float:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.core.config import Settings
 from tidegate.jobs.restart import (
     ExponentialDelay,
     FailureRate,
@@ -16,6 +15,7 @@ from tidegate.jobs.restart import (
     Strategy,
     strategy_of,
 )
+from tidegate.settings.config import Settings
 
 MIDDLE = 0.5
 """The random number that adds and takes away nothing."""

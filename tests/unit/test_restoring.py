@@ -11,7 +11,6 @@ from msgspec.structs import replace as changed
 
 from tests.support.saved_job import commits, offsets
 from tidegate.core.drain import END_OF_TIME_MS
-from tidegate.core.kinds import Backend
 from tidegate.core.records import (
     DoneEpoch,
     JobRecord,
@@ -25,6 +24,7 @@ from tidegate.core.records import (
 from tidegate.savepoints.restoring import Restore, Scope, Verdict, judge, places_of
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
 from tidegate.savepoints.restoring_sinks import SinkSeen, judge_sink, later_names
+from tidegate.settings.kinds import Backend
 
 WROTE = SinkProgress(epoch=5, digest="right")
 BEFORE = SinkProgress(epoch=9, digest="right", generation=1)

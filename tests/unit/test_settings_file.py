@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.config import SETTINGS, Settings
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend, Retention, Strategy
 from tidegate.core.levels import Level
-from tidegate.jobs.settings import load_settings
+from tidegate.settings.config import SETTINGS, Settings
+from tidegate.settings.found import load_settings
+from tidegate.settings.kinds import Backend, Retention, Strategy
 
 TEXT = """
 parallelism = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.core.config import SETTINGS, Settings
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.rules import RULES, Verdict
+from tidegate.settings.config import SETTINGS, Settings
+from tidegate.settings.rules import RULES, Verdict
 
 BROKEN = {
     "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),

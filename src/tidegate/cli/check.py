@@ -80,12 +80,12 @@ def _findings(
     options: dict[str, str],
     environment: dict[str, str],
 ) -> Iterator[Finding]:
-    from tidegate.core.config import Settings
     from tidegate.core.errors import TidegateError
     from tidegate.jobs.app_check import check_app
     from tidegate.jobs.place import open_job
     from tidegate.jobs.sink_checks import check_cluster, check_sinks
     from tidegate.jobs.surroundings import look_at_surroundings
+    from tidegate.settings.config import Settings
 
     yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)
     if job is not None:

@@ -64,7 +64,7 @@ def _no_folder(folder: Path) -> TidegateError:
 
 
 def _folder_of_settings() -> str:
-    from tidegate.jobs.settings import load_settings  # only whoever names no folder waits for it
+    from tidegate.settings.found import load_settings  # only whoever names no folder waits for it
 
     return load_settings({}).checkpointing_dir
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.common import Json, Overrides, print_json
-from tidegate.core.config import SETTINGS
-from tidegate.core.reference import rules_table, settings_table
-from tidegate.jobs.settings import load_settings
+from tidegate.settings.config import SETTINGS
+from tidegate.settings.found import load_settings
+from tidegate.settings.reference import rules_table, settings_table
 
 config = typer.Typer(help="The settings: what they are here and why, and what there is.", no_args_is_help=True)
 

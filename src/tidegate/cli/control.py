@@ -14,10 +14,10 @@ from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
-from tidegate.core.config import DURATION
 from tidegate.core.records import SavepointFormat
 from tidegate.jobs.asking import NoAnswer, ask, new_id
 from tidegate.jobs.control import Answer, Kind, Outcome
+from tidegate.settings.config import DURATION
 from tidegate.status import JobView, find_job
 
 

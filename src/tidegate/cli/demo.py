@@ -16,8 +16,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.core.config import Place, Settings
 from tidegate.core.errors import TidegateError
+from tidegate.settings.config import Place, Settings
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.places import Places
 from tidegate.testing.demo.run import Options, run_demo

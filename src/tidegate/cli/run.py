@@ -36,15 +36,15 @@ from tidegate.cli.restore_options import (
     restore_if_any,
 )
 from tidegate.cli.view import open_view
-from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
-from tidegate.core.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.jobs.log_lines import LogFormat
 from tidegate.jobs.logs import LogChoice, LogLevel
-from tidegate.jobs.settings import load_settings
 from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
+from tidegate.settings.config import Settings
+from tidegate.settings.found import load_settings
+from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
 
 
 class RunCommand(TyperCommand):

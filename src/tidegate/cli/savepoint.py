@@ -34,10 +34,10 @@ from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
 from tidegate.cli.savepoint_view import log_bytes, queries, show, summary
 from tidegate.cli.tables import Column, print_table
-from tidegate.core.config import DURATION
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.control import Kind
-from tidegate.jobs.settings import load_settings
+from tidegate.settings.config import DURATION
+from tidegate.settings.found import load_settings
 from tidegate.status import find_job
 
 

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidegate.core import config
-from tidegate.core.config import Settings
+from tidegate.settings import config
+from tidegate.settings.config import Settings
 
 
 class Restarted(msgspec.Struct, frozen=True, kw_only=True):

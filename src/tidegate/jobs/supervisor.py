@@ -19,7 +19,6 @@ from typing import IO
 
 import msgspec
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
 from tidegate.jobs.beat import Beat, Incarnation
@@ -46,6 +45,7 @@ from tidegate.jobs.reports import Report, code_of, driver_died, driver_stalled, 
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
 from tidegate.jobs.signals import Signals
 from tidegate.jobs.supervisor_lock import SupervisorLock, take_supervisor_lock
+from tidegate.settings.config import Settings
 
 
 class Outcome(Enum):

@@ -16,13 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import TidegateError
 from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.java import find_java
 from tidegate.jobs.user import user_name
+from tidegate.settings.config import Settings
 
 _PYTHON_AT_LEAST = (3, 10)
 _SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.core.fingerprints import NOTHING_ALLOWED, Allowed
-from tidegate.core.kinds import Backend
 from tidegate.core.records import OperatorFingerprint, StatefulOperator
+from tidegate.settings.kinds import Backend
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.settings.kinds import Backend
 
 
 @dataclass(frozen=True, slots=True)

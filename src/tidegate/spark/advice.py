@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidegate.core.config import Settings
 from tidegate.core.effects import Happening
 from tidegate.core.fingerprints import without_uid
 from tidegate.core.happenings import EpochDone
+from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import QueryPlan

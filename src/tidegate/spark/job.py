@@ -21,7 +21,6 @@ from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.fingerprints import NOTHING_ALLOWED
-from tidegate.core.kinds import Backend, Retention
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
@@ -31,12 +30,13 @@ from tidegate.jobs.app_check import CHECK_ONLY, CHECKED, NOTED
 from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.log_subject import about
 from tidegate.jobs.place import JobPlace
-from tidegate.jobs.settings import load_settings
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import goes_back, settle
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import RunningJob, remove_held
+from tidegate.settings.found import load_settings
+from tidegate.settings.kinds import Backend, Retention
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
 from tidegate.sinks.staging import unwritable

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import QUERIES, generations, retained_numbers
 from tidegate.checkpoints.retained import read_retained
-from tidegate.core.config import Settings
 from tidegate.core.ledger import position_of
 from tidegate.core.spark_log import parse_offsets
+from tidegate.settings.config import Settings
 from tidegate.spark.generations import begun_at
 from tidegate.spark.query_conf import epochs_kept, query_conf
 from tidegate.spark.restoring import JobRestore

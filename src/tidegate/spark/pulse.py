@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.core.config import Settings
 from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import EpochDone
@@ -20,6 +19,7 @@ from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
 from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
+from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from tidegate.core.config import Settings
-from tidegate.core.kinds import Backend
+from tidegate.settings.config import Settings
+from tidegate.settings.kinds import Backend
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"

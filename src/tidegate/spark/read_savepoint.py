@@ -10,7 +10,6 @@ from pyarrow.dataset import Dataset
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.job_layout import QUERIES
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.savepoints.canonical import open_table
@@ -18,6 +17,7 @@ from tidegate.savepoints.folder import Savepoint, lacks, open_savepoint
 from tidegate.savepoints.saved_tables import link_readable, tables_in
 from tidegate.savepoints.state_change import is_custom
 from tidegate.savepoints.state_tables import StateTable, chosen
+from tidegate.settings.config import Settings
 from tidegate.spark.plain_name import is_plain
 from tidegate.spark.session import open_session
 from tidegate.spark.state_tables import read_canonical, read_native

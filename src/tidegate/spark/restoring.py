@@ -20,7 +20,6 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, generations, query_names
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
@@ -61,6 +60,7 @@ from tidegate.savepoints.rewritten import offsets_of
 from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form
 from tidegate.savepoints.state_tables import SavedTables
 from tidegate.savepoints.take import HELD
+from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.empty_state import begin_empty
 from tidegate.spark.given_up import GivenUp

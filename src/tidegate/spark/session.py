@@ -16,13 +16,13 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.disk.locks import JVM_LOCK
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.jobs.java import require_java
 from tidegate.jobs.user import user_name
+from tidegate.settings.config import Settings
+from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_workers import start_workers
 from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log

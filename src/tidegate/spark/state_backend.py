@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
 from tidegate.disk.storage import LocalStorage
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
 
 

@@ -31,7 +31,6 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets
 from tidegate.savepoints.log_change import state_ids_of, with_settings, with_state_ids
@@ -48,6 +47,7 @@ from tidegate.savepoints.rewritten import (
 )
 from tidegate.savepoints.state_change import StateChange, StateForm
 from tidegate.savepoints.state_tables import SavedTables, StateTable
+from tidegate.settings.kinds import Backend
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings

@@ -17,10 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend
 from tidegate.core.records import SavedQuery
 from tidegate.savepoints.state_change import MOVABLE, is_custom
 from tidegate.savepoints.state_tables import StateTable
+from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
 from tidegate.jobs.last_word import show_errors_alone
@@ -38,6 +37,7 @@ from tidegate.jobs.line import (
 from tidegate.jobs.reports import report_of
 from tidegate.jobs.restart import strategy_of
 from tidegate.jobs.session_processes import end_processes
+from tidegate.settings.config import Settings
 
 if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle

@@ -19,7 +19,6 @@ from tests.simulation.saved.disk import FolderDisk
 from tests.simulation.saved.sinks import PlanSink, Targets
 from tests.simulation.saved.watched import Watched
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder
-from tidegate.core.config import Settings
 from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
@@ -30,6 +29,7 @@ from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import goes_back, settle
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
+from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore

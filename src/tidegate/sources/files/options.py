@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from tidegate.core.kinds import COUNT_FROM_1, DURATION, FLAG, Kind
+from tidegate.settings.kinds import COUNT_FROM_1, DURATION, FLAG, Kind
 
 
 class Changed(Enum):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.core.config import Settings
+from tidegate.settings.config import Settings
 from tidegate.testing.demo import child
 from tidegate.testing.demo.ends import Ends
 from tidegate.testing.demo.places import Places

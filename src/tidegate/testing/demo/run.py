@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidegate.core.config import Settings
+from tidegate.settings.config import Settings
 from tidegate.testing.checker import Batches, Kind, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.ends import Ends, FileEnds

@@ -8,11 +8,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.kinds import Backend, Strategy
 from tidegate.core.levels import Level
+from tidegate.settings.kinds import Backend, Strategy
 
 if TYPE_CHECKING:
-    from tidegate.core.config import Settings
+    from tidegate.settings.config import Settings
 
 
 class Verdict(Enum):

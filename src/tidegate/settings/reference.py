@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.core.config import SETTINGS
-from tidegate.core.rules import RULES
+from tidegate.settings.config import SETTINGS
+from tidegate.settings.rules import RULES
 
 
 def settings_table() -> str:

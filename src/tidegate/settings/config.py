@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from typing import Any, Generic
 
 from tidegate.core.errors import Code, TidegateError, raise_all
-from tidegate.core.given import Given, Missing, Origin, Place, SettingsFile, everything_given, shown
-from tidegate.core.kinds import (
+from tidegate.core.levels import Level
+from tidegate.settings.given import Given, Missing, Origin, Place, SettingsFile, everything_given, shown
+from tidegate.settings.kinds import (
     BACKEND,
     COUNT_FROM_0,
     COUNT_FROM_1,
@@ -34,8 +35,7 @@ from tidegate.core.kinds import (
     number_between,
     optional,
 )
-from tidegate.core.levels import Level
-from tidegate.core.rules import notes, violations
+from tidegate.settings.rules import notes, violations
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tidegate.core.config import Settings
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.given import CONFIG_VARIABLE, SettingsFile
+from tidegate.settings.config import Settings
+from tidegate.settings.given import CONFIG_VARIABLE, SettingsFile
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -1,0 +1,1 @@
+"""Settings: which there are, where a value comes from, and why."""

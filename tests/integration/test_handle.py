@@ -19,7 +19,7 @@ from tests.integration.shelf import ShelfSink, TalkativeSink
 from tests.support.logged import events
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
 from tidegate.jobs.beat import JobState, read_beat
-from tidegate.jobs.log_lines import FORMS, LogFormat, line_of
+from tidegate.logs.lines import FORMS, LogFormat, line_of
 from tidegate.sinks.base import SinkPlan
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.jobs.app_check import CHECKED, NOTED, check_app, check_restore
 from tidegate.jobs.health import Health
-from tidegate.jobs.last_word import VERBOSE
+from tidegate.logs.last_word import VERBOSE
 from tidegate.savepoints.restoring import Restore
 
 

@@ -19,9 +19,9 @@ from tidegate.core import happenings
 from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.jobs.log_lines import LogFormat, as_json, as_text, line_of
-from tidegate.jobs.log_subject import Subject, about, about_all_of, subject
-from tidegate.jobs.logs import LogChoice, LogLevel, log_happening
+from tidegate.logs.lines import LogFormat, as_json, as_text, line_of
+from tidegate.logs.subject import Subject, about, about_all_of, subject
+from tidegate.logs.writing import LogChoice, LogLevel, log_happening
 
 PASSWORD = "correct-horse-battery"
 
@@ -256,8 +256,8 @@ def test_a_choice_that_there_is_not_is_refused():
 
 PROGRAM = """
 import logging, os, sys, threading, warnings
-from tidegate.jobs.logs import set_up_below_run
-from tidegate.jobs.log_subject import about
+from tidegate.logs.writing import set_up_below_run
+from tidegate.logs.subject import about
 set_up_below_run(os.environ)
 log = logging.getLogger("tidegate")
 with about(job="words"):

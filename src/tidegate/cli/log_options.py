@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tidegate.jobs.last_word import VERBOSE
-from tidegate.jobs.log_lines import LogFormat
-from tidegate.jobs.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
+from tidegate.logs.last_word import VERBOSE
+from tidegate.logs.lines import LogFormat
+from tidegate.logs.writing import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
 
 LogFormatOption = Annotated[
     LogFormat,

@@ -12,9 +12,9 @@ from pathlib import Path
 from tidegate.cli.view import View
 from tidegate.core.errors import TidegateError
 from tidegate.jobs.failures import Failure
-from tidegate.jobs.log_lines import LogFormat
-from tidegate.jobs.logs import LogChoice, set_up
 from tidegate.jobs.supervisor import News
+from tidegate.logs.lines import LogFormat
+from tidegate.logs.writing import LogChoice, set_up
 
 
 def news_in(choice: LogChoice) -> News:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import IO
 
 from tidegate.jobs.line import FromDriver, FromSupervisor, line_to_driver
-from tidegate.jobs.logs import SUPERVISED
 from tidegate.jobs.session_processes import end_processes
+from tidegate.logs.writing import SUPERVISED
 
 GRACE_SECONDS = 3.0
 """A JVM outlives its Python by 0.5 to 2.4 s, and removes its temporary files in that time."""

@@ -20,7 +20,7 @@ from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
 from tidegate.disk.storage import Storage
-from tidegate.jobs.log_subject import Subject, about_all_of
+from tidegate.logs.subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.telling import Step, told
-from tidegate.jobs.log_subject import about_all_of, subject
+from tidegate.logs.subject import about_all_of, subject
 from tidegate.sources.files.reader import FileReader, Wait
 from tidegate.spark.compiled import object_of
 from tidegate.spark.telling import WORD

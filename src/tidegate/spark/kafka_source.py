@@ -29,8 +29,6 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.spelling import did_you_mean
-from tidegate.jobs.log_subject import Subject, about_all_of, subject
-from tidegate.jobs.logs import set_up_below_run
 from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.lag import LagGroup
@@ -40,6 +38,8 @@ from tidegate.kafka.places import Place, resolve
 from tidegate.kafka.reading import mean_bytes, read
 from tidegate.kafka.source import EndFinder, Lost, Reading
 from tidegate.kafka.topics import Selection, Topics
+from tidegate.logs.subject import Subject, about_all_of, subject
+from tidegate.logs.writing import set_up_below_run
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
 from tidegate.spark.telling import WORD, told_by_source
 

@@ -13,7 +13,7 @@ from tidegate.core.happenings import (
     RowsGivenUp,
     TransactionRedone,
 )
-from tidegate.jobs.logs import log_happening
+from tidegate.logs.writing import log_happening
 from tidegate.spark.companions import Companion
 
 _SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)

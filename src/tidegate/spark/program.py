@@ -15,9 +15,9 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.last_word import is_verbose
 from tidegate.jobs.line import line_to_supervisor
-from tidegate.jobs.logs import log_failure, set_up_below_run
+from tidegate.logs.last_word import is_verbose
+from tidegate.logs.writing import log_failure, set_up_below_run
 from tidegate.spark.supervised import Supervised, supervise
 
 FAILED = 1

@@ -19,7 +19,6 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
-from tidegate.jobs.last_word import show_errors_alone
 from tidegate.jobs.line import (
     Declared,
     Finished,
@@ -37,6 +36,7 @@ from tidegate.jobs.line import (
 from tidegate.jobs.reports import report_of
 from tidegate.jobs.restart import strategy_of
 from tidegate.jobs.session_processes import end_processes
+from tidegate.logs.last_word import show_errors_alone
 from tidegate.settings.config import Settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tidegate.jobs.last_word import is_verbose
+from tidegate.logs.last_word import is_verbose
 
 MODULE = "tidegate.spark.worker_daemon"
 NEEDED = ("pyspark.worker", "pandas", "tidegate.spark.writer")

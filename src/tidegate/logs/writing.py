@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.jobs.log_lines import FORMS, LogFormat, line_of, message_of, plain
-from tidegate.jobs.log_subject import OWN, subject
+from tidegate.logs.lines import FORMS, LogFormat, line_of, message_of, plain
+from tidegate.logs.subject import OWN, subject
 
 _LOG = logging.getLogger(OWN)
 

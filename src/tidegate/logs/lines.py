@@ -15,7 +15,7 @@ from enum import Enum
 from tidegate.core.errors import TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import parts_of
-from tidegate.jobs.log_subject import OWN, subject
+from tidegate.logs.subject import OWN, subject
 
 Plain = str | int | float | bool | None
 

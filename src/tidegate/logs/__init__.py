@@ -1,0 +1,1 @@
+"""Lines of the log and the last error on the screen."""

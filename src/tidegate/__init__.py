@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from tidegate.kafka.sink import KafkaSink
     from tidegate.savepoints.restoring import Restore
     from tidegate.sinks.base import TwoPhaseSink
-    from tidegate.sinks.files import FileSink
+    from tidegate.sinks.files.sink import FileSink
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
-    from tidegate.sinks.sqlite import SQLiteSink
+    from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.spark.file_source import FileSource
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FileSink": "tidegate.sinks.files",
+    "FileSink": "tidegate.sinks.files.sink",
     "FileSource": "tidegate.spark.file_source",
     "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
@@ -63,7 +63,7 @@ _HOMES = {
     "RateSource": "tidegate.spark.sources",
     "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
-    "SQLiteSink": "tidegate.sinks.sqlite",
+    "SQLiteSink": "tidegate.sinks.sqlite.sink",
     "SavedState": "tidegate.spark.read_savepoint",
     "SocketSource": "tidegate.spark.socket_source",
     "SparkSource": "tidegate.spark.sources",

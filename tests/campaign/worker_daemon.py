@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 from pyspark.daemon import manager
 
 import tests.campaign.tray
-import tidegate.sinks.files
-import tidegate.sinks.sqlite
+import tidegate.sinks.files.sink
+import tidegate.sinks.sqlite.sink
 import tidegate.spark.writer
 
-LOADED = (pd, pc, tests.campaign.tray, tidegate.sinks.files, tidegate.sinks.sqlite, tidegate.spark.writer)
+LOADED = (pd, pc, tests.campaign.tray, tidegate.sinks.files.sink, tidegate.sinks.sqlite.sink, tidegate.spark.writer)
 
 if __name__ == "__main__":
     manager()

@@ -27,11 +27,11 @@ from tidegate.core.records import (
     committable_digest,
 )
 from tidegate.sinks.base import SinkPlan, Transaction
-from tidegate.sinks.file_stage import FileTransaction, _Measured
-from tidegate.sinks.files import FileSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.files.stage import FileTransaction, _Measured
 from tidegate.sinks.rows import RowRefused, RowWriter
-from tidegate.sinks.sqlite import SQLiteSink
-from tidegate.sinks.sqlite_ledger import LEDGER, record
+from tidegate.sinks.sqlite.ledger import LEDGER, record
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.standing import Entry
 from tidegate.testing.contract import IDENTITY, Row, SinkContract
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import Row, SinkContract
 from tidegate.testing.memory import MemorySink
 

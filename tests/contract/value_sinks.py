@@ -26,9 +26,9 @@ from tidegate.core.records import Committable, JournalRef, Outcome
 from tidegate.kafka.checks import layout_of
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
-from tidegate.sinks.files import FileSink
+from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.printing import PrintSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.value_table import Target, violations
 from tidegate.testing.contract import IDENTITY, attempt_of
 

@@ -11,10 +11,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src/tidegate"
 THE_ONE = SOURCE / "disk/durable.py"
 OF_SQLITE = {
-    SOURCE / "sinks/sqlite_disk.py": "each connection to a target, with what SQLite's own syncs mean",
-    SOURCE / "sinks/sqlite_stage.py": "stages, which SQLite does not sync; `Stage.sync` does",
-    SOURCE / "sinks/sqlite_constraints.py": "tries rows in the memory of a task",
-    SOURCE / "sinks/sqlite_check.py": "looks; SQLite itself rolls back what a killed commit left, or says why not",
+    SOURCE / "sinks/sqlite/disk.py": "each connection to a target, with what SQLite's own syncs mean",
+    SOURCE / "sinks/sqlite/stage.py": "stages, which SQLite does not sync; `Stage.sync` does",
+    SOURCE / "sinks/sqlite/constraints.py": "tries rows in the memory of a task",
+    SOURCE / "sinks/sqlite/check.py": "looks; SQLite itself rolls back what a killed commit left, or says why not",
     SOURCE / "jobs/sink_checks.py": "takes the write lock and gives it back",
 }
 """SQLite syncs by itself: who may open a database, and why that is sound."""

@@ -249,7 +249,7 @@ def test_a_sink_that_is_down_in_a_drain_is_waited_for_and_only_the_waiting_count
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
     """The last epoch takes longer than a sink is waited for; and then the sink is down, for less than that."""
-    monkeypatch.setattr("tidegate.sinks.sqlite_disk.BUSY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("tidegate.sinks.sqlite.disk.BUSY_TIMEOUT_SECONDS", 0.05)
     write_events(place, "00:00:01")
     table = SQLiteSink("table", place.folder / "out.db", table="words")
     handle = job_of(place, table, seconds=1.2, stop_timeout="1s").start()
@@ -273,7 +273,7 @@ def test_a_sink_that_is_down_in_a_drain_is_waited_for_and_only_the_waiting_count
 def test_a_drain_whose_sink_stays_down_has_an_exit_code_of_its_own_and_the_next_start_ends_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("tidegate.sinks.sqlite_disk.BUSY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("tidegate.sinks.sqlite.disk.BUSY_TIMEOUT_SECONDS", 0.05)
     write_events(place, "00:00:01")
     table = SQLiteSink("table", place.folder / "out.db", table="words")
     handle = job_of(place, table, stop_timeout="300ms").start()

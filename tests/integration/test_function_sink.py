@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, run
 from tidegate import FileSink, FunctionSink
 from tidegate.core.records import Evidence, Outcome
-from tidegate.sinks import file_parts
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sinks.files import parts as file_parts
 from tidegate.testing.contract import IDENTITY, Row, SinkContract, attempt_of, rows_from
 
 

@@ -41,7 +41,7 @@ def from_another_terminal(place: Place, *arguments: str) -> tuple[int, str]:
 def test_a_decided_epoch_that_its_sink_did_not_take_is_committed_from_outside_and_not_repeated(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("tidegate.sinks.sqlite_disk.BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("tidegate.sinks.sqlite.disk.BUSY_TIMEOUT_SECONDS", 0.1)
     place.write("sea")
     handle = words_job(place).start()
     wait_until_finished(handle, 0)

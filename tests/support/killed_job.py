@@ -15,8 +15,8 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.place import JobPlace, open_job
 from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import SCHEMA, rows_from
 
 TASKS = 2

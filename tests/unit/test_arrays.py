@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.sinks.arrays import binaries, integers
+from tidegate.arrays import binaries, integers
 
 
 @given(st.lists(st.none() | st.binary(max_size=5), max_size=40))

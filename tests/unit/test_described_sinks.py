@@ -12,9 +12,9 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.sinks import FORMAT, SINKS, DescribedSink, Sinks, describe, open_sink, write_sinks
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.sinks.files import FileSink
+from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.printing import PrintSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 
 SECRET = "hunter2"
 OPTIONS = {

@@ -32,8 +32,8 @@ from tidegate.disk.durable import SyncFailed, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
 from tidegate.jobs.runner import Runner
 from tidegate.sinks.base import JournalKeeper, SinkPlan, TwoPhaseSink
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 

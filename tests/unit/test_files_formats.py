@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
+from tidegate.sinks.files.formats import CSV_WITH_HEADER, FORMATS
 from tidegate.sinks.value_table import violations
 
 MOMENT = datetime(2026, 1, 31, 23, 59, 59, 1, tzinfo=timezone.utc)

@@ -15,12 +15,12 @@ import pytest
 from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
-from tidegate.sinks import file_stage
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.file_parts import parts_of
-from tidegate.sinks.file_stage import FileTransaction
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.hive_folders import by_folder, folder_name
+from tidegate.sinks.files import stage as file_stage
+from tidegate.sinks.files.hive_folders import by_folder, folder_name
+from tidegate.sinks.files.parts import parts_of
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.files.stage import FileTransaction
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 

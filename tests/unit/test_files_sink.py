@@ -20,7 +20,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks import marks
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.files import FileSink, final_name
+from tidegate.sinks.files.sink import FileSink, final_name
 from tidegate.sinks.standing import Standing
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 

@@ -13,7 +13,7 @@ import pytest
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.logs.last_word import VERBOSE, show_errors_alone
-from tidegate.sinks.sqlite_words import remedy_of
+from tidegate.sinks.sqlite.words import remedy_of
 from tidegate.spark.callbacks import is_no_refused_epoch
 from tidegate.spark.epoch_watch import EpochRefused
 from tidegate.spark.jvm_output import log_options, spark_log

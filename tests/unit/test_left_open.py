@@ -20,7 +20,7 @@ from tidegate.jobs import left_open
 from tidegate.jobs.left_open import give_up_what_is_left
 from tidegate.jobs.sinks import DescribedSink, describe
 from tidegate.jobs.transactions import name_of
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 
 
 class Kept(SQLiteSink):

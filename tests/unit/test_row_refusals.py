@@ -18,11 +18,11 @@ from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.checks import layout_of
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
-from tidegate.sinks.files import FileSink
+from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import IDENTITY, attempt_of
 
 Make = Callable[..., TwoPhaseSink]

@@ -24,7 +24,7 @@ from tidegate.jobs.settle import Ended, Ending, Order, settle
 from tidegate.jobs.sinks import SINKS
 from tidegate.jobs.transactions import Waiting, look, name_of
 from tidegate.jobs.verdicts import Act, Named, Seen, Verdict
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.memory import MemorySink
 
 
@@ -181,7 +181,7 @@ def test_the_command_may_be_killed_before_and_after_every_step(tmp_path: Path) -
 
 
 def test_a_sink_that_is_not_ready_is_waited_for_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.sinks.sqlite_disk.BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("tidegate.sinks.sqlite.disk.BUSY_TIMEOUT_SECONDS", 0.1)
     job = KilledJob(tmp_path)
     committables = job.prepare(0)
     job.log(0)
@@ -197,7 +197,7 @@ def test_a_sink_that_is_not_ready_is_waited_for_and_said(tmp_path: Path, monkeyp
 def test_a_commit_that_went_through_although_another_sink_is_down_is_told_by_its_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.sinks.files.FileSink._commit", _disk_is_away)
+    monkeypatch.setattr("tidegate.sinks.files.sink.FileSink._commit", _disk_is_away)
     job = KilledJob(tmp_path)
     in_table, *_, in_files = job.prepare(0)
     job.log(0)
@@ -213,8 +213,8 @@ def test_what_nobody_can_tell_has_an_exit_code_of_its_own(tmp_path: Path, monkey
     job = KilledJob(tmp_path)
     *_, in_files = job.prepare(0)
     job.log(0)
-    monkeypatch.setattr("tidegate.sinks.files.FileSink._commit", _disk_is_away)
-    monkeypatch.setattr("tidegate.sinks.files.FileSink.evidence", _cannot_be_asked)
+    monkeypatch.setattr("tidegate.sinks.files.sink.FileSink._commit", _disk_is_away)
+    monkeypatch.setattr("tidegate.sinks.files.sink.FileSink.evidence", _cannot_be_asked)
     where = ["--dir", str(job.root), "--wait", "0.1", "--json"]
     said = tidegate("txn", "commit", "job", name_of(in_files), *where)
     assert (said.code, json.loads(said.stdout)["outcome"]) == (Exit.OUTCOME_UNKNOWN, "unknown")

@@ -12,8 +12,8 @@ import pytest
 
 from tidegate.core.errors import TidegateError
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.sqlite import SQLiteSink
-from tidegate.sinks.sqlite_check import column_affinity
+from tidegate.sinks.sqlite.check import column_affinity
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import IDENTITY
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.string())])

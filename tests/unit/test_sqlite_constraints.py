@@ -16,7 +16,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import IDENTITY, attempt_of
 
 LETTERS = 'CREATE TABLE letters ("query" TEXT, sink TEXT, epoch INTEGER, code TEXT, reason TEXT, "row" TEXT)'

@@ -18,11 +18,12 @@ import pytest
 from tests.support.fs_recorder import FsRecorder
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Committable, Evidence, Outcome, epoch_digest
-from tidegate.sinks import sqlite_disk, sqlite_ledger
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite import SQLiteSink
-from tidegate.sinks.sqlite_ledger import LEDGER
+from tidegate.sinks.sqlite import disk as sqlite_disk
+from tidegate.sinks.sqlite import ledger as sqlite_ledger
+from tidegate.sinks.sqlite.ledger import LEDGER
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 

@@ -14,7 +14,7 @@ from tests.support.refused_syncs import refuse_syncs_of
 from tidegate.core.records import Committable, Outcome
 from tidegate.disk.durable import SyncFailed
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 DESCRIPTORS = 6

@@ -1,6 +1,6 @@
 """What makes a file and its name survive a power loss, and a disk's errors in tidegate's own words.
 
-Every sync of tidegate is made here (those of SQLite are its own: `tidegate.sinks.sqlite_disk` says what is made of
+Every sync of tidegate is made here (those of SQLite are its own: `tidegate.sinks.sqlite.disk` says what is made of
 them), because a sync that failed must not be followed by a look that believes it.
 
 Linux tells of a failed write-back once. Then it calls the pages clean, whether they are on the disk or not. A second

@@ -20,8 +20,8 @@ from tidegate.kafka.checks import cluster_violations_of
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.staging import unwritable
 
 _BUSY_SECONDS = 1.0

@@ -125,8 +125,8 @@ def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_secon
 def _target_of(sink: TwoPhaseSink) -> Target:
     """By the very class: what a subclass has changed does not stand in its options."""
     from tidegate.kafka.sink import KafkaSink
-    from tidegate.sinks.files import FileSink
-    from tidegate.sinks.sqlite import SQLiteSink
+    from tidegate.sinks.files.sink import FileSink
+    from tidegate.sinks.sqlite.sink import SQLiteSink
 
     match sink:
         case KafkaSink() if type(sink) is KafkaSink:
@@ -219,7 +219,7 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
                 delivery=described.level.value,
             )
         case SQLiteTarget() as target:
-            from tidegate.sinks.sqlite import SQLiteSink
+            from tidegate.sinks.sqlite.sink import SQLiteSink
 
             table = SQLiteSink(
                 described.uid,
@@ -234,7 +234,7 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
             table.conflicts_into = target.conflicts_into
             return table
         case FilesTarget(path=path):
-            from tidegate.sinks.files import FileSink
+            from tidegate.sinks.files.sink import FileSink
 
             return FileSink(described.uid, path, delivery=described.level.value)
         case OtherTarget(what=what):

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tidegate.arrays import binaries, integers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.offsets import Partition, Range, Skip
 from tidegate.kafka.options import OWNED_BY_SOURCE
@@ -18,7 +19,6 @@ from tidegate.kafka.refusal import unreachable
 from tidegate.kafka.right import Right
 from tidegate.kafka.source import Lost, Reading
 from tidegate.kafka.topics import Topics
-from tidegate.sinks.arrays import binaries, integers
 
 _LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000

@@ -1,1 +1,1 @@
-"""Sinks: one file per way to be exactly-once."""
+"""Sinks: one folder a kind; the base and the values of all kinds stand beside them."""

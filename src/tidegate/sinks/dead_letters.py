@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.arrays import binaries, integers
 from tidegate.core.errors import Code
 from tidegate.core.records import Attempt
-from tidegate.sinks.arrays import binaries, integers
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.json_lines import json_objects
 from tidegate.sinks.row_values import with_valid_texts

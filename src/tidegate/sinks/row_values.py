@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.arrays import binaries
 from tidegate.core.errors import Code, TidegateError
-from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of, columns_of
 from tidegate.sinks.nested import Leaf, leaves_of, with_leaves
 from tidegate.sinks.rows import RowRefused

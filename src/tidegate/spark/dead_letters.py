@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.parsing import has_unparsed
 from tidegate.spark.projection import Projection
 from tidegate.spark.writer import TaskResult

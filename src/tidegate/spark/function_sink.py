@@ -19,10 +19,10 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
 from tidegate.disk.durable import ensure_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
-from tidegate.sinks.file_check import folder_violations, row_violations
-from tidegate.sinks.file_formats import FORMATS
-from tidegate.sinks.file_parts import flaws_of, parts_of
-from tidegate.sinks.file_stage import FileShape, FileTransaction
+from tidegate.sinks.files.check import folder_violations, row_violations
+from tidegate.sinks.files.formats import FORMATS
+from tidegate.sinks.files.parts import flaws_of, parts_of
+from tidegate.sinks.files.stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from tidegate.disk.durable import sync_file
 from tidegate.jobs.class_archive import SUBMIT_OPTIONS, options_to_make
-from tidegate.sinks.files import FileSink
-from tidegate.sinks.sqlite import SQLiteSink
+from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.file_source import FileSource
 from tidegate.spark.job import Job
 from tidegate.spark.operator_uids import uid

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from tidegate.arrays import binaries
 from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.core.telling import Step, told
-from tidegate.sinks.arrays import binaries
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.sinks.dead_letters import dead_letters, reason_of, unparsed, without

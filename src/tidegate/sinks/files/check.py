@@ -11,7 +11,7 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.file_stage import FileShape
+from tidegate.sinks.files.stage import FileShape
 from tidegate.sinks.staging import unwritable
 from tidegate.sinks.value_table import Target, names_in, violations
 

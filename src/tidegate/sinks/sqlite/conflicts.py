@@ -18,8 +18,8 @@ from tidegate.core.records import Attempt
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import DETAIL_AT_MOST, shortened
 from tidegate.sinks.dead_letters import COLUMNS
-from tidegate.sinks.sqlite_names import list_of, quoted
-from tidegate.sinks.sqlite_stage import names_in, positions
+from tidegate.sinks.sqlite.names import list_of, quoted
+from tidegate.sinks.sqlite.stage import names_in, positions
 
 
 class OnConflict(Enum):

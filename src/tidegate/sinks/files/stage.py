@@ -15,9 +15,9 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.file_formats import Format
-from tidegate.sinks.file_parts import Part, committable_of
-from tidegate.sinks.hive_folders import by_folder, refused_as_folders
+from tidegate.sinks.files.formats import Format
+from tidegate.sinks.files.hive_folders import by_folder, refused_as_folders
+from tidegate.sinks.files.parts import Part, committable_of
 from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, RowWriter, one_for_each_row
 from tidegate.sinks.staging import Seal, Stage

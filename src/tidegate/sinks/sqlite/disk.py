@@ -27,8 +27,8 @@ from pathlib import Path
 
 from tidegate.core.records import SinkIdentity
 from tidegate.disk.durable import refuse_if_failed, sync_failed, sync_folder
-from tidegate.sinks.sqlite_ledger import entry_of, record, take_out
-from tidegate.sinks.sqlite_stage import uri
+from tidegate.sinks.sqlite.ledger import entry_of, record, take_out
+from tidegate.sinks.sqlite.stage import uri
 from tidegate.sinks.standing import Entry
 
 BUSY_TIMEOUT_SECONDS = 5.0

@@ -1,7 +1,7 @@
 """The rules of an existing SQLite table that a row breaks by itself: NOT NULL, CHECK, and the types of a STRICT table.
 
 They are tested in the task, before anything is pre-committed. UNIQUE is not among them: it depends on the rows that
-stand in the table at the commit (`tidegate.sinks.sqlite_conflicts`). Neither are triggers.
+stand in the table at the commit (`tidegate.sinks.sqlite.conflicts`). Neither are triggers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidegate.core.telling import shortened
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite_names import list_of, quoted
+from tidegate.sinks.sqlite.names import list_of, quoted
 
 _FOUND_AT_MOST = 200
 

@@ -30,15 +30,15 @@ from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.sqlite_check import violations_of
-from tidegate.sinks.sqlite_conflicts import Inserts, OnConflict, unfit_policy
-from tidegate.sinks.sqlite_constraints import constraints_of
-from tidegate.sinks.sqlite_disk import connected, make_durable, transaction
-from tidegate.sinks.sqlite_ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
-from tidegate.sinks.sqlite_names import list_of, quoted
-from tidegate.sinks.sqlite_stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in
-from tidegate.sinks.sqlite_values import SQLiteRules, affinity_of
-from tidegate.sinks.sqlite_words import remedy_of
+from tidegate.sinks.sqlite.check import violations_of
+from tidegate.sinks.sqlite.conflicts import Inserts, OnConflict, unfit_policy
+from tidegate.sinks.sqlite.constraints import constraints_of
+from tidegate.sinks.sqlite.disk import connected, make_durable, transaction
+from tidegate.sinks.sqlite.ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
+from tidegate.sinks.sqlite.names import list_of, quoted
+from tidegate.sinks.sqlite.stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in
+from tidegate.sinks.sqlite.values import SQLiteRules, affinity_of
+from tidegate.sinks.sqlite.words import remedy_of
 from tidegate.sinks.staging import Seal, Stage
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
@@ -52,7 +52,7 @@ class SQLiteSink(TwoPhaseSink):
     Without `key` rows are appended; with `key` a row replaces the one that has the same values in these columns (the
     last one wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE
     transaction, together with its row in the table `_tidegate_ledger`, which is the evidence. Values: see
-    `tidegate.sinks.sqlite_values`. A row that breaks a NOT NULL or CHECK of the table is refused in its task. One that
+    `tidegate.sinks.sqlite.values`. A row that breaks a NOT NULL or CHECK of the table is refused in its task. One that
     breaks a UNIQUE index shows at the commit: it ends the job (`on_conflict="fail"`), or is left out ("ignore"), or
     goes into the table of the query's dead letters ("dead-letter": the same database). A row with a text that is not
     UTF-8 is refused (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"); one with a NaN, which SQLite does

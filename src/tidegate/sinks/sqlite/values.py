@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.sinks.arrays import integers
+from tidegate.arrays import integers
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.row_values import InvalidText, NaN, refused_nans, refused_nulls, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
-from tidegate.sinks.sqlite_constraints import Constraints
+from tidegate.sinks.sqlite.constraints import Constraints
 from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:

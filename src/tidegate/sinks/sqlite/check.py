@@ -11,10 +11,10 @@ from pathlib import Path
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.sqlite_ledger import LEDGER
-from tidegate.sinks.sqlite_stage import uri
-from tidegate.sinks.sqlite_values import affinity_of
-from tidegate.sinks.sqlite_words import COLUMNS_AT_MOST, remedy_of
+from tidegate.sinks.sqlite.ledger import LEDGER
+from tidegate.sinks.sqlite.stage import uri
+from tidegate.sinks.sqlite.values import affinity_of
+from tidegate.sinks.sqlite.words import COLUMNS_AT_MOST, remedy_of
 from tidegate.sinks.staging import unwritable
 from tidegate.sinks.value_table import Target, violations
 

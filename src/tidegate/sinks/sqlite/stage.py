@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.sqlite_values import SQLiteRules, values_of
+from tidegate.sinks.sqlite.values import SQLiteRules, values_of
 from tidegate.sinks.staging import Seal, Stage
 
 ATTACHED_AT_ONCE = 8

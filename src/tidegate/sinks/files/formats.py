@@ -8,11 +8,11 @@ from typing import IO
 
 import pyarrow as pa
 
-from tidegate.sinks.csv_rows import CSVRows, CSVRowsWithHeader, refused_in_csv
+from tidegate.sinks.files.csv_rows import CSVRows, CSVRowsWithHeader, refused_in_csv
+from tidegate.sinks.files.parquet import ParquetRows
+from tidegate.sinks.files.text_lines import TextLines, refused_as_lines
 from tidegate.sinks.json_lines import JSONLinesWriter
-from tidegate.sinks.parquet import ParquetRows
 from tidegate.sinks.rows import RowRefused, RowWriter
-from tidegate.sinks.text_lines import TextLines, refused_as_lines
 from tidegate.sinks.value_table import Target
 
 

@@ -26,10 +26,10 @@ from tidegate.core.records import (
 )
 from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
-from tidegate.sinks.file_check import folder_violations, row_violations
-from tidegate.sinks.file_formats import CSV_WITH_HEADER, FORMATS
-from tidegate.sinks.file_parts import CHECKSUM_UP_TO_BYTES, Part, flaws_of, parts_of
-from tidegate.sinks.file_stage import FileShape, FileTransaction
+from tidegate.sinks.files.check import folder_violations, row_violations
+from tidegate.sinks.files.formats import CSV_WITH_HEADER, FORMATS
+from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, Part, flaws_of, parts_of
+from tidegate.sinks.files.stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused

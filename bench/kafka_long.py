@@ -22,8 +22,8 @@ from bench.kafka_cluster import cluster
 from bench.kafka_epochs import job_of
 from bench.seen import Seen, told
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.slots import TURNS
 from tidegate.kafka.wire import Wire
+from tidegate.sinks.kafka.slots import TURNS
 
 EPOCHS = (1000, 10_000)
 _QUICK_EPOCHS = (100, 300)

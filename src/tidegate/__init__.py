@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.core.errors import TidegateError
-    from tidegate.kafka.sink import KafkaSink
     from tidegate.savepoints.restoring import Restore
     from tidegate.sinks.base import TwoPhaseSink
     from tidegate.sinks.files.sink import FileSink
+    from tidegate.sinks.kafka.sink import KafkaSink
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
@@ -57,7 +57,7 @@ _HOMES = {
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.handle",
-    "KafkaSink": "tidegate.kafka.sink",
+    "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.kafka_source",
     "PrintSink": "tidegate.sinks.printing",
     "RateSource": "tidegate.spark.sources",

@@ -6,15 +6,15 @@ from pyspark.daemon import manager
 
 import tests.campaign.worker_daemon
 import tests.campaign_kafka.program
-import tidegate.kafka.reading
-import tidegate.kafka.sink
+import tidegate.sinks.kafka.sink
+import tidegate.sources.kafka.reading
 import tidegate.spark.kafka_source
 
 LOADED = (
     tests.campaign.worker_daemon,
     tests.campaign_kafka.program,
-    tidegate.kafka.reading,
-    tidegate.kafka.sink,
+    tidegate.sources.kafka.reading,
+    tidegate.sinks.kafka.sink,
     tidegate.spark.kafka_source,
 )
 

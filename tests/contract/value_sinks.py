@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from tests.contract.values import Unwritable, column_of, expected, fields_of, neutral, same
 from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.records import Committable, JournalRef, Outcome
-from tidegate.kafka.checks import layout_of
-from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.value_table import Target, violations

@@ -14,9 +14,9 @@ from pyspark.sql.types import DataType, StructType, UserDefinedType
 
 from tests.integration.place import Place, error_of, run, setting
 from tidegate import FileSink, PrintSink, SQLiteSink, TidegateError
-from tidegate.kafka.checks import _Check
-from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.kafka.checks import _Check
+from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.value_table import TABLE, Kind, Target
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.row_types import KINDS

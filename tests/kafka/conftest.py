@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate.kafka.producers import _PRODUCERS, _WIRES, Producers
+from tidegate.sinks.kafka.producers import _PRODUCERS, _WIRES, Producers
 from tidegate.testing.kafka import Broker
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.kafka.seen import visible_now
 from tidegate.core.records import Answer, Attempt, Committable
-from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
+from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, SCHEMA, Row, SinkContract
 from tidegate.testing.kafka import Broker

@@ -19,11 +19,11 @@ from tests.support.driver import Driver
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.producers import wire_of
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.transaction import Handle, TransactionBroken
 from tidegate.kafka.wire import Reply
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.kafka.producers import wire_of
+from tidegate.sinks.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.transaction import Handle, TransactionBroken
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.process import Process, _look

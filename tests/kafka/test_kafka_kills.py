@@ -15,7 +15,7 @@ import pytest
 from tests.kafka.seen import open_transactions, visible_now
 from tests.support.driver import Driver
 from tidegate.core.records import JobRecord, decode
-from tidegate.kafka.names import ids_begin
+from tidegate.sinks.kafka.names import ids_begin
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 

@@ -18,9 +18,9 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Outcome
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.topics import Selection, Topics
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.kafka.sink import KafkaSink
+from tidegate.sources.kafka.topics import Selection, Topics
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka.topics import Row, make_topic, produce, read_all
 
@@ -217,7 +217,7 @@ def test_a_client_at_the_wrong_door_is_told_which_one_it_is(
 ) -> None:
     """A client itself says no more than that its connection was closed."""
     monkeypatch.setattr("tidegate.kafka.cluster._CONTACT_SECONDS", 2.0)
-    monkeypatch.setattr("tidegate.kafka.topics._ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr("tidegate.sources.kafka.topics._ANSWER_SECONDS", 2.0)
     door, given, told = WRONG_DOORS[case]
     servers = {"tls": doors.tls, "users": doors.broker.servers, "open": doors.open}[door]
     options = {**given, "enable.ssl.certificate.verification": "false"} if "security.protocol" in given else dict(given)

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.kafka.seen import visible_now
 from tidegate.core.errors import Code, TidegateError
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.transaction import TransactionBroken
 from tidegate.sinks.base import Transaction
+from tidegate.sinks.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.transaction import TransactionBroken
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import attempt_of
 from tidegate.testing.kafka import Broker
@@ -196,7 +196,7 @@ def test_a_limit_that_is_lowered_while_the_job_runs_loses_nothing_and_is_known_t
 def test_a_limit_that_is_raised_while_the_job_runs_refuses_nothing_any_more(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.kafka.topic_limits._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.sinks.kafka.topic_limits._FRESH_SECONDS", 0.0)
     topic = make_topic(broker.servers, 1, config={"max.message.bytes": "1000"})
     sink = sink_of(broker, topic)
     value = secrets.token_bytes(5000)

@@ -24,11 +24,11 @@ from tests.kafka.seen import open_transactions, visible_now
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.producers import Lease, wire_of
-from tidegate.kafka.sink import KafkaSink
-from tidegate.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import KafkaRefused, Producer, Reply
 from tidegate.sinks.base import SinkPlan, Transaction
+from tidegate.sinks.kafka.producers import Lease, wire_of
+from tidegate.sinks.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.sinks.rows import RowRefused, place_of
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
@@ -344,7 +344,7 @@ def test_what_an_attempt_left_open_is_aborted_while_the_job_runs(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lost against another attempt of its task: nobody decides it, and readers wait behind it."""
-    monkeypatch.setattr("tidegate.kafka.sink._LOOK_FOR_ORPHANS_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.sinks.kafka.sink._LOOK_FOR_ORPHANS_SECONDS", 0.0)
     transactions = [sink.begin(attempt_of(task_attempt=each)) for each in range(2)]
     for number, transaction in enumerate(transactions):
         transaction.write(rows_from(number, 1))

@@ -28,11 +28,11 @@ from tidegate import FileSink, Job, KafkaSource, SQLiteSink
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
 from tidegate.core.records import Start, decode
-from tidegate.kafka import reading as tasks
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Bounds, Range
-from tidegate.kafka.source import Lost, Reading
-from tidegate.kafka.topics import Selection
+from tidegate.sources.kafka import reading as tasks
+from tidegate.sources.kafka.offsets import Bounds, Range
+from tidegate.sources.kafka.source import Lost, Reading
+from tidegate.sources.kafka.topics import Selection
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
 from tidegate.testing.strikes import STRIKES

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.kafka.checks import layout_of
-from tidegate.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.rows import RowRefused
 
 

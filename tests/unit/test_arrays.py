@@ -40,9 +40,9 @@ def test_what_runs_in_a_worker_for_every_epoch_imports_no_pandas():
     program = """
 import sys
 import pyarrow as pa
-import tidegate.kafka.reading, tidegate.kafka.transaction, tidegate.spark.writer
-from tidegate.kafka.offsets import Range
-from tidegate.kafka.reading import _COLUMNS
+import tidegate.sources.kafka.reading, tidegate.sinks.kafka.transaction, tidegate.spark.writer
+from tidegate.sources.kafka.offsets import Range
+from tidegate.sources.kafka.reading import _COLUMNS
 class Message:
     key = value = lambda self: b"x"
     timestamp = lambda self: (1, 5)

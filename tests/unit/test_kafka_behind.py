@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.unit.test_kafka_offsets import A0, A1, Cluster
-from tidegate.kafka.behind import Behind
+from tidegate.sources.kafka.behind import Behind
 
 
 @pytest.fixture

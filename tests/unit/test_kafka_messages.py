@@ -9,9 +9,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidegate.kafka.checks import layout_of
-from tidegate.kafka.messages import Message
-from tidegate.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.messages import Message
+from tidegate.sinks.kafka.sink import KafkaSink
 
 
 def messages(sink: KafkaSink, rows: pa.Table) -> list[Message]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.core.records import SinkIdentity
-from tidegate.kafka.names import TransactionalId
+from tidegate.sinks.kafka.names import TransactionalId
 
 _UIDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
 _IDS = st.builds(

@@ -21,9 +21,9 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.spark_log import goes_back, same_position
-from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import (
+from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.offsets import (
     Bounds,
     OffsetOf,
     Offsets,
@@ -34,9 +34,9 @@ from tidegate.kafka.offsets import (
     rows_between,
     share_out,
 )
-from tidegate.kafka.places import resolve
-from tidegate.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading
-from tidegate.kafka.topics import Found, Mark, Selection
+from tidegate.sources.kafka.places import resolve
+from tidegate.sources.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading
+from tidegate.sources.kafka.topics import Found, Mark, Selection
 from tidegate.spark.kafka_source import KafkaMonitor, KafkaSource
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

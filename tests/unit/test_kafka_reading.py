@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from tests.support.logged import told
 from tidegate.core.errors import TidegateError
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Range
-from tidegate.kafka.reading import messages_in
-from tidegate.kafka.source import Lost, Reading
-from tidegate.kafka.topics import Selection
+from tidegate.sources.kafka.offsets import Range
+from tidegate.sources.kafka.reading import messages_in
+from tidegate.sources.kafka.source import Lost, Reading
+from tidegate.sources.kafka.topics import Selection
 
 BOTH = pytest.mark.parametrize("lost", Lost)
 

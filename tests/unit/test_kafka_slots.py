@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tidegate.core.records import SinkIdentity
-from tidegate.kafka.slots import Use, take_slot
+from tidegate.sinks.kafka.slots import Use, take_slot
 
 MINE = SinkIdentity(job="orders", job_id="5f0c", generation=1, query="by-day", sink="numbers")
 NONE = frozenset[int]()

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate import TidegateError
 from tidegate.core.errors import Code
-from tidegate.kafka import topics
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.topics import Mark, Selection, Topics
+from tidegate.sources.kafka import topics
+from tidegate.sources.kafka.topics import Mark, Selection, Topics
 
 NEVER: Future[Any] = Future()
 

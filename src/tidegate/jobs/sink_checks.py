@@ -16,11 +16,11 @@ from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
 from tidegate.jobs.place import JobPlace
 from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.kafka.brokers import OLDEST
-from tidegate.kafka.checks import cluster_violations_of
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.sink import KafkaSink
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files.sink import FileSink
+from tidegate.sinks.kafka.checks import cluster_violations_of
+from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.staging import unwritable
 

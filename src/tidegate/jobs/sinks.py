@@ -124,8 +124,8 @@ def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_secon
 
 def _target_of(sink: TwoPhaseSink) -> Target:
     """By the very class: what a subclass has changed does not stand in its options."""
-    from tidegate.kafka.sink import KafkaSink
     from tidegate.sinks.files.sink import FileSink
+    from tidegate.sinks.kafka.sink import KafkaSink
     from tidegate.sinks.sqlite.sink import SQLiteSink
 
     match sink:
@@ -201,7 +201,7 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
     """
     match described.target:
         case KafkaTarget() as target:
-            from tidegate.kafka.sink import KafkaSink
+            from tidegate.sinks.kafka.sink import KafkaSink
 
             return KafkaSink(
                 described.uid,

@@ -92,7 +92,7 @@ def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None
 def name_of(committable: Committable) -> str:
     """What a transaction is called here: as its sink's `pending` does, or by its attempt where nothing is pending."""
     if "transactional_id" in committable.handle:
-        from tidegate.kafka.transaction import Handle  # here: whose job has nothing in Kafka does not wait for it
+        from tidegate.sinks.kafka.transaction import Handle  # here: whose job has nothing in Kafka does not wait for it
 
         return Handle.of(committable).producer.name
     attempt = committable.attempt
@@ -269,8 +269,8 @@ def open_in(described: DescribedSink, sink: TwoPhaseSink, identity: SinkIdentity
 
 
 def _open_in_kafka(sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
-    from tidegate.kafka.names import TransactionalId
-    from tidegate.kafka.sink import KafkaSink
+    from tidegate.sinks.kafka.names import TransactionalId
+    from tidegate.sinks.kafka.sink import KafkaSink
 
     if not isinstance(sink, KafkaSink):
         raise TypeError(f"a Kafka target opens a Kafka sink, and this is a {type(sink).__name__}")

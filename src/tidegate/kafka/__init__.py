@@ -1,1 +1,1 @@
-"""The Kafka end: what needs no Spark."""
+"""What the source and the sink of Kafka both need: clients, options, the wire, the cluster."""

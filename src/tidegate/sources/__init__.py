@@ -1,1 +1,1 @@
-"""Sources of tidegate's own, without Spark: what they read, and how far."""
+"""Sources, without Spark: one folder a kind; what each reads, and how far."""

@@ -29,17 +29,17 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.levels import Level
 from tidegate.core.spelling import did_you_mean
-from tidegate.kafka.behind import Behind
 from tidegate.kafka.clients import Clients, as_text
-from tidegate.kafka.lag import LagGroup
-from tidegate.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
 from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violations
-from tidegate.kafka.places import Place, resolve
-from tidegate.kafka.reading import mean_bytes, read
-from tidegate.kafka.source import EndFinder, Lost, Reading
-from tidegate.kafka.topics import Selection, Topics
 from tidegate.logs.subject import Subject, about_all_of, subject
 from tidegate.logs.writing import set_up_below_run
+from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.lag import LagGroup
+from tidegate.sources.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
+from tidegate.sources.kafka.places import Place, resolve
+from tidegate.sources.kafka.reading import mean_bytes, read
+from tidegate.sources.kafka.source import EndFinder, Lost, Reading
+from tidegate.sources.kafka.topics import Selection, Topics
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
 from tidegate.spark.telling import WORD, told_by_source
 

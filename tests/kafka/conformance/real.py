@@ -16,7 +16,6 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, Pr
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.producers import _WIRES, Opened, Settings
 from tidegate.kafka.wire import (
     PASSING,
     CoordinatorType,
@@ -29,6 +28,7 @@ from tidegate.kafka.wire import (
     _mark_request,
     _marks_wanted,
 )
+from tidegate.sinks.kafka.producers import _WIRES, Opened, Settings
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import (
+from tidegate.sources.kafka.offsets import (
     OffsetOf,
     Offsets,
     Partition,
@@ -27,7 +27,7 @@ from tidegate.kafka.offsets import (
     rows_between,
     share_out,
 )
-from tidegate.kafka.topics import Found, Mark, Selection
+from tidegate.sources.kafka.topics import Found, Mark, Selection
 from tidegate.sources.pace import Epoch, Pace
 
 _LOG = logging.getLogger("tidegate")
@@ -65,7 +65,7 @@ class Reading:
 
 
 class Asked(Protocol):
-    """What is asked of the brokers: see `tidegate.kafka.topics.Topics`."""
+    """What is asked of the brokers: see `tidegate.sources.kafka.topics.Topics`."""
 
     def find(self, selection: Selection) -> Found: ...
 

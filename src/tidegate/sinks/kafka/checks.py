@@ -12,15 +12,15 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_requests, on_one_disk, versions
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import Cluster, cluster_of
-from tidegate.kafka.messages import Format, Layout, are_headers
-from tidegate.kafka.names import ids_begin, sink_part
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
-from tidegate.kafka.producers import wire_of
 from tidegate.kafka.right import Right
-from tidegate.kafka.rights import missing_by_name, missing_on_topic
 from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.kafka.messages import Format, Layout, are_headers
+from tidegate.sinks.kafka.names import ids_begin, sink_part
+from tidegate.sinks.kafka.producers import wire_of
+from tidegate.sinks.kafka.rights import missing_by_name, missing_on_topic
 from tidegate.sinks.row_values import InvalidText
 from tidegate.sinks.value_table import Target, violations
 

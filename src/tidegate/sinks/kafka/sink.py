@@ -32,18 +32,18 @@ from tidegate.core.records import (
     SinkIdentity,
     digest_of_all,
 )
-from tidegate.kafka.checks import layout_of, violations_of
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.halftime import HalfTime
-from tidegate.kafka.looked_at import Looked, looked_at
-from tidegate.kafka.names import TransactionalId
-from tidegate.kafka.producers import Lease, Settings, producers_of, wire_of
-from tidegate.kafka.slots import default_root
-from tidegate.kafka.topic_limits import limits_of
-from tidegate.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
 from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Mark, Reply, TransactionState, Wire
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.sinks.kafka.checks import layout_of, violations_of
+from tidegate.sinks.kafka.halftime import HalfTime
+from tidegate.sinks.kafka.looked_at import Looked, looked_at
+from tidegate.sinks.kafka.names import TransactionalId
+from tidegate.sinks.kafka.producers import Lease, Settings, producers_of, wire_of
+from tidegate.sinks.kafka.slots import default_root
+from tidegate.sinks.kafka.topic_limits import limits_of
+from tidegate.sinks.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
 

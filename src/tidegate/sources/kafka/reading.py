@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from tidegate.arrays import binaries, integers
 from tidegate.core.errors import Code, TidegateError
-from tidegate.kafka.offsets import Partition, Range, Skip
 from tidegate.kafka.options import OWNED_BY_SOURCE
 from tidegate.kafka.refusal import unreachable
 from tidegate.kafka.right import Right
-from tidegate.kafka.source import Lost, Reading
-from tidegate.kafka.topics import Topics
+from tidegate.sources.kafka.offsets import Partition, Range, Skip
+from tidegate.sources.kafka.source import Lost, Reading
+from tidegate.sources.kafka.topics import Topics
 
 _LOG = logging.getLogger("tidegate")
 BATCH_ROWS = 20_000

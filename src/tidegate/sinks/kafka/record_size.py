@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tidegate.kafka.messages import Message
+from tidegate.sinks.kafka.messages import Message
 
 BATCH_HEADER_BYTES = 61
 _AROUND_A_MESSAGE_BYTES = 36

@@ -10,8 +10,8 @@ from functools import partial
 
 from tidegate.kafka.brokers import look_at, settings_of
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.producers import sending, wire_of
 from tidegate.kafka.wire import Wire
+from tidegate.sinks.kafka.producers import sending, wire_of
 
 _KEPT_SECONDS = 10.0
 _FRESH_SECONDS = 1.0

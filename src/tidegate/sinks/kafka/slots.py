@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.disk.durable import sync_kept_file, write_synced
-from tidegate.kafka.names import sink_part
+from tidegate.sinks.kafka.names import sink_part
 
 TURNS = 2
 _DIGITS = re.compile("[0-9a-f]{8}")

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.core.errors import Code, Detail
-from tidegate.kafka.compressed_size import fits_compressed
-from tidegate.kafka.messages import Layout, Message
-from tidegate.kafka.record_size import at_most_bytes, batch_bytes, client_bytes
-from tidegate.kafka.topic_limits import Limits, TopicLimits
 from tidegate.sinks.dead_letters import without
+from tidegate.sinks.kafka.compressed_size import fits_compressed
+from tidegate.sinks.kafka.messages import Layout, Message
+from tidegate.sinks.kafka.record_size import at_most_bytes, batch_bytes, client_bytes
+from tidegate.sinks.kafka.topic_limits import Limits, TopicLimits
 from tidegate.sinks.rows import RowRefused, one_for_each_row
 
 AGAIN = "then start again: the epoch's input comes again"

@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.kafka.looked_at import Looked, shortly
-from tidegate.kafka.messages import Message
-from tidegate.kafka.producers import Lease, Settings, wire_of
-from tidegate.kafka.record_size import runs
-from tidegate.kafka.topic_limits import limits_of
 from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
 from tidegate.sinks.base import Transaction
+from tidegate.sinks.kafka.looked_at import Looked, shortly
+from tidegate.sinks.kafka.messages import Message
+from tidegate.sinks.kafka.producers import Lease, Settings, wire_of
+from tidegate.sinks.kafka.record_size import runs
+from tidegate.sinks.kafka.topic_limits import limits_of
 from tidegate.sinks.rows import RowRefused
 
 _HEADERS_BYTES = 1000

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from tidegate.kafka.messages import Message
-from tidegate.kafka.record_size import BATCH_HEADER_BYTES, batch_bytes, client_bytes, record
+from tidegate.sinks.kafka.messages import Message
+from tidegate.sinks.kafka.record_size import BATCH_HEADER_BYTES, batch_bytes, client_bytes, record
 
 _SURELY_LESS, _SURELY_MORE = 0.7, 1.5
 _TOLD_EVERY_MS = 10

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tidegate.core.errors import TidegateError
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.offsets import Offsets
+from tidegate.sources.kafka.offsets import Offsets
 
 _LOG = logging.getLogger("tidegate")
 _CLOSE_SECONDS = 5.0

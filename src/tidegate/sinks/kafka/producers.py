@@ -17,9 +17,9 @@ from confluent_kafka import Producer as Client
 
 from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.names import TransactionalId
-from tidegate.kafka.slots import TURNS, Slot, Use, take_slot
 from tidegate.kafka.wire import KafkaRefused, Producer, Reply, Wire
+from tidegate.sinks.kafka.names import TransactionalId
+from tidegate.sinks.kafka.slots import TURNS, Slot, Use, take_slot
 
 _FIRST_CONTACT_SECONDS = 30.0
 

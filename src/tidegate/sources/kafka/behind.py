@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from tidegate.core.errors import TidegateError
-from tidegate.kafka.offsets import OffsetOf
-from tidegate.kafka.source import Asked
-from tidegate.kafka.topics import Mark
+from tidegate.sources.kafka.offsets import OffsetOf
+from tidegate.sources.kafka.source import Asked
+from tidegate.sources.kafka.topics import Mark
 
 LOOK_SECONDS = 3.0
 _CLOSE_SECONDS = 1.0

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.kafka.offsets import Bounds, OffsetOf, Offsets, Partition, Skip
-from tidegate.kafka.source import Asked, Lost, Reading, numbers_of, warn_of_lost
-from tidegate.kafka.topics import Found, Mark, spelt
+from tidegate.sources.kafka.offsets import Bounds, OffsetOf, Offsets, Partition, Skip
+from tidegate.sources.kafka.source import Asked, Lost, Reading, numbers_of, warn_of_lost
+from tidegate.sources.kafka.topics import Found, Mark, spelt
 
 Spot: TypeAlias = int | Literal["earliest", "latest"] | datetime
 """A place in one partition: an offset, its oldest record, behind its newest, or the first one not older than a time."""

@@ -1,0 +1,1 @@
+"""The sink of Kafka topics, exactly once by Kafka transactions."""

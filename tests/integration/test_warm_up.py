@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_file
+from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file
 
 SESSION = """
 from pathlib import Path

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from tests.house.repository import ROOT
-from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_file, options_to_use
+from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file, options_to_use
 
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 """Options for the small JVM that only puts the command of the driver's together."""

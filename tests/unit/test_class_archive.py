@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.class_archive import archive_file, archive_to_use
+from tidegate.machine.class_archive import archive_file, archive_to_use
 
 
 @pytest.fixture

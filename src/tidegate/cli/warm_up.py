@@ -11,7 +11,7 @@ import typer
 
 from tidegate.cli.common import Json, print_json
 from tidegate.cli.exits import Exit
-from tidegate.jobs.class_archive import archive_file
+from tidegate.machine.class_archive import archive_file
 
 
 def warm_up(json: Json = False) -> None:

@@ -20,8 +20,8 @@ from tidegate.core.errors import TidegateError
 from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
-from tidegate.jobs.java import find_java
-from tidegate.jobs.user import user_name
+from tidegate.machine.java import find_java
+from tidegate.machine.user import user_name
 from tidegate.settings.config import Settings
 
 _PYTHON_AT_LEAST = (3, 10)

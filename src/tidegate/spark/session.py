@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.locks import JVM_LOCK
-from tidegate.jobs.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
-from tidegate.jobs.java import require_java
-from tidegate.jobs.user import user_name
+from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
+from tidegate.machine.java import require_java
+from tidegate.machine.user import user_name
 from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to

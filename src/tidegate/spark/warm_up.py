@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.disk.durable import sync_file
-from tidegate.jobs.class_archive import SUBMIT_OPTIONS, options_to_make
+from tidegate.machine.class_archive import SUBMIT_OPTIONS, options_to_make
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.file_source import FileSource

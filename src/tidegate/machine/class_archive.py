@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.jobs.java import java_command
+from tidegate.machine.java import java_command
 
 
 def archive_file(environment: Mapping[str, str]) -> Path:

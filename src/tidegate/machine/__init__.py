@@ -1,0 +1,1 @@
+"""What the machine offers to Spark: Java, its class archive, a named user."""

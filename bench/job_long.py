@@ -20,8 +20,8 @@ from bench.growth import driver_growth, growth, resident, worker_growth
 from bench.job_folder import Amount, folder_growth, largest, parts_of
 from bench.job_program import ROWS
 from bench.job_run import JobRun
-from tidegate.jobs.asking import NoAnswer, ask, new_id
-from tidegate.jobs.control import ANSWERS_KEPT, Kind
+from tidegate.operate.asking import NoAnswer, ask, new_id
+from tidegate.operate.control import ANSWERS_KEPT, Kind
 
 EPOCHS = 10_000
 _QUICK_EPOCHS = 400

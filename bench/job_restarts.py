@@ -18,7 +18,7 @@ from bench.figures import Better, Figure
 from bench.job_program import BROKEN, COUNT_BYTES, FAILED
 from bench.job_run import JobRun, newest
 from bench.session import shared_session
-from tidegate.jobs.failures import read_failures
+from tidegate.operate.failures import read_failures
 
 _KEYS, _QUICK_KEYS = 100_000, 1_000
 _STATE_BYTES = 10_000_000

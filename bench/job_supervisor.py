@@ -16,7 +16,7 @@ from bench.figures import Better, Figure
 from bench.growth import cpu_seconds
 from bench.job_program import ROWS
 from bench.job_run import JobRun
-from tidegate.jobs.checkpoints_history import read_checkpoints
+from tidegate.operate.checkpoints_history import read_checkpoints
 
 _EPOCHS, _QUICK_EPOCHS = (100, 400), (10, 30)
 _GOAL = 1.03

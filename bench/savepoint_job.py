@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from tidegate import Job, JobHandle, SparkSource, SQLiteSink
 from tidegate.core.records import SavepointFormat
-from tidegate.jobs.place import open_job
+from tidegate.operate.place import open_job
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take

@@ -13,7 +13,7 @@ from statistics import median
 
 from bench.figures import Better, Figure
 from tidegate.core.records import JobRecord, encode
-from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.operate.beat import Beat, JobState, write_beat
 
 _JOBS = 20
 _GOAL_SECONDS = 0.5

@@ -47,7 +47,7 @@ def fingerprint_parts() -> str:
 
 
 def job_states() -> str:
-    from tidegate.status import State
+    from tidegate.operate.status import State
 
     return "\n".join(["| state | meaning |", "|---|---|", *(f"| {each.label} | {each.meaning} |" for each in State)])
 

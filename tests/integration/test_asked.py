@@ -14,9 +14,9 @@ from tests.integration.shelf import ShelfSink
 from tidegate import FileSink, JobHandle, SocketSource
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.asking import ask, new_id
-from tidegate.jobs.beat import Beat, JobState, read_beat
-from tidegate.jobs.control import Answer, Kind, Outcome
+from tidegate.operate.asking import ask, new_id
+from tidegate.operate.beat import Beat, JobState, read_beat
+from tidegate.operate.control import Answer, Kind, Outcome
 
 
 def asked(place: Place, kind: Kind) -> Answer:

@@ -18,7 +18,7 @@ from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.checkpoints.retained import read_retained
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.beat import JobState, read_beat
+from tidegate.operate.beat import JobState, read_beat
 from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.spark.endings import Ending
 

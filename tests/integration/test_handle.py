@@ -18,8 +18,8 @@ from tests.integration.place import Place, error_of, evaluate, run, wait_until, 
 from tests.integration.shelf import ShelfSink, TalkativeSink
 from tests.support.logged import events
 from tidegate import FileSink, Job, JobHandle, PrintSink, RateSource, SQLiteSink
-from tidegate.jobs.beat import JobState, read_beat
 from tidegate.logs.lines import FORMS, LogFormat, line_of
+from tidegate.operate.beat import JobState, read_beat
 from tidegate.sinks.base import SinkPlan
 
 

@@ -23,7 +23,7 @@ from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.disk.locks import jvm_lock_is_free
-from tidegate.jobs.beat import JobState
+from tidegate.operate.beat import JobState
 from tidegate.spark import epoch_watch, query_run
 from tidegate.spark.historian import Historian
 from tidegate.spark.query_run import QueryRun

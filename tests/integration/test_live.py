@@ -22,7 +22,7 @@ from rich.console import Console
 from tests.house.repository import ROOT
 from tests.unit.test_live_view import beat, query
 from tidegate.cli.live import LiveView
-from tidegate.jobs.beat import write_beat
+from tidegate.operate.beat import write_beat
 
 PROGRAM = Path(__file__).with_name("live_program.py")
 DRIVER = """

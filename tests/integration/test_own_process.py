@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.archive import using_options
 from tidegate.disk.locks import acquire
-from tidegate.jobs.beat import JobState, read_beat
+from tidegate.operate.beat import JobState, read_beat
 
 STARTS = """
 import sys, time

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, run
 from tidegate import FileSink, Job, SQLiteSink, TwoPhaseSink
 from tidegate.core.errors import Code
-from tidegate.jobs.reports import report_of
+from tidegate.operate.reports import report_of
 
 
 def job_into(place: Place, sink: TwoPhaseSink) -> Job:

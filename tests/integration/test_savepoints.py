@@ -20,9 +20,9 @@ from tests.jobs.folders import tidegate
 from tidegate import FileSink, TidegateError
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
-from tidegate.jobs.asking import ask
-from tidegate.jobs.beat import JobState, read_beat
-from tidegate.jobs.control import Kind, Outcome
+from tidegate.operate.asking import ask
+from tidegate.operate.beat import JobState, read_beat
+from tidegate.operate.control import Kind, Outcome
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.take import RunningJob
 

@@ -29,7 +29,7 @@ from tidegate.checkpoints.ingest_layout import Position, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
-from tidegate.jobs.beat import read_beat
+from tidegate.operate.beat import read_beat
 from tidegate.spark import socket_source
 
 PROGRAM = Path(__file__).parent / "socket_program.py"

@@ -18,8 +18,8 @@ from tidegate.checkpoints.ingest_layout import segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_part import log_end
 from tidegate.core.errors import Code
-from tidegate.jobs.app_check import CHECK_ONLY
-from tidegate.jobs.ended_savepoint import save_ended
+from tidegate.operate.app_check import CHECK_ONLY
+from tidegate.operate.ended_savepoint import save_ended
 from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.savepoints.restoring import Scope
 

@@ -16,7 +16,7 @@ from tests.integration.place import Place, error_of, run, wait_until, wait_until
 from tests.support.command import tidegate
 from tidegate import FileSink, FunctionSink, Job, SQLiteSink
 from tidegate.cli.exits import Exit
-from tidegate.jobs.sinks import SINKS
+from tidegate.operate.sinks import SINKS
 
 
 def words_job(place: Place) -> Job:

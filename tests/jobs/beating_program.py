@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.jobs.numbers_program import main
-from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.operate.beat import Beat, JobState, write_beat
 
 
 def beat_for_ever(job_folder: Path) -> None:

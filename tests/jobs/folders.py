@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support import command
 from tidegate.core.records import JobRecord, encode
-from tidegate.jobs.beat import Beat, JobState, QueryBeat, write_beat
+from tidegate.operate.beat import Beat, JobState, QueryBeat, write_beat
 
 _HOLDER = """
 import sys

@@ -22,12 +22,12 @@ from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.asking import ask
-from tidegate.jobs.beat import BEAT, JobState, write_beat
-from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome
-from tidegate.jobs.failures import Failure, add_failure
-from tidegate.jobs.supervisor_lock import take_supervisor_lock
+from tidegate.operate.asking import ask
+from tidegate.operate.beat import BEAT, JobState, write_beat
+from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.control import Answer, Desk, Kind, Outcome
+from tidegate.operate.failures import Failure, add_failure
+from tidegate.operate.supervisor_lock import take_supervisor_lock
 from tidegate.savepoints.folder import dispose
 from tidegate.savepoints.take import take
 

@@ -13,8 +13,8 @@ import pytest
 from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import ANSWERS_KEPT, REQUEST_BYTES_AT_MOST, VERSION, Answer, Desk, Kind, Outcome, Request
+from tidegate.operate.beat import Incarnation
+from tidegate.operate.control import ANSWERS_KEPT, REQUEST_BYTES_AT_MOST, VERSION, Answer, Desk, Kind, Outcome, Request
 
 NOW = 1_700_000_000.0
 DRIVER = Incarnation(host="here", process=7, started_at=NOW)

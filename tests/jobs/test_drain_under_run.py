@@ -10,7 +10,7 @@ from tests.crash.test_due_window import PROGRAM, windows, write_events
 from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, wait_until
 from tidegate.checkpoints.drained import is_drained
-from tidegate.jobs.failures import read_failures
+from tidegate.operate.failures import read_failures
 from tidegate.testing.strike_folder import StrikeFolder
 
 

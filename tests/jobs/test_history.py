@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, CheckpointsHistory, DoneCheckpoint, read_checkpoints
+from tidegate.operate.checkpoints_history import ENTRIES_KEPT, CheckpointsHistory, DoneCheckpoint, read_checkpoints
 
 
 def done(epoch: int) -> DoneCheckpoint:

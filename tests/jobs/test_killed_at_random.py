@@ -17,7 +17,7 @@ from tests.integration.test_socket import in_order_within, lines_in_the_log
 from tests.jobs.test_savepoint_example import EXAMPLE, counts, words_in
 from tests.jobs.under_run import UnderRun, in_session, processes, table, wait_until, write
 from tests.support.line_server import LineServer
-from tidegate.jobs.failures import read_failures
+from tidegate.operate.failures import read_failures
 
 KILLS = 20
 SEED = 7

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.folders import make_job, say
-from tidegate.jobs.beat import JobState
+from tidegate.operate.beat import JobState
 
 HEAVY = frozenset(
     {

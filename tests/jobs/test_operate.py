@@ -18,8 +18,8 @@ import pytest
 
 from tests.integration.place import wait_until
 from tests.jobs.folders import tidegate
-from tidegate.jobs.beat import JobState, read_beat
-from tidegate.jobs.control import Desk, Kind, Request
+from tidegate.operate.beat import JobState, read_beat
+from tidegate.operate.control import Desk, Kind, Request
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -266,7 +266,7 @@ def test_a_request_for_a_driver_that_has_ended_does_not_strike_the_next_one(
     tmp_path_factory: pytest.TempPathFactory,
 ):
     """In this process: the desk's side of the driver alone, as at a start."""
-    from tidegate.jobs.beat import Incarnation
+    from tidegate.operate.beat import Incarnation
     from tidegate.spark.clerk import Clerk
 
     folder = tmp_path_factory.mktemp("desk")
@@ -315,8 +315,8 @@ def test_what_was_asked_of_the_supervisor_waits_for_the_driver_that_it_has_start
     tmp_path_factory: pytest.TempPathFactory,
 ):
     """In this process, as above. What was asked of an earlier supervisor has come too late."""
-    from tidegate.jobs.beat import Incarnation, Post
-    from tidegate.jobs.supervisor_lock import take_supervisor_lock
+    from tidegate.operate.beat import Incarnation, Post
+    from tidegate.operate.supervisor_lock import take_supervisor_lock
     from tidegate.spark.clerk import Clerk
 
     folder = tmp_path_factory.mktemp("desk")

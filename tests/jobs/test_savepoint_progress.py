@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from tests.jobs.folders import another_driver, make_job, say
-from tidegate.jobs.beat import JobState
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome
-from tidegate.jobs.copy_progress import CopyProgress, write_progress
+from tidegate.operate.beat import JobState
+from tidegate.operate.control import Answer, Desk, Kind, Outcome
+from tidegate.operate.copy_progress import CopyProgress, write_progress
 
 SOON = 1.0
 BOUND_SECONDS = 60.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from tidegate.jobs.beat import Beat, Incarnation, JobState, Post, QueryBeat
-from tidegate.jobs.control import Kind, Outcome, Request
-from tidegate.jobs.settling import settle
+from tidegate.operate.beat import Beat, Incarnation, JobState, Post, QueryBeat
+from tidegate.operate.control import Kind, Outcome, Request
+from tidegate.operate.settling import settle
 
 NOW = 1_700_000_000.0
 DRIVER = Incarnation(host="here", process=7, started_at=NOW)

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from tests.jobs.under_run import UnderRun, wait_until
-from tidegate.jobs.failures import Failure, read_failures
+from tidegate.operate.failures import Failure, read_failures
 
 PROGRAM = Path(__file__).with_name("refusals_program.py")
 QUICKLY = ["-D", "restart.exponential.initial=100ms", "-D", "restart.exponential.attempts=3"]

@@ -14,8 +14,8 @@ from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
 from tidegate.disk.locks import acquire
 from tidegate.disk.probe import driver_lives
-from tidegate.jobs.beat import BEAT, JobState, read_beat
-from tidegate.status import State, find_job, find_jobs, view_job
+from tidegate.operate.beat import BEAT, JobState, read_beat
+from tidegate.operate.status import State, find_job, find_jobs, view_job
 
 LONG_AGO = 1_700_000_000.0
 

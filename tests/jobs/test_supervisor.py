@@ -13,8 +13,8 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, in_session, wait_until
-from tidegate.jobs.control import Desk, Outcome
-from tidegate.jobs.supervisor_lock import supervisor_of
+from tidegate.operate.control import Desk, Outcome
+from tidegate.operate.supervisor_lock import supervisor_of
 
 COUNT = """
 import os, signal, subprocess, sys, time
@@ -147,7 +147,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 ENDED = f"""{DECLARING}
-from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.operate.beat import Beat, JobState, write_beat
 supervised = declare()
 told = dict(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), started_at=1.0, at=1.0, progress_at=1.0)
 write_beat(folder, Beat(state=JobState.STOPPED, **told))
@@ -173,7 +173,7 @@ def test_a_program_may_go_on_after_its_job_for_as_long_as_it_likes(tmp_path: Pat
 def test_a_stop_from_elsewhere_while_a_sink_is_down_is_no_reason_to_start_again(tmp_path: Path):
     report = """
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.reports import report_of
+from tidegate.operate.reports import report_of
 error = TidegateError(Code.SINK_UNAVAILABLE, expected="a sink", found="none", where="sink", next_step="mend it")
 supervised._say(Finished(report=report_of(error), job_ended=True))
 os._exit(1)
@@ -224,7 +224,7 @@ def test_a_driver_that_stands_still_is_ended_and_started_again(tmp_path: Path):
     program = """
 if not first:
     sys.exit(9)
-from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.operate.beat import Beat, JobState, write_beat
 from tidegate.jobs.line import Running
 now, me = time.time(), os.getpid()
 supervised = declare()
@@ -245,7 +245,7 @@ def test_a_failed_epoch_that_is_tolerated_is_no_failure_for_the_restart_strategy
     program = """
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.line import Finished
-from tidegate.jobs.reports import report_of
+from tidegate.operate.reports import report_of
 supervised = declare()
 in_a_row = supervised.failed_epochs.get("counts", 0) + 1
 print(in_a_row, file=open(here / "counts", "a"), flush=True)
@@ -373,7 +373,7 @@ def test_a_stop_during_a_pause_is_obeyed_at_once(tmp_path: Path):
 FAILS_TO_START = f"""{DECLARING}
 from tidegate.core.errors import Code, TidegateError
 from tidegate.jobs.line import Finished
-from tidegate.jobs.reports import report_of
+from tidegate.operate.reports import report_of
 error = TidegateError(Code.KAFKA_UNREACHABLE, expected="a broker", found="none", where="sink", next_step="start it")
 declare()._say(Finished(report=report_of(error)))
 os._exit(1)

@@ -22,8 +22,8 @@ from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.disk.locks import acquire
 from tidegate.jobs import child, cures, progress, session_processes, supervisor
-from tidegate.jobs.failures import Failure, read_failures
 from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
+from tidegate.operate.failures import Failure, read_failures
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE
 
@@ -180,7 +180,7 @@ def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: P
 
 
 OLD_BEAT = """
-from tidegate.jobs.beat import Beat, JobState, write_beat
+from tidegate.operate.beat import Beat, JobState, write_beat
 folder.mkdir(parents=True, exist_ok=True)
 write_beat(folder, Beat(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), state=JobState.STOPPED,
                         started_at=1.0, at=1.0, progress_at=1.0))
@@ -331,7 +331,7 @@ def ending(finished: str, then: str = "") -> str:
     """A job that has run, says its last word, and ends a little later."""
     return f"""
 from tidegate.jobs.line import Finished, Running
-from tidegate.jobs.reports import Report
+from tidegate.operate.reports import Report
 supervised = declare()
 supervised._say(Running())
 supervised._say(Finished({finished}))

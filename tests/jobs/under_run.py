@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.archive import using_options
 from tests.support.driver import PYTHON_PATH
 from tidegate.disk.locks import read_holder
-from tidegate.jobs.failures import Failure, read_failures
+from tidegate.operate.failures import Failure, read_failures
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")
 _BOUND_SECONDS = 120.0

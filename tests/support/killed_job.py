@@ -12,8 +12,8 @@ from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, RUNS, START, Query, 
 from tidegate.core.levels import Level
 from tidegate.core.records import Attempt, Committable, JobRecord, Prepared, Run, Start, encode
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.place import JobPlace, open_job
-from tidegate.jobs.sinks import describe, write_sinks
+from tidegate.operate.place import JobPlace, open_job
+from tidegate.operate.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink

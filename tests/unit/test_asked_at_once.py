@@ -7,7 +7,7 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from tidegate.jobs.beat import JobState
+from tidegate.operate.beat import JobState
 from tidegate.spark.handle import Ending, JobHandle
 
 

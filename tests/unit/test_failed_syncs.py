@@ -30,7 +30,7 @@ from tidegate.core.records import Attempt, Committable, Evidence, Run
 from tidegate.core.recover import open_run
 from tidegate.disk.durable import SyncFailed, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.runner import Runner
+from tidegate.operate.runner import Runner
 from tidegate.sinks.base import JournalKeeper, SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.failures import FAILURES_KEPT, Failure, add_failure, read_failures
+from tidegate.operate.failures import FAILURES_KEPT, Failure, add_failure, read_failures
 
 
 def failure(number: int, what: str = "it broke") -> Failure:

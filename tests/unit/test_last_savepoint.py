@@ -20,7 +20,7 @@ from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoi
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Drain, encode
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.beat import JobState
+from tidegate.operate.beat import JobState
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import HELD, STEPS, take, take_last

@@ -16,10 +16,10 @@ from tidegate.core.ledger import entry
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, JobRecord, Restored, SinkIdentity, encode
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs import left_open
-from tidegate.jobs.left_open import give_up_what_is_left
-from tidegate.jobs.sinks import DescribedSink, describe
-from tidegate.jobs.transactions import name_of
+from tidegate.operate import left_open
+from tidegate.operate.left_open import give_up_what_is_left
+from tidegate.operate.sinks import DescribedSink, describe
+from tidegate.operate.transactions import name_of
 from tidegate.sinks.sqlite.sink import SQLiteSink
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tidegate.cli.live_view import Stage, Watched, duration, live_view
 from tidegate.cli.view import View, open_view, stop_message
-from tidegate.jobs.beat import Beat, JobState, QueryBeat
+from tidegate.operate.beat import Beat, JobState, QueryBeat
 
 START = 1_790_000_000.0
 NOW = START + 754

@@ -16,9 +16,9 @@ from tests.support.saved_job import running, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import Answer, Desk, Kind, Outcome, Request
-from tidegate.jobs.copy_progress import CopyProgress, read_progress, write_progress
+from tidegate.operate.beat import Incarnation
+from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
+from tidegate.operate.copy_progress import CopyProgress, read_progress, write_progress
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import dispose, open_savepoint, savepoints_in, verify
 from tidegate.savepoints.state_tables import StateTable

@@ -20,10 +20,10 @@ from tidegate.core.ledger import COMMITS, START, entry, prepared_name
 from tidegate.core.records import Committable, JobRecord, Start, encode
 from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.settle import Ended, Ending, Order, settle
-from tidegate.jobs.sinks import SINKS
-from tidegate.jobs.transactions import Waiting, look, name_of
-from tidegate.jobs.verdicts import Act, Named, Seen, Verdict
+from tidegate.operate.settle import Ended, Ending, Order, settle
+from tidegate.operate.sinks import SINKS
+from tidegate.operate.transactions import Waiting, look, name_of
+from tidegate.operate.verdicts import Act, Named, Seen, Verdict
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.testing.memory import MemorySink
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tidegate.jobs.verdicts import Act, Named, Permission, Seen, Verdict, permission, price, verdict_of
+from tidegate.operate.verdicts import Act, Named, Permission, Seen, Verdict, permission, price, verdict_of
 
 EVERYTHING = list(product(Named, Seen, (False, True)))
 UNDECIDED = (Named.PREPARED, Named.NOT_CHOSEN, Named.NOWHERE)

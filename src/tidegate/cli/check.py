@@ -14,10 +14,10 @@ from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.log_options import VerboseOption, verbose_if
 from tidegate.cli.sink_options import SinkOptions, pairs
-from tidegate.status import find_job
+from tidegate.operate.status import find_job
 
 if TYPE_CHECKING:  # loaded when it is used: other commands need not wait for it
-    from tidegate.jobs.health import Finding
+    from tidegate.operate.health import Finding
 
 
 def check(
@@ -57,7 +57,7 @@ def check(
 
     - `tidegate check --job wordcount --kafka localhost:9092 --json`
     """
-    from tidegate.jobs.health import Health
+    from tidegate.operate.health import Health
 
     found: list[Finding] = []
     for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), verbose_if(verbose)):
@@ -81,10 +81,10 @@ def _findings(
     environment: dict[str, str],
 ) -> Iterator[Finding]:
     from tidegate.core.errors import TidegateError
-    from tidegate.jobs.app_check import check_app
-    from tidegate.jobs.place import open_job
-    from tidegate.jobs.sink_checks import check_cluster, check_sinks
-    from tidegate.jobs.surroundings import look_at_surroundings
+    from tidegate.operate.app_check import check_app
+    from tidegate.operate.place import open_job
+    from tidegate.operate.sink_checks import check_cluster, check_sinks
+    from tidegate.operate.surroundings import look_at_surroundings
     from tidegate.settings.config import Settings
 
     yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)

@@ -15,10 +15,10 @@ from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
 from tidegate.core.records import SavepointFormat
-from tidegate.jobs.asking import NoAnswer, ask, new_id
-from tidegate.jobs.control import Answer, Kind, Outcome
+from tidegate.operate.asking import NoAnswer, ask, new_id
+from tidegate.operate.control import Answer, Kind, Outcome
+from tidegate.operate.status import JobView, find_job
 from tidegate.settings.config import DURATION
-from tidegate.status import JobView, find_job
 
 
 def _duration(text: str | None) -> str | None:

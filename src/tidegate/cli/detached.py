@@ -13,8 +13,8 @@ import msgspec
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import storage_error
-from tidegate.jobs.failures import Failure
 from tidegate.jobs.supervisor import News
+from tidegate.operate.failures import Failure
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):

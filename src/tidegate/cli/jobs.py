@@ -14,10 +14,10 @@ from tidegate.checkpoints.job_layout import retained_numbers
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
-from tidegate.jobs.beat import Beat, QueryBeat
-from tidegate.jobs.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
-from tidegate.jobs.failures import Failure, read_failures
-from tidegate.status import JobView, QueryView, State, find_job, find_jobs, view_queries
+from tidegate.operate.beat import Beat, QueryBeat
+from tidegate.operate.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
+from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.status import JobView, QueryView, State, find_job, find_jobs, view_queries
 
 _STALE_SECONDS = 10.0
 """A driver that has said nothing for so long stands still, or the machine does."""

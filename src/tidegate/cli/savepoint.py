@@ -35,10 +35,10 @@ from tidegate.cli.savepoint_diff import diff
 from tidegate.cli.savepoint_view import log_bytes, queries, show, summary
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.control import Kind
+from tidegate.operate.control import Kind
+from tidegate.operate.status import find_job
 from tidegate.settings.config import DURATION
 from tidegate.settings.found import load_settings
-from tidegate.status import find_job
 
 
 class _TakesUnasked(TyperGroup):
@@ -225,7 +225,7 @@ def check(
 
     - `tidegate savepoint check wordcount.py -s savepoint-0f1e2d3c-nightly --map counts=words --json`
     """
-    from tidegate.jobs.app_check import check_restore
+    from tidegate.operate.app_check import check_restore
 
     told = Told(
         claim=claim,

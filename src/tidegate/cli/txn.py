@@ -14,12 +14,12 @@ from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.core.errors import TidegateError
-from tidegate.status import find_job
+from tidegate.operate.status import find_job
 
 if TYPE_CHECKING:  # what reaches the sinks is loaded when it is used: other commands need not wait for it
-    from tidegate.jobs.settle import Ended
-    from tidegate.jobs.transactions import Look, Waiting
-    from tidegate.jobs.verdicts import Act
+    from tidegate.operate.settle import Ended
+    from tidegate.operate.transactions import Look, Waiting
+    from tidegate.operate.verdicts import Act
 
 txn = typer.Typer(
     help="Transactions that a job has prepared and not ended: list them, commit or abort one.",
@@ -57,8 +57,8 @@ def ls(
 
     - `tidegate txn ls wordcount --option sasl.password=env:KAFKA_PASSWORD`
     """
-    from tidegate.jobs.place import open_job
-    from tidegate.jobs.transactions import look
+    from tidegate.operate.place import open_job
+    from tidegate.operate.transactions import look
 
     root, options = jobs_folder(dir), pairs(option)
     if job:
@@ -97,7 +97,7 @@ def commit(
 
     - `tidegate txn commit wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
     """
-    from tidegate.jobs.verdicts import Act
+    from tidegate.operate.verdicts import Act
 
     _end(job, name, Act.COMMIT, force, wait, dir, option, json)
 
@@ -120,15 +120,15 @@ def abort(
 
     - `tidegate txn abort wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
     """
-    from tidegate.jobs.verdicts import Act
+    from tidegate.operate.verdicts import Act
 
     _end(job, name, Act.ABORT, force, 0.0, dir, option, json)
 
 
 def _look_or_problem(folder: Path, options: Mapping[str, str]) -> Look:
     """One job among all: what stands against reading it keeps nothing of the others back."""
-    from tidegate.jobs.place import open_job
-    from tidegate.jobs.transactions import Look, look
+    from tidegate.operate.place import open_job
+    from tidegate.operate.transactions import Look, look
 
     try:
         return look(open_job(folder), options)
@@ -146,8 +146,8 @@ def _end(
     option: list[str] | None,
     json: bool,
 ) -> None:
-    from tidegate.jobs.place import open_job
-    from tidegate.jobs.settle import Order, settle
+    from tidegate.operate.place import open_job
+    from tidegate.operate.settle import Order, settle
     from tidegate.testing.strikes import STRIKES
 
     if force is not None and force != name:

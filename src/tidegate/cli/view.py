@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from tidegate.jobs.beat import Beat, read_beat
+from tidegate.operate.beat import Beat, read_beat
 
 OUTPUT, ERRORS = 1, 2
 

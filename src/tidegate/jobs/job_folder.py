@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.disk.durable import storage_error
-from tidegate.jobs.beat import Beat, read_beat
+from tidegate.operate.beat import Beat, read_beat
 
 
 def beat_in(folder: Path) -> Beat | None:

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Request
+from tidegate.operate.beat import Incarnation
+from tidegate.operate.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Request
 
 
 class Porter:

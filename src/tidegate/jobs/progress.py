@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.jobs.beat import Beat
+from tidegate.operate.beat import Beat
 
 
 class ProgressWatch:

@@ -21,12 +21,8 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
-from tidegate.jobs.beat import Beat, Incarnation
 from tidegate.jobs.child import Child
-from tidegate.jobs.control import Kind
-from tidegate.jobs.control import Outcome as Answered
 from tidegate.jobs.cures import can_restart, refuses
-from tidegate.jobs.failures import Failure, add_failure, failure_of
 from tidegate.jobs.job_folder import beat_in, find_again, has_record
 from tidegate.jobs.line import (
     Declared,
@@ -41,10 +37,14 @@ from tidegate.jobs.line import (
 )
 from tidegate.jobs.porter import Porter
 from tidegate.jobs.progress import ProgressWatch
-from tidegate.jobs.reports import Report, code_of, driver_died, driver_stalled, report_of
 from tidegate.jobs.restart import Restarted, Strategy, strategy_of
 from tidegate.jobs.signals import Signals
-from tidegate.jobs.supervisor_lock import SupervisorLock, take_supervisor_lock
+from tidegate.operate.beat import Beat, Incarnation
+from tidegate.operate.control import Kind
+from tidegate.operate.control import Outcome as Answered
+from tidegate.operate.failures import Failure, add_failure, failure_of
+from tidegate.operate.reports import Report, code_of, driver_died, driver_stalled, report_of
+from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
 
 

@@ -11,8 +11,8 @@ import traceback
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.telling import Step, told
-from tidegate.jobs.app_check import CHECK_WORD
 from tidegate.logs.last_word import is_verbose
+from tidegate.operate.app_check import CHECK_WORD
 from tidegate.spark.program import FAILED, read_program, run_program
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.jobs.beat import Incarnation
-from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
-from tidegate.jobs.supervisor_lock import supervisor_of
+from tidegate.operate.beat import Incarnation
+from tidegate.operate.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
+from tidegate.operate.supervisor_lock import supervisor_of
 from tidegate.spark.endings import Ending
 from tidegate.spark.savepoint_requests import (
     SavepointRequests,

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import SavedQuery
-from tidegate.jobs.finishing import finish
-from tidegate.jobs.place import JobPlace, QueryPlace
-from tidegate.jobs.transactions import Recorded, name_of, recorded
-from tidegate.jobs.verdicts import Named
+from tidegate.operate.finishing import finish
+from tidegate.operate.place import JobPlace, QueryPlace
+from tidegate.operate.transactions import Recorded, name_of, recorded
+from tidegate.operate.verdicts import Named
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.supervised import start_moves

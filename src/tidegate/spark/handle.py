@@ -24,8 +24,8 @@ from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.disk.locks import keep_for_life
-from tidegate.jobs.beat import JobState
 from tidegate.jobs.cures import ENDS_THE_DRIVER
+from tidegate.operate.beat import JobState
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining, Reins

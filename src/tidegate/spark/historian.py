@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Happening
 from tidegate.core.happenings import EpochDone, TransactionRedone, TransactionsAborted
-from tidegate.jobs.checkpoints_history import CheckpointsHistory, DoneCheckpoint
+from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.storage import LocalStorage, check_folder
-from tidegate.jobs.app_check import CHECK_ONLY, CHECKED, NOTED
-from tidegate.jobs.left_open import give_up_what_is_left
-from tidegate.jobs.place import JobPlace
-from tidegate.jobs.sinks import describe, write_sinks
 from tidegate.logs.subject import about
+from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
+from tidegate.operate.left_open import give_up_what_is_left
+from tidegate.operate.place import JobPlace
+from tidegate.operate.sinks import describe, write_sinks
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import goes_back, settle
 from tidegate.savepoints.restoring import Restore

@@ -19,9 +19,9 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from tidegate.jobs.app_check import CHECK_ONLY
 from tidegate.logs.last_word import is_verbose
 from tidegate.machine.class_archive import SUBMIT_OPTIONS
+from tidegate.operate.app_check import CHECK_ONLY
 
 _CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 _SAYS_OPTIONS = (SUBMIT_OPTIONS, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS")

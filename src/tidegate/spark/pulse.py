@@ -18,7 +18,7 @@ from tidegate.core.happenings import EpochDone
 from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
-from tidegate.jobs.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
+from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
 from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking

@@ -51,7 +51,7 @@ from tidegate.core.telling import Told
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.runner import Runner
+from tidegate.operate.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.dead_letters import DeadLetters, projection_of

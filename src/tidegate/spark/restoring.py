@@ -27,8 +27,8 @@ from tidegate.core.records import JobRecord, Position, Run, SavedQuery, Savepoin
 from tidegate.disk.durable import ensure_folder
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.place import JobPlace
-from tidegate.jobs.runner import introduce
+from tidegate.operate.place import JobPlace
+from tidegate.operate.runner import introduce
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said, handed_on
 from tidegate.savepoints.claim import against_claim, claim, claimed_by_another
 from tidegate.savepoints.folder import (

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.beat import JobState
-from tidegate.jobs.control import Outcome, Request
-from tidegate.jobs.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
+from tidegate.operate.beat import JobState
+from tidegate.operate.control import Outcome, Request
+from tidegate.operate.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
 from tidegate.savepoints.copying import Copying
 from tidegate.spark.savepointing import Taking
 

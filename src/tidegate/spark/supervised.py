@@ -33,10 +33,10 @@ from tidegate.jobs.line import (
     Running,
     Stop,
 )
-from tidegate.jobs.reports import report_of
 from tidegate.jobs.restart import strategy_of
 from tidegate.jobs.session_processes import end_processes
 from tidegate.logs.last_word import show_errors_alone
+from tidegate.operate.reports import report_of
 from tidegate.settings.config import Settings
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from tidegate.core.ledger import (
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.place import JobPlace, QueryPlace
-from tidegate.jobs.sinks import DescribedSink, KafkaTarget, OtherTarget, Sinks, open_sink
-from tidegate.jobs.verdicts import Named, Seen, Verdict, verdict_of
+from tidegate.operate.place import JobPlace, QueryPlace
+from tidegate.operate.sinks import DescribedSink, KafkaTarget, OtherTarget, Sinks, open_sink
+from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, TwoPhaseSink
 
 ResultT = TypeVar("ResultT")

@@ -24,11 +24,11 @@ from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
-from tidegate.jobs.finishing import finish
-from tidegate.jobs.place import JobPlace, QueryPlace, open_job
-from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
-from tidegate.jobs.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
-from tidegate.jobs.verdicts import Act, Named, Permission, Seen, permission, price
+from tidegate.operate.finishing import finish
+from tidegate.operate.place import JobPlace, QueryPlace, open_job
+from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
+from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
+from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
 

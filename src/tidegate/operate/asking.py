@@ -16,11 +16,11 @@ from tidegate.core.records import SavepointFormat
 from tidegate.disk.durable import Trust
 from tidegate.disk.locks import read_holder
 from tidegate.disk.probe import driver_lives, supervisor_lives
-from tidegate.jobs.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
-from tidegate.jobs.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
-from tidegate.jobs.copy_progress import read_progress
-from tidegate.jobs.settling import settle
-from tidegate.jobs.supervisor_lock import Supervising, supervisor_of
+from tidegate.operate.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
+from tidegate.operate.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
+from tidegate.operate.copy_progress import read_progress
+from tidegate.operate.settling import settle
+from tidegate.operate.supervisor_lock import Supervising, supervisor_of
 
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
@@ -157,7 +157,7 @@ class _Asking:
 
     def save_ended(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
         """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
-        from tidegate.jobs.ended_savepoint import save_ended  # loads what no other request needs
+        from tidegate.operate.ended_savepoint import save_ended  # loads what no other request needs
 
         known = self._desk.answer_to(request_id)
         savepoint = save_ended(

@@ -14,7 +14,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.reports import Report
+from tidegate.operate.reports import Report
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SinkIdentity
-from tidegate.jobs.place import JobPlace
-from tidegate.jobs.sinks import DescribedSink, OtherTarget, Sinks, open_sink
-from tidegate.jobs.transactions import name_of, recorded
-from tidegate.jobs.verdicts import Named
+from tidegate.operate.place import JobPlace
+from tidegate.operate.sinks import DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.operate.transactions import name_of, recorded
+from tidegate.operate.verdicts import Named
 from tidegate.savepoints.restore import read_restored
 from tidegate.sinks.base import TwoPhaseSink
 

@@ -31,7 +31,7 @@ from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
 from tidegate.disk.durable import storage_error
 from tidegate.disk.locks import read_holder
 from tidegate.disk.probe import driver_lives, supervisor_lives
-from tidegate.jobs.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
+from tidegate.operate.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SinkIdentity
-from tidegate.jobs.health import Finding, failed, failed_by, ok, warn
-from tidegate.jobs.place import JobPlace
-from tidegate.jobs.sinks import DescribedSink, Sinks, open_sink
 from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
+from tidegate.operate.health import Finding, failed, failed_by, ok, warn
+from tidegate.operate.place import JobPlace
+from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.kafka.checks import cluster_violations_of

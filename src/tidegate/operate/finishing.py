@@ -10,8 +10,8 @@ from tidegate.core import effects as fx
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.recover import finish_decided
-from tidegate.jobs.place import QueryPlace
-from tidegate.jobs.runner import Runner
+from tidegate.operate.place import QueryPlace
+from tidegate.operate.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 
 _PAUSE_SECONDS_AT_MOST = 1.0

@@ -20,7 +20,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import storage_error
 from tidegate.disk.storage import LocalStorage
-from tidegate.jobs.beat import Incarnation
+from tidegate.operate.beat import Incarnation
 
 VERSION = 1
 """The version of requests and answers that this release writes. A newer request is refused, never guessed."""

@@ -18,9 +18,9 @@ from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
-from tidegate.jobs.beat import read_beat
-from tidegate.jobs.copy_progress import CopyProgress
-from tidegate.jobs.place import JobPlace, QueryPlace, open_job
+from tidegate.operate.beat import read_beat
+from tidegate.operate.copy_progress import CopyProgress
+from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done

@@ -14,7 +14,7 @@ from tidegate.core.spoilt import SPOILT
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.disk.probe import SUPERVISOR_LOCK, supervisor_lives
-from tidegate.jobs.beat import Incarnation, Post
+from tidegate.operate.beat import Incarnation, Post
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidegate.core.errors import Code
-from tidegate.jobs.beat import Beat, JobState, Post
-from tidegate.jobs.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Request
+from tidegate.operate.beat import Beat, JobState, Post
+from tidegate.operate.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Request
 
 _WAS_DONE = {
     (Kind.STOP, JobState.STOPPED): "the job has stopped",

@@ -1,0 +1,1 @@
+"""Look at jobs and ask them for something, without Spark."""

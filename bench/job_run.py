@@ -16,7 +16,7 @@ import msgspec
 
 from bench.growth import Size, children_of
 from bench.job_program import JOB, LOOK, QUERY, SIZE
-from tidegate.jobs.session_processes import end_processes
+from tidegate.supervise.session_processes import end_processes
 
 PROGRAM = Path(__file__).with_name("job_program.py")
 _ROOT = PROGRAM.parents[1]

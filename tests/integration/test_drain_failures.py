@@ -35,11 +35,11 @@ from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, SinkIdentity
-from tidegate.jobs.line import Finished
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.sinks.base import Transaction, TwoPhaseSink
 from tidegate.spark import query_run
 from tidegate.spark.query_run import QueryRun
+from tidegate.supervise.line import Finished
 
 
 def job_of(place: Place, sink: TwoPhaseSink, seconds: float = 0, *, stop_timeout: str = "5min") -> Job:

@@ -9,7 +9,9 @@ import pytest
 from tests.integration.place import Place, error_of, wait_until
 from tests.integration.shelf import ShelfSink
 from tidegate import Job
-from tidegate.jobs.line import (
+from tidegate.spark import supervised as supervision
+from tidegate.spark.supervised import Supervised
+from tidegate.supervise.line import (
     Declared,
     Finished,
     FromDriver,
@@ -21,8 +23,6 @@ from tidegate.jobs.line import (
     line_to_driver,
     line_to_supervisor,
 )
-from tidegate.spark import supervised as supervision
-from tidegate.spark.supervised import Supervised
 
 
 def test_a_supervised_start_tells_every_phase_and_every_epoch_of_its_recovery(

@@ -19,7 +19,7 @@ HEAVY = frozenset(
 )  # fmt: skip
 OF_TIDEGATE = frozenset(
     {
-        "tidegate.settings.config", "tidegate.core.effects", "tidegate.logs.writing", "tidegate.jobs.supervisor",
+        "tidegate.settings.config", "tidegate.core.effects", "tidegate.logs.writing", "tidegate.supervise.supervisor",
         "tidegate.kafka", "tidegate.sinks", "tidegate.testing", "tidegate.spark",
     }
 )  # fmt: skip

@@ -151,7 +151,7 @@ from tidegate.operate.beat import Beat, JobState, write_beat
 supervised = declare()
 told = dict(job="numbers", job_id="0123abcd", host="here", process=os.getpid(), started_at=1.0, at=1.0, progress_at=1.0)
 write_beat(folder, Beat(state=JobState.STOPPED, **told))
-from tidegate.jobs.line import Finished, Running
+from tidegate.supervise.line import Finished, Running
 supervised._say(Running())
 """
 """As a job that somebody has stopped, from another terminal."""
@@ -225,7 +225,7 @@ def test_a_driver_that_stands_still_is_ended_and_started_again(tmp_path: Path):
 if not first:
     sys.exit(9)
 from tidegate.operate.beat import Beat, JobState, write_beat
-from tidegate.jobs.line import Running
+from tidegate.supervise.line import Running
 now, me = time.time(), os.getpid()
 supervised = declare()
 write_beat(folder, Beat(job="numbers", job_id="", state=JobState.RUNNING, host="here", process=me, started_at=now,
@@ -244,7 +244,7 @@ def test_a_failed_epoch_that_is_tolerated_is_no_failure_for_the_restart_strategy
     driver after it counts anew."""
     program = """
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.line import Finished
+from tidegate.supervise.line import Finished
 from tidegate.operate.reports import report_of
 supervised = declare()
 in_a_row = supervised.failed_epochs.get("counts", 0) + 1
@@ -372,7 +372,7 @@ def test_a_stop_during_a_pause_is_obeyed_at_once(tmp_path: Path):
 
 FAILS_TO_START = f"""{DECLARING}
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.line import Finished
+from tidegate.supervise.line import Finished
 from tidegate.operate.reports import report_of
 error = TidegateError(Code.KAFKA_UNREACHABLE, expected="a broker", found="none", where="sink", next_step="start it")
 declare()._say(Finished(report=report_of(error)))

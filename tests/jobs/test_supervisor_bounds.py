@@ -21,11 +21,11 @@ from tests.jobs.under_run import in_session
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
 from tidegate.disk.locks import acquire
-from tidegate.jobs import child, cures, progress, session_processes, supervisor
-from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 from tidegate.operate.failures import Failure, read_failures
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE
+from tidegate.supervise import child, cures, progress, session_processes, supervisor
+from tidegate.supervise.supervisor import Ending, News, Outcome, Supervisor
 
 STARTING = """
 supervised = declare()
@@ -217,7 +217,7 @@ def test_a_full_disk_keeps_no_failure_and_ends_no_job(tmp_path: Path):
 
 
 GOES_AND_COMES = """
-from tidegate.jobs.line import Running
+from tidegate.supervise.line import Running
 away = here / "away"
 if first:
     supervised = declare()
@@ -251,7 +251,7 @@ LEAVES_A_THREAD = """
 if not first:
     sys.exit(9)
 import threading
-from tidegate.jobs.line import Running
+from tidegate.supervise.line import Running
 declare()._say(Running())
 threading.Thread(target=time.sleep, args=(20,)).start()
 raise ValueError("no")
@@ -330,7 +330,7 @@ def test_a_signal_that_comes_while_the_ending_is_printed_does_not_change_it(tmp_
 def ending(finished: str, then: str = "") -> str:
     """A job that has run, says its last word, and ends a little later."""
     return f"""
-from tidegate.jobs.line import Finished, Running
+from tidegate.supervise.line import Finished, Running
 from tidegate.operate.reports import Report
 supervised = declare()
 supervised._say(Running())

@@ -13,8 +13,8 @@ from tidegate.cli import run as run_command
 from tidegate.cli.flink_forms import FORMS, answer_to
 from tidegate.cli.run import exit_of
 from tidegate.core.fingerprints import Allowed
-from tidegate.jobs.supervisor import Ending, Outcome
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
+from tidegate.supervise.supervisor import Ending, Outcome
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.cli.exits import Exit, exit_of
 from tidegate.core.errors import Code, Remedy
-from tidegate.jobs.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of, refuses
+from tidegate.supervise.cures import BY_REMEDY, SURROUNDINGS, Cure, can_restart, cure_of, refuses
 
 
 def test_every_code_has_an_answer():

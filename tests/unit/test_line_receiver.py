@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import SyncFailed, storage_error
-from tidegate.jobs import receiver
-from tidegate.jobs.lines import LineCutter, LineTooLong
-from tidegate.jobs.receiver import Peer, Receiver
+from tidegate.supervise import receiver
+from tidegate.supervise.lines import LineCutter, LineTooLong
+from tidegate.supervise.receiver import Peer, Receiver
 
 
 @given(st.lists(st.sampled_from([b"a", b"\n", b"sea", b"\r\n", b"\xff"]), max_size=20), st.data())

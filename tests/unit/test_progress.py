@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.jobs.progress import ProgressWatch
 from tidegate.operate.beat import Beat, JobState
+from tidegate.supervise.progress import ProgressWatch
 
 
 def beat(progress_at: float, at: float = 0.0, epoch_seconds: float = 0.0) -> Beat:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.jobs.restart import (
+from tidegate.settings.config import Settings
+from tidegate.supervise.restart import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
@@ -15,7 +16,6 @@ from tidegate.jobs.restart import (
     Strategy,
     strategy_of,
 )
-from tidegate.settings.config import Settings
 
 MIDDLE = 0.5
 """The random number that adds and takes away nothing."""

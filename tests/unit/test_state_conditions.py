@@ -9,8 +9,8 @@ from pathlib import Path
 import pyspark
 
 from tidegate.core.errors import Code
-from tidegate.jobs.cures import can_restart, refuses
 from tidegate.spark.state_fault import CODES, KINDS
+from tidegate.supervise.cures import can_restart, refuses
 
 
 def test_every_condition_of_the_installed_spark_that_is_of_state_has_its_place_in_the_table():

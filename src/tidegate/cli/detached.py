@@ -13,8 +13,8 @@ import msgspec
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import storage_error
-from tidegate.jobs.supervisor import News
 from tidegate.operate.failures import Failure
+from tidegate.supervise.supervisor import News
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):

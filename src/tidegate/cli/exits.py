@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from tidegate.core.errors import Code
-from tidegate.jobs.cures import refuses
+from tidegate.supervise.cures import refuses
 
 
 class Exit(IntEnum):

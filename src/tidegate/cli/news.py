@@ -11,10 +11,10 @@ from pathlib import Path
 
 from tidegate.cli.view import View
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.supervisor import News
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
 from tidegate.operate.failures import Failure
+from tidegate.supervise.supervisor import News
 
 
 def news_in(choice: LogChoice) -> News:

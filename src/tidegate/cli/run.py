@@ -37,14 +37,14 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.view import open_view
 from tidegate.core.errors import TidegateError
-from tidegate.jobs.signals import Signals
-from tidegate.jobs.supervisor import Ending, News, Outcome, Supervisor
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.supervise.signals import Signals
+from tidegate.supervise.supervisor import Ending, News, Outcome, Supervisor
 
 
 class RunCommand(TyperCommand):

@@ -13,8 +13,8 @@ from tidegate.core.ledger import Query
 from tidegate.core.levels import AT_THE_NEXT_START
 from tidegate.core.telling import Step, Told
 from tidegate.disk.durable import is_of_a_failed_sync
-from tidegate.jobs.cures import Cure, cure_of
 from tidegate.spark.jvm_output import see_the_cause
+from tidegate.supervise.cures import Cure, cure_of
 
 
 def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | None) -> TidegateError:

@@ -24,7 +24,6 @@ from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.disk.locks import keep_for_life
-from tidegate.jobs.cures import ENDS_THE_DRIVER
 from tidegate.operate.beat import JobState
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import not_drained
@@ -37,6 +36,7 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_run import QueryPlan, QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
+from tidegate.supervise.cures import ENDS_THE_DRIVER
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05

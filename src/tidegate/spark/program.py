@@ -15,10 +15,10 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.line import line_to_supervisor
 from tidegate.logs.last_word import is_verbose
 from tidegate.logs.writing import log_failure, set_up_below_run
 from tidegate.spark.supervised import Supervised, supervise
+from tidegate.supervise.line import line_to_supervisor
 
 FAILED = 1
 

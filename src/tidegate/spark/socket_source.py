@@ -25,12 +25,12 @@ from tidegate.checkpoints.retained import retained_from
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.jobs.receiver import Peer, Receiver
 from tidegate.savepoints.ingest_restore import JoinedLog, join
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, SparkSource
 from tidegate.spark.telling import WORD, told_by_source
+from tidegate.supervise.receiver import Peer, Receiver
 
 _LOG = logging.getLogger("tidegate")
 

@@ -19,7 +19,10 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
-from tidegate.jobs.line import (
+from tidegate.logs.last_word import show_errors_alone
+from tidegate.operate.reports import report_of
+from tidegate.settings.config import Settings
+from tidegate.supervise.line import (
     Declared,
     Finished,
     FromSupervisor,
@@ -33,11 +36,8 @@ from tidegate.jobs.line import (
     Running,
     Stop,
 )
-from tidegate.jobs.restart import strategy_of
-from tidegate.jobs.session_processes import end_processes
-from tidegate.logs.last_word import show_errors_alone
-from tidegate.operate.reports import report_of
-from tidegate.settings.config import Settings
+from tidegate.supervise.restart import strategy_of
+from tidegate.supervise.session_processes import end_processes
 
 if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle

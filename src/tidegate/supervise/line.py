@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.jobs.restart import Strategy
 from tidegate.logs.writing import SUPERVISED
 from tidegate.operate.reports import Report
+from tidegate.supervise.restart import Strategy
 
 # --- what the driver says ----------------------------------------------------------------------------------
 

@@ -21,10 +21,17 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
-from tidegate.jobs.child import Child
-from tidegate.jobs.cures import can_restart, refuses
-from tidegate.jobs.job_folder import beat_in, find_again, has_record
-from tidegate.jobs.line import (
+from tidegate.operate.beat import Beat, Incarnation
+from tidegate.operate.control import Kind
+from tidegate.operate.control import Outcome as Answered
+from tidegate.operate.failures import Failure, add_failure, failure_of
+from tidegate.operate.reports import Report, code_of, driver_died, driver_stalled, report_of
+from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
+from tidegate.settings.config import Settings
+from tidegate.supervise.child import Child
+from tidegate.supervise.cures import can_restart, refuses
+from tidegate.supervise.job_folder import beat_in, find_again, has_record
+from tidegate.supervise.line import (
     Declared,
     Finished,
     GoOn,
@@ -35,17 +42,10 @@ from tidegate.jobs.line import (
     Running,
     Stop,
 )
-from tidegate.jobs.porter import Porter
-from tidegate.jobs.progress import ProgressWatch
-from tidegate.jobs.restart import Restarted, Strategy, strategy_of
-from tidegate.jobs.signals import Signals
-from tidegate.operate.beat import Beat, Incarnation
-from tidegate.operate.control import Kind
-from tidegate.operate.control import Outcome as Answered
-from tidegate.operate.failures import Failure, add_failure, failure_of
-from tidegate.operate.reports import Report, code_of, driver_died, driver_stalled, report_of
-from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
-from tidegate.settings.config import Settings
+from tidegate.supervise.porter import Porter
+from tidegate.supervise.progress import ProgressWatch
+from tidegate.supervise.restart import Restarted, Strategy, strategy_of
+from tidegate.supervise.signals import Signals
 
 
 class Outcome(Enum):

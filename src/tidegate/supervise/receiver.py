@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import is_of_a_failed_sync
-from tidegate.jobs.lines import LineCutter, LineTooLong
+from tidegate.supervise.lines import LineCutter, LineTooLong
 
 _LOG = logging.getLogger("tidegate")
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from tidegate.jobs.line import FromDriver, FromSupervisor, line_to_driver
-from tidegate.jobs.session_processes import end_processes
 from tidegate.logs.writing import SUPERVISED
+from tidegate.supervise.line import FromDriver, FromSupervisor, line_to_driver
+from tidegate.supervise.session_processes import end_processes
 
 GRACE_SECONDS = 3.0
 """A JVM outlives its Python by 0.5 to 2.4 s, and removes its temporary files in that time."""

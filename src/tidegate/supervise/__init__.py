@@ -1,0 +1,1 @@
+"""Keep a driver alive."""

@@ -22,7 +22,7 @@ from tidegate.operate.place import open_job
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take
-from tidegate.spark.state_parquet import write_table
+from tidegate.spark.state.parquet import write_table
 
 JOB, QUERY = "bench", "query"
 KEYS, QUICK_KEYS = 5_000_000, 20_000

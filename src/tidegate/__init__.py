@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
-    from tidegate.spark.file_source import FileSource
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
-    from tidegate.spark.kafka_source import KafkaSource
     from tidegate.spark.operator_uids import uid
     from tidegate.spark.parsing import only_parsed, parsed_or_dead
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
-    from tidegate.spark.socket_source import SocketSource
-    from tidegate.spark.sources import RateSource, SparkSource
+    from tidegate.spark.sources.files import FileSource
+    from tidegate.spark.sources.kafka import KafkaSource
+    from tidegate.spark.sources.socket import SocketSource
+    from tidegate.spark.sources.source import RateSource, SparkSource
 
 __version__: str
 
@@ -52,21 +52,21 @@ __all__ = [
 
 _HOMES = {
     "FileSink": "tidegate.sinks.files.sink",
-    "FileSource": "tidegate.spark.file_source",
+    "FileSource": "tidegate.spark.sources.files",
     "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.handle",
     "KafkaSink": "tidegate.sinks.kafka.sink",
-    "KafkaSource": "tidegate.spark.kafka_source",
+    "KafkaSource": "tidegate.spark.sources.kafka",
     "PrintSink": "tidegate.sinks.printing",
-    "RateSource": "tidegate.spark.sources",
+    "RateSource": "tidegate.spark.sources.source",
     "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite.sink",
     "SavedState": "tidegate.spark.read_savepoint",
-    "SocketSource": "tidegate.spark.socket_source",
-    "SparkSource": "tidegate.spark.sources",
+    "SocketSource": "tidegate.spark.sources.socket",
+    "SparkSource": "tidegate.spark.sources.source",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseSink": "tidegate.sinks.base",
     "only_parsed": "tidegate.spark.parsing",

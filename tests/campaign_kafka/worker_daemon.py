@@ -8,14 +8,14 @@ import tests.campaign.worker_daemon
 import tests.campaign_kafka.program
 import tidegate.sinks.kafka.sink
 import tidegate.sources.kafka.reading
-import tidegate.spark.kafka_source
+import tidegate.spark.sources.kafka
 
 LOADED = (
     tests.campaign.worker_daemon,
     tests.campaign_kafka.program,
     tidegate.sources.kafka.reading,
     tidegate.sinks.kafka.sink,
-    tidegate.spark.kafka_source,
+    tidegate.spark.sources.kafka,
 )
 
 if __name__ == "__main__":

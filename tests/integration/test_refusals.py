@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource
 from tests.integration.place import Place, error_of, evaluate, run
 from tidegate import FileSink, FileSource, Job, PrintSink, SparkSource, SQLiteSink, TidegateError, TwoPhaseSink
 from tidegate.core.records import JobRecord, Start, decode, encode
-from tidegate.spark.sources import Source
+from tidegate.spark.sources.source import Source
 from tidegate.testing.memory import MemorySink
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"

@@ -30,7 +30,7 @@ from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.operate.beat import read_beat
-from tidegate.spark import socket_source
+from tidegate.spark.sources import socket as socket_source
 
 PROGRAM = Path(__file__).parent / "socket_program.py"
 

@@ -25,8 +25,8 @@ from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.savepoints.rewritten import begin
 from tidegate.savepoints.state_change import MOVABLE, Reach
 from tidegate.settings.kinds import Backend
-from tidegate.spark import state_rewrite
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.state import rewrite as state_rewrite
 
 WORDS = [f"word{number:02d}" for number in range(24)]
 

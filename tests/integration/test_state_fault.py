@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run
 from tidegate import PrintSink, TidegateError
-from tidegate.spark.state_fault import state_fault
+from tidegate.spark.state.fault import state_fault
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])

@@ -37,7 +37,7 @@ from tidegate.sources.kafka.offsets import (
 from tidegate.sources.kafka.places import resolve
 from tidegate.sources.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading
 from tidegate.sources.kafka.topics import Found, Mark, Selection
-from tidegate.spark.kafka_source import KafkaMonitor, KafkaSource
+from tidegate.spark.sources.kafka import KafkaMonitor, KafkaSource
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 
 from tidegate.core.errors import Code
-from tidegate.spark.state_fault import CODES, KINDS
+from tidegate.spark.state.fault import CODES, KINDS
 from tidegate.supervise.cures import can_restart, refuses
 
 

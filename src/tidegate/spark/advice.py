@@ -13,7 +13,7 @@ from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_run import QueryPlan
-from tidegate.spark.state_backend import partitions_kept
+from tidegate.spark.state.backend import partitions_kept
 
 _LOG = logging.getLogger("tidegate")
 

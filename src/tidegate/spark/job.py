@@ -58,7 +58,6 @@ from tidegate.spark.interrupts import (
     obey_signals,
 )
 from tidegate.spark.levels import leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
-from tidegate.spark.opened_sources import end_input, grounds_of, open_sources, recall, verify_read
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators
 from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
@@ -70,8 +69,9 @@ from tidegate.spark.restoring import JobRestore, open_restore, say_verdict, wish
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints
 from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
-from tidegate.spark.socket_source import SocketSource
-from tidegate.spark.sources import (
+from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, recall, verify_read
+from tidegate.spark.sources.socket import SocketSource
+from tidegate.spark.sources.source import (
     Monitor,
     OpenedSource,
     PositionedSource,
@@ -80,9 +80,9 @@ from tidegate.spark.sources import (
     keeps_nothing,
     vouch_for,
 )
-from tidegate.spark.state_backend import check_state, newest_offsets
-from tidegate.spark.state_parquet import write_table
-from tidegate.spark.state_plan import operators_planned
+from tidegate.spark.state.backend import check_state, newest_offsets
+from tidegate.spark.state.parquet import write_table
+from tidegate.spark.state.plan import operators_planned
 from tidegate.spark.supervised import begin_job, begin_program, current, start_moves
 
 

@@ -20,7 +20,7 @@ from tidegate.core.fingerprints import Part
 from tidegate.core.records import OperatorFingerprint
 from tidegate.spark.operator_uids import operator_nodes, plan_nodes
 from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, type_text
-from tidegate.spark.python_state import StatefulFunction, stateful_function
+from tidegate.spark.state.python import StatefulFunction, stateful_function
 
 Parts: TypeAlias = Iterator[tuple[Part, str | None]]
 """None for what cannot be told: it is not compared."""

@@ -67,9 +67,9 @@ from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.session import lives, query_settings
-from tidegate.spark.sources import Monitor, verified
+from tidegate.spark.sources.source import Monitor, verified
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
-from tidegate.spark.state_fault import state_fault
+from tidegate.spark.state.fault import state_fault
 from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.telling import WORD, heard_in

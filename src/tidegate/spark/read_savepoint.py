@@ -20,7 +20,7 @@ from tidegate.savepoints.state_tables import StateTable, chosen
 from tidegate.settings.config import Settings
 from tidegate.spark.plain_name import is_plain
 from tidegate.spark.session import open_session
-from tidegate.spark.state_tables import read_canonical, read_native
+from tidegate.spark.state.tables import read_canonical, read_native
 
 
 def read_savepoint(path: str | os.PathLike[str]) -> SavedState:

@@ -62,15 +62,15 @@ from tidegate.savepoints.state_tables import SavedTables
 from tidegate.savepoints.take import HELD
 from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.spark.empty_state import begin_empty
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_run import QueryPlan
-from tidegate.spark.sources import reads_files
-from tidegate.spark.state_plan import compare_operators, describe_new, operators_planned
-from tidegate.spark.state_rewrite import begin_operators, rewrite_state
-from tidegate.spark.state_rows import count_state, count_tables, expected_state, recorded_tables
+from tidegate.spark.sources.source import reads_files
+from tidegate.spark.state.empty import begin_empty
+from tidegate.spark.state.plan import compare_operators, describe_new, operators_planned
+from tidegate.spark.state.rewrite import begin_operators, rewrite_state
+from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
 from tidegate.testing.strikes import STRIKES
 

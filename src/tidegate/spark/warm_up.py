@@ -20,9 +20,9 @@ from tidegate.disk.durable import sync_file
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, options_to_make
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
-from tidegate.spark.file_source import FileSource
 from tidegate.spark.job import Job
 from tidegate.spark.operator_uids import uid
+from tidegate.spark.sources.files import FileSource
 
 
 def main(archive: Path) -> None:

@@ -51,7 +51,7 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.session import query_settings
-from tidegate.spark.state_tables import read_canonical
+from tidegate.spark.state.tables import read_canonical
 
 _SOURCE = """
 import java.io.Closeable;

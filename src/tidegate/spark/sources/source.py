@@ -19,7 +19,7 @@ from tidegate.core.redaction import SECRETS, is_secret
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
 from tidegate.spark.companions import Companion
 from tidegate.spark.graft import graft
-from tidegate.spark.source_options import unknown_options
+from tidegate.spark.sources.options import unknown_options
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "text", "orc"})
 REPLAYABLE_FORMATS = FILE_FORMATS | {"rate", "rate-micro-batch", "delta", "iceberg", "kafka"}

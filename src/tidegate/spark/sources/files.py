@@ -31,8 +31,8 @@ from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import KEEP, FileOptions, read_options
 from tidegate.sources.files.reader import FileReader, position_of
 from tidegate.sources.pace import Pace
-from tidegate.spark.file_stream import stream_of
-from tidegate.spark.sources import (
+from tidegate.spark.sources.file_stream import stream_of
+from tidegate.spark.sources.source import (
     Ground,
     Monitor,
     OpenedSource,

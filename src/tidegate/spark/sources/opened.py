@@ -18,7 +18,7 @@ from tidegate.settings.config import Settings
 from tidegate.spark.generations import begun_at
 from tidegate.spark.query_conf import epochs_kept, query_conf
 from tidegate.spark.restoring import JobRestore
-from tidegate.spark.sources import Ground, OpenedSource, PositionedSource
+from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.supervised import start_moves
 
 

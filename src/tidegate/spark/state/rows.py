@@ -17,7 +17,7 @@ from tidegate.savepoints.state_tables import tables_of
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.session import query_settings
-from tidegate.spark.state_tables import first_line
+from tidegate.spark.state.tables import first_line
 from tidegate.spark.supervised import start_moves
 
 _WHOLE = frozenset(

@@ -28,7 +28,7 @@ from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, join
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
-from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, SparkSource
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SparkSource
 from tidegate.spark.telling import WORD, told_by_source
 from tidegate.supervise.receiver import Peer, Receiver
 

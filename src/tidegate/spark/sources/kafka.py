@@ -40,7 +40,7 @@ from tidegate.sources.kafka.places import Place, resolve
 from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, Lost, Reading
 from tidegate.sources.kafka.topics import Selection, Topics
-from tidegate.spark.sources import Ground, Monitor, OpenedSource, PositionedSource, not_newest
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, not_newest
 from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")

@@ -26,7 +26,7 @@ from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.state_tables import PARQUET, StateTable
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.plain_name import plainly_named
-from tidegate.spark.state_tables import first_line, read_native
+from tidegate.spark.state.tables import first_line, read_native
 
 _ROW_GROUP_BYTES = 16 << 20
 """What a task holds in memory before it writes; and what a restore holds of it at a time."""

@@ -1,0 +1,1 @@
+"""Sources, as Spark reads them."""

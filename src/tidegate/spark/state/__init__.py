@@ -1,0 +1,1 @@
+"""State of stateful operators: backends, rows, moves between them."""

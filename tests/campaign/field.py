@@ -17,7 +17,7 @@ from tests.campaign.checker import InputRow
 from tests.campaign.drivers import CampaignFailed, Driver, Stable, wait_until
 from tests.campaign.footprint import Footprint, footprints
 from tests.campaign.places import Places
-from tidegate.testing.strike_folder import StrikeFolder, TakenBy
+from tidegate.disk.strike_folder import StrikeFolder, TakenBy
 
 SeenT = TypeVar("SeenT")
 _WORDS = [f"w{index}" for index in range(12)]

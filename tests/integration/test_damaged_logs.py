@@ -15,7 +15,7 @@ from tests.integration.place import Place, Row, error_of, run
 from tests.support.logged import events
 from tidegate import FileSink, Job
 from tidegate.core.failpoints import parse_strikes
-from tidegate.testing.strikes import STRIKES
+from tidegate.disk.strikes import STRIKES
 
 Damage = Callable[[Path], object]
 

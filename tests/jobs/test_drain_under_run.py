@@ -10,8 +10,8 @@ from tests.crash.test_due_window import PROGRAM, windows, write_events
 from tests.jobs.folders import tidegate
 from tests.jobs.under_run import UnderRun, wait_until
 from tidegate.checkpoints.drained import is_drained
+from tidegate.disk.strike_folder import StrikeFolder
 from tidegate.operate.failures import read_failures
-from tidegate.testing.strike_folder import StrikeFolder
 
 
 @pytest.mark.more

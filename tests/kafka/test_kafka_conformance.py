@@ -21,10 +21,10 @@ from hypothesis import Phase, given, settings
 from tests.kafka.conformance.both import ALL, SHORT_MS, Both, Identity
 from tests.kafka.conformance.real import RealBroker
 from tests.kafka.conformance.steps import Step, run, sequences
+from tests.simulator.kafka import Reply
 from tidegate.kafka.wire import KafkaRefused, Wire
 from tidegate.kafka.wire import Reply as Code
 from tidegate.testing.kafka import Broker
-from tidegate.testing.simulation.kafka import Reply
 
 _SEQUENCES = 30
 _MET = {

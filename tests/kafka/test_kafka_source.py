@@ -28,6 +28,7 @@ from tidegate import FileSink, Job, KafkaSource, SQLiteSink
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
 from tidegate.core.records import Start, decode
+from tidegate.disk.strikes import STRIKES
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka import reading as tasks
 from tidegate.sources.kafka.offsets import Bounds, Range
@@ -35,7 +36,6 @@ from tidegate.sources.kafka.source import Lost, Reading
 from tidegate.sources.kafka.topics import Selection
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
-from tidegate.testing.strikes import STRIKES
 
 PROGRAM = Path(__file__).with_name("source_program.py")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.rows import Row
+from tests.world.checker import History, check
+from tests.world.rows import Row
 
 
 def good() -> History:

@@ -25,8 +25,8 @@ ELSEWHERE = {
 The order of positions of each kind is in `tests/unit/test_spark_log.py`. What the tables refuse is in
 `tests/unit/test_states.py`, what takes a hundred thousand seeds to come up in `tests/unit/test_finish_race.py`. What
 an operator asks for beside the protocol dies before and after every effect in `tests/unit/test_settle.py`."""
-SMALL_WORLD = "tidegate.testing.world"
-SIMULATION = "tidegate.testing.simulation"
+SMALL_WORLD = "tests.world"
+SIMULATION = "tests.simulator"
 PARTS = (
     (SMALL_WORLD, "--family", "hostile"),
     (SMALL_WORLD, "--family", "single", "--configuration", "windowed-sk", "--stride", "41"),

@@ -23,7 +23,7 @@ def test_a_planted_bug_is_caught(bug: PlantedBug, tmp_path: Path) -> None:
     plant(bug, copy / "core" / bug.file)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "tidegate.testing.world", "--stop"),
+            *(sys.executable, "-m", "tests.world", "--stop"),
             *("--family", bug.family, "--configuration", bug.configuration, "--stride", str(bug.stride)),
         ],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

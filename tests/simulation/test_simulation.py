@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from tidegate.testing.simulation.faults import Fault, Injection, parse_injection
-from tidegate.testing.simulation.figures import never_fired, table
-from tidegate.testing.simulation.planted import PLANTED, PlantedBug, try_bug
-from tidegate.testing.simulation.run import Campaign, run_seed, run_seeds
-from tidegate.testing.simulation.shrink import shrink
+from tests.simulator.faults import Fault, Injection, parse_injection
+from tests.simulator.figures import never_fired, table
+from tests.simulator.planted import PLANTED, PlantedBug, try_bug
+from tests.simulator.run import Campaign, run_seed, run_seeds
+from tests.simulator.shrink import shrink
 
 SEEDS = 1_500
 SEARCHED = 1_000
@@ -54,7 +54,7 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
 
 def digests(*, hash_seed: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "tidegate.testing.simulation", "--json", "--processes", "1", "--seeds", "60"],
+        [sys.executable, "-m", "tests.simulator", "--json", "--processes", "1", "--seeds", "60"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,

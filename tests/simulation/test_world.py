@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.testing.world.campaign import parts, run_part
-from tidegate.testing.world.cases import Case, Hit, parse_case
-from tidegate.testing.world.configurations import CONFIGURATIONS
-from tidegate.testing.world.enumeration import Family
-from tidegate.testing.world.hostile import Hostile, hostile_cases, run_hostile
-from tidegate.testing.world.world import points_of, run_case
+from tests.world.campaign import parts, run_part
+from tests.world.cases import Case, Hit, parse_case
+from tests.world.configurations import CONFIGURATIONS
+from tests.world.enumeration import Family
+from tests.world.hostile import Hostile, hostile_cases, run_hostile
+from tests.world.world import points_of, run_case
 
 
 @pytest.mark.parametrize("family", Family, ids=lambda family: family.value)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import TidegateError
-from tidegate.testing.strike_folder import StrikeFolder, TakenBy
-from tidegate.testing.strikes import Strikes
+from tidegate.disk.strike_folder import StrikeFolder, TakenBy
+from tidegate.disk.strikes import Strikes
 
 
 def strikes_of(folder: Path) -> Strikes:
@@ -51,7 +51,7 @@ def test_a_paused_process_stands_still_until_it_is_woken(tmp_path: Path) -> None
     """The process is watched by its parent: stopped, told to go on, ended."""
     program = (
         "import os, sys, signal\n"
-        "from tidegate.testing.strikes import Strikes\n"
+        "from tidegate.disk.strikes import Strikes\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    Strikes(os.environ).reach('compute.before', 0)\n"

@@ -146,9 +146,9 @@ def _end(
     option: list[str] | None,
     json: bool,
 ) -> None:
+    from tidegate.disk.strikes import STRIKES
     from tidegate.operate.place import open_job
     from tidegate.operate.settle import Order, settle
-    from tidegate.testing.strikes import STRIKES
 
     if force is not None and force != name:
         raise typer.BadParameter("expected NAME once more, typed out whole", param_hint="--force")

@@ -4,7 +4,7 @@
 
 `@3` strikes at epoch 3 (or the first epoch after it that passes there); without it the first time the place is
 passed. The registry is closed: an unknown place or action is refused. With TIDEGATE_STRIKES=FOLDER the strikes that
-wait in a folder are taken too, each by the one process that passes first (`tidegate.testing.strike_folder`).
+wait in a folder are taken too, each by the one process that passes first (`tidegate.disk.strike_folder`).
 """
 
 from __future__ import annotations

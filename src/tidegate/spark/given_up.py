@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import SavedQuery
+from tidegate.disk.strikes import STRIKES
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.transactions import Recorded, name_of, recorded
@@ -14,7 +15,6 @@ from tidegate.operate.verdicts import Named
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.supervised import start_moves
-from tidegate.testing.strikes import STRIKES
 
 
 class GivenUp:

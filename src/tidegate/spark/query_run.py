@@ -51,6 +51,7 @@ from tidegate.core.telling import Told
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
+from tidegate.disk.strikes import STRIKES
 from tidegate.operate.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
@@ -80,7 +81,6 @@ from tidegate.spark.writer import (
     SinkTask,
     read_results,
 )
-from tidegate.testing.strikes import STRIKES
 
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.001

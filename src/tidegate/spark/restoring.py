@@ -27,6 +27,7 @@ from tidegate.core.records import JobRecord, Position, Run, SavedQuery, Savepoin
 from tidegate.disk.durable import ensure_folder
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
+from tidegate.disk.strikes import STRIKES
 from tidegate.operate.place import JobPlace
 from tidegate.operate.runner import introduce
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said, handed_on
@@ -72,7 +73,6 @@ from tidegate.spark.state.plan import compare_operators, describe_new, operators
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
 from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
-from tidegate.testing.strikes import STRIKES
 
 _LOG = logging.getLogger("tidegate")
 

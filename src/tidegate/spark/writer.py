@@ -20,11 +20,11 @@ from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.core.telling import Step, told
+from tidegate.disk.strikes import STRIKES
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.sinks.dead_letters import dead_letters, reason_of, unparsed, without
 from tidegate.sinks.rows import RowRefused, in_words, place_of
-from tidegate.testing.strikes import STRIKES
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
 """The one column that a task returns: what one attempt did (`TaskResult`), as JSON."""

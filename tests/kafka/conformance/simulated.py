@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import takewhile
 
+from tests.simulator.kafka import Broker, IdState, Record, Reply
+from tests.world.engine import TaskFailed
+from tests.world.rows import Row
+from tests.world.sinks import Rows
 from tidegate.core.records import Attempt, Committable, SinkIdentity
-from tidegate.testing.simulation.kafka import Broker, IdState, Record, Reply
-from tidegate.testing.world.engine import TaskFailed
-from tidegate.testing.world.rows import Row
-from tidegate.testing.world.sinks import Rows
 
 _QUERY = "q"
 

@@ -10,15 +10,15 @@ import pickle
 from pathlib import Path
 from typing import Final
 
+from tests.world.configurations import TASKS
+from tests.world.disk import ABSENT, OFFSETS, STATE, Content, Disk
+from tests.world.rows import State
 from tidegate.checkpoints.spark_layout import commits_entry
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.records import StatefulOperator
 from tidegate.disk.durable import ensure_folder
 from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.log_change import state_ids_of
-from tidegate.testing.world.configurations import TASKS
-from tidegate.testing.world.disk import ABSENT, OFFSETS, STATE, Content, Disk
-from tidegate.testing.world.rows import State
 
 OPERATOR: Final = "stateStoreSave"
 _STATE_OF_OPERATOR: Final = f"{STATE}/0"

@@ -18,6 +18,12 @@ from pyspark.sql import SparkSession
 from tests.simulation.saved.disk import FolderDisk
 from tests.simulation.saved.sinks import PlanSink, Targets
 from tests.simulation.saved.watched import Watched
+from tests.world.configurations import Configuration
+from tests.world.disk import Disk
+from tests.world.driver import Driver
+from tests.world.engine import Do
+from tests.world.rows import Row
+from tests.world.sinks import Rows, SimSink
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder
 from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
@@ -33,12 +39,6 @@ from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.query_run import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore
-from tidegate.testing.world.configurations import Configuration
-from tidegate.testing.world.disk import Disk
-from tidegate.testing.world.driver import Driver
-from tidegate.testing.world.engine import Do
-from tidegate.testing.world.rows import Row
-from tidegate.testing.world.sinks import Rows, SimSink
 
 QUERY = "query"
 _SETTINGS = Settings()

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from tests.world.disk import Disk
+from tests.world.rows import Row
+from tests.world.sinks import KafkaSink, Show, SimSink, StagedSink, Table, position_of
+from tests.world.sinks import _Producer as Producer
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Position, SinkIdentity
-from tidegate.testing.world.disk import Disk
-from tidegate.testing.world.rows import Row
-from tidegate.testing.world.sinks import KafkaSink, Show, SimSink, StagedSink, Table, position_of
-from tidegate.testing.world.sinks import _Producer as Producer
 
 Names: TypeAlias = tuple[str, str, str]
 Producers: TypeAlias = dict[str, Producer]

@@ -21,6 +21,11 @@ from tests.simulation.saved.disk import PLANNED, count_states
 from tests.simulation.saved.job import SavedJob
 from tests.simulation.saved.sinks import Targets
 from tests.simulation.saved.watched import Hit, Killed, Strike, Watched
+from tests.world.checker import History, check
+from tests.world.configurations import Configuration, Schedule, Work
+from tests.world.disk import OFFSETS
+from tests.world.engine import SparkStopped, read_offsets, surviving
+from tests.world.rows import Row
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DONE
 from tidegate.core.records import Position
@@ -29,11 +34,6 @@ from tidegate.savepoints.folder import CLAIM, Savepoint, open_savepoint, verify
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import HELD
 from tidegate.spark import restoring
-from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import Configuration, Schedule, Work
-from tidegate.testing.world.disk import OFFSETS
-from tidegate.testing.world.engine import SparkStopped, read_offsets, surviving
-from tidegate.testing.world.rows import Row
 
 ResultT = TypeVar("ResultT")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from tidegate.testing.world.disk import Loss
+from tests.world.disk import Loss
 
 
 class Hit(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tidegate.testing.world.configurations import TASKS, Configuration, Work
+from tests.world.configurations import TASKS, Configuration, Work
 
 
 class Row(NamedTuple):

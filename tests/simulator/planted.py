@@ -1,6 +1,6 @@
 """The simulation proves itself: rules of the protocol and traps of the sinks, each broken by a few lines.
 
-A bug is a textual patch in a copy of the package; its seeds run there. Every one must be caught.
+A bug is a textual patch in a copy of the packages; its seeds run there. Every one must be caught.
 """
 
 from __future__ import annotations
@@ -18,12 +18,18 @@ from typing import Final
 
 import tidegate
 
-PACKAGE: Final = Path(tidegate.__file__).parent
+TESTS: Final = Path(__file__).parents[1]
+COPIED: Final = {
+    "tidegate": Path(tidegate.__file__).parent,
+    "tests/world": TESTS / "world",
+    "tests/simulator": TESTS / "simulator",
+}
+"""What a simulation runs, by its place in the copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`old`, which stands exactly once in `file` (below the package), becomes `new`."""
+    """`old`, which stands exactly once in `file` (below the copy), becomes `new`."""
 
     file: str
     old: str
@@ -74,15 +80,16 @@ def try_bug(
     """Run seeds with the bug in place, in a process of its own; with `stop` not many after the first bad one."""
     count = bug.seeds if seeds is None else seeds
     with tempfile.TemporaryDirectory(prefix="tidegate-planted-") as folder:
-        copy = Path(folder) / "tidegate"
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        plant(bug, copy)
+        for name, package in COPIED.items():
+            shutil.copytree(package, Path(folder) / name, ignore=shutil.ignore_patterns("__pycache__"))
+        plant(bug, Path(folder))
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "tidegate.testing.simulation", "--json", "--processes", str(processes)),
+                *(sys.executable, "-m", "tests.simulator", "--json", "--processes", str(processes)),
                 *("--first", str(first), "--seeds", str(count)),
                 *(["--stop"] if stop else []),
             ],
+            cwd=folder,
             env={**os.environ, "PYTHONPATH": folder},
             capture_output=True,
             text=True,
@@ -94,10 +101,10 @@ def try_bug(
     return Caught(bug, result["seeds"], result["bad"])
 
 
-def plant(bug: PlantedBug, package: Path) -> None:
-    """Apply the patches of a bug to a copy of the package."""
+def plant(bug: PlantedBug, copy: Path) -> None:
+    """Apply the patches of a bug to a copy of the packages."""
     for patch in bug.patches:
-        file = package / patch.file
+        file = copy / patch.file
         text = file.read_text(encoding="utf-8")
         if text.count(patch.old) != 1:
             raise ValueError(f"{bug.name}: {patch.file} has these lines {text.count(patch.old)} times:\n{patch.old}")
@@ -110,17 +117,17 @@ def _bug(
     return PlantedBug(name=name, rule=rule, patches=(Patch(file, old, new), *more), seeds=seeds, near=near)
 
 
-_KAFKA: Final = "testing/simulation/kafka.py"
-_SLOTS: Final = "testing/simulation/slots.py"
-_BRANCHES: Final = "testing/simulation/branches.py"
-_DRIVER: Final = "testing/simulation/driver.py"
-_SWARM: Final = "testing/simulation/swarm.py"
-_PLAN: Final = "testing/simulation/plan.py"
-_SINKS: Final = "testing/world/sinks.py"
-_EPOCH: Final = "core/epoch.py"
-_FINISH: Final = "core/finish.py"
-_LEDGER: Final = "core/ledger.py"
-_RECOVER: Final = "core/recover.py"
+_KAFKA: Final = "tests/simulator/kafka.py"
+_SLOTS: Final = "tests/simulator/slots.py"
+_BRANCHES: Final = "tests/simulator/branches.py"
+_DRIVER: Final = "tests/simulator/driver.py"
+_SWARM: Final = "tests/simulator/swarm.py"
+_PLAN: Final = "tests/simulator/plan.py"
+_SINKS: Final = "tests/world/sinks.py"
+_EPOCH: Final = "tidegate/core/epoch.py"
+_FINISH: Final = "tidegate/core/finish.py"
+_LEDGER: Final = "tidegate/core/ledger.py"
+_RECOVER: Final = "tidegate/core/recover.py"
 
 PLANTED: Final = (
     # --- the order of the steps

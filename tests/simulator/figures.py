@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tidegate.testing.simulation.faults import Fault
+from tests.simulator.faults import Fault
 
 ENOUGH_SEEDS: Final = 50_000
 """From so many seeds on, what never fired is an error."""

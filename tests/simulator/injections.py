@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from tests.simulator.faults import Fault, Injection
+from tests.simulator.kafka import SlottedSink
+from tests.simulator.processes import Actor, DiskFull, FillableDisk
+from tests.world.disk import COMMITS, OFFSETS
+from tests.world.engine import TaskFailed
+from tests.world.sinks import SimSink
 from tidegate.core import effects as asked
 from tidegate.core.ledger import DECIDED, SOURCES
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.core.spark_log import parse_commits
-from tidegate.testing.simulation.faults import Fault, Injection
-from tidegate.testing.simulation.kafka import SlottedSink
-from tidegate.testing.simulation.processes import Actor, DiskFull, FillableDisk
-from tidegate.testing.world.disk import COMMITS, OFFSETS
-from tidegate.testing.world.engine import TaskFailed
-from tidegate.testing.world.sinks import SimSink
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulation.driver import Driver
-    from tidegate.testing.simulation.swarm import Swarm
+    from tests.simulator.driver import Driver
+    from tests.simulator.swarm import Swarm
 
 _SALTS: Final = 1 << 20
 

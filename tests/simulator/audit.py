@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tests.simulator.processes import FillableDisk
+from tests.simulator.swarm import Swarm
+from tests.world.checker import History, check
+from tests.world.configurations import TASKS, Configuration, Work
+from tests.world.disk import COMMITS, OFFSETS
+from tests.world.engine import SparkStopped, load_state, read_commits, read_offsets
+from tests.world.rows import Row, event_time
+from tests.world.sinks import SimSink
 from tidegate.core.ledger import DECIDED, DONE, PREPARED, RUNS, RUNS_KEPT
-from tidegate.testing.simulation.processes import FillableDisk
-from tidegate.testing.simulation.swarm import Swarm
-from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import TASKS, Configuration, Work
-from tidegate.testing.world.disk import COMMITS, OFFSETS
-from tidegate.testing.world.engine import SparkStopped, load_state, read_commits, read_offsets
-from tidegate.testing.world.rows import Row, event_time
-from tidegate.testing.world.sinks import SimSink
 
 MOST_SLOTS = 10
 """Slots of one sink in one place, whatever was retried, speculated or left behind."""

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tests.simulator.kafka import journal_gone
+from tests.world.disk import Disk
+from tests.world.rows import Row
+from tests.world.sinks import BaseSink, Fences, Rows, Show, position_of
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
-from tidegate.testing.simulation.kafka import journal_gone
-from tidegate.testing.world.disk import Disk
-from tidegate.testing.world.rows import Row
-from tidegate.testing.world.sinks import BaseSink, Fences, Rows, Show, position_of
 
 Key: TypeAlias = tuple[object, ...]
 

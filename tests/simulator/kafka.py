@@ -12,14 +12,14 @@ from enum import Enum
 
 import msgspec
 
+from tests.simulator.processes import Actor, Process
+from tests.simulator.slots import Lease, Place
+from tests.world.disk import Disk
+from tests.world.engine import TaskFailed
+from tests.world.rows import Row
+from tests.world.sinks import BaseSink, Fences, Rows, Show, position_of
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
-from tidegate.testing.simulation.processes import Actor, Process
-from tidegate.testing.simulation.slots import Lease, Place
-from tidegate.testing.world.disk import Disk
-from tidegate.testing.world.engine import TaskFailed
-from tidegate.testing.world.rows import Row
-from tidegate.testing.world.sinks import BaseSink, Fences, Rows, Show, position_of
 
 
 class Reply(Enum):

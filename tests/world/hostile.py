@@ -14,16 +14,16 @@ from typing import Final
 
 import msgspec
 
+from tests.world.checker import check
+from tests.world.configurations import CONFIGURATIONS, Configuration, Work
+from tests.world.disk import Disk
+from tests.world.driver import Driver, Thread
+from tests.world.engine import Do
+from tests.world.sinks import StagedSink
+from tests.world.world import World
 from tidegate.core.effects import Effect
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import FinishedThrough, Position, Prepared, Run, Value, decode, encode
-from tidegate.testing.world.checker import check
-from tidegate.testing.world.configurations import CONFIGURATIONS, Configuration, Work
-from tidegate.testing.world.disk import Disk
-from tidegate.testing.world.driver import Driver, Thread
-from tidegate.testing.world.engine import Do
-from tidegate.testing.world.sinks import StagedSink
-from tidegate.testing.world.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tidegate.testing.simulation.faults import Injection
-from tidegate.testing.simulation.run import run_seed
+from tests.simulator.faults import Injection
+from tests.simulator.run import run_seed
 
 
 def shrink_seed(seed: int) -> list[Injection]:

@@ -6,6 +6,10 @@ from collections.abc import Callable, Generator
 from enum import Enum
 from typing import Any, Protocol
 
+from tests.world.configurations import TIMEOUT_SECONDS, Configuration, Schedule
+from tests.world.disk import COMMITS, Disk
+from tests.world.engine import Do, Engine, Reason, SparkSteps, SparkStopped
+from tests.world.sinks import Fences, SimSink
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
 from tidegate.core.epoch import run_epoch
@@ -16,10 +20,6 @@ from tidegate.core.ledger import DONE, Query
 from tidegate.core.records import Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
-from tidegate.testing.world.configurations import TIMEOUT_SECONDS, Configuration, Schedule
-from tidegate.testing.world.disk import COMMITS, Disk
-from tidegate.testing.world.engine import Do, Engine, Reason, SparkSteps, SparkStopped
-from tidegate.testing.world.sinks import Fences, SimSink
 
 
 class Surroundings(Protocol):

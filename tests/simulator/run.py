@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from tidegate.testing.simulation.audit import audit
-from tidegate.testing.simulation.faults import Injection
-from tidegate.testing.simulation.plan import draw_plan
-from tidegate.testing.simulation.swarm import Swarm
+from tests.simulator.audit import audit
+from tests.simulator.faults import Injection
+from tests.simulator.plan import draw_plan
+from tests.simulator.swarm import Swarm
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing.simulation`: run seeds, print what fired and which seeds are bad, and why."""
+"""`python -m tests.simulator`: run seeds, print what fired and which seeds are bad, and why."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import sys
 import time
 
-from tidegate.testing.simulation.faults import Injection, parse_injection
-from tidegate.testing.simulation.figures import ENOUGH_SEEDS, never_fired, table
-from tidegate.testing.simulation.planted import PLANTED, Caught, chosen, try_bug
-from tidegate.testing.simulation.run import Campaign, run_seed, run_seeds
-from tidegate.testing.simulation.shrink import shrink_seed
+from tests.simulator.faults import Injection, parse_injection
+from tests.simulator.figures import ENOUGH_SEEDS, never_fired, table
+from tests.simulator.planted import PLANTED, Caught, chosen, try_bug
+from tests.simulator.run import Campaign, run_seed, run_seeds
+from tests.simulator.shrink import shrink_seed
 
 SHOWN_SEEDS = 10
 COMMAND = "./dev simulate"

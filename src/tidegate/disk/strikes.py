@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate.core.failpoints import Action, Strike, parse_strikes
-from tidegate.testing.strike_folder import StrikeFolder
+from tidegate.disk.strike_folder import StrikeFolder
 
 
 class Strikes:

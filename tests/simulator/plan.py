@@ -7,9 +7,9 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
+from tests.simulator.faults import AT_A_COMMIT, Fault
+from tests.world.configurations import Configuration, Work
 from tidegate.core.ledger import Query
-from tidegate.testing.simulation.faults import AT_A_COMMIT, Fault
-from tidegate.testing.world.configurations import Configuration, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,5 +3,5 @@
 A seed draws a job, a lease and the weights of its faults; some kinds are switched off. Chaos first, then a heal in
 which everything must come to rest. What is seen is checked against what exactly-once means.
 
-    python -m tidegate.testing.simulation --seed 17
+    python -m tests.simulator --seed 17
 """

@@ -7,18 +7,18 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.world.cases import POWER, POWER_OF, Case, Hit, Strike
+from tests.world.checker import History, check
+from tests.world.configurations import CONFIGURATIONS, TIMEOUT_SECONDS, Configuration, Work
+from tests.world.disk import OFFSETS, Disk
+from tests.world.driver import READS, Driver, Thread
+from tests.world.engine import Do, Reason, SparkStopped, TaskFailed, read_offsets, surviving
+from tests.world.sinks import KafkaSink, Rows, SimSink, open_sinks
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import DECIDED, DONE, OVERDUE, START
 from tidegate.core.records import Answer, Committable, Outcome
-from tidegate.testing.world.cases import POWER, POWER_OF, Case, Hit, Strike
-from tidegate.testing.world.checker import History, check
-from tidegate.testing.world.configurations import CONFIGURATIONS, TIMEOUT_SECONDS, Configuration, Work
-from tidegate.testing.world.disk import OFFSETS, Disk
-from tidegate.testing.world.driver import READS, Driver, Thread
-from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed, read_offsets, surviving
-from tidegate.testing.world.sinks import KafkaSink, Rows, SimSink, open_sinks
 
 MOST_STEPS: Final = 6000
 MOST_STARTS: Final = 12

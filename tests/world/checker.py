@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from tidegate.testing.world.configurations import TASKS
-from tidegate.testing.world.rows import EMPTY, Row
+from tests.world.configurations import TASKS
+from tests.world.rows import EMPTY, Row
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,21 +6,21 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulator.branches import BranchSink
+from tests.simulator.kafka import SlottedSink
+from tests.simulator.processes import Actor, ActorSteps, Process, Until
+from tests.simulator.slots import Lease, Turn
+from tests.world.configurations import TASKS, Work
+from tests.world.disk import STATE
+from tests.world.engine import NO_STATE, Batch, Do, Engine, Reason, SparkStopped
+from tests.world.rows import compute
+from tests.world.sinks import Rows, SimSink
 from tidegate.core.effects import Compute, Computed, Steps
 from tidegate.core.ledger import SOURCES
 from tidegate.core.records import Committable, Prepared, Run
-from tidegate.testing.simulation.branches import BranchSink
-from tidegate.testing.simulation.kafka import SlottedSink
-from tidegate.testing.simulation.processes import Actor, ActorSteps, Process, Until
-from tidegate.testing.simulation.slots import Lease, Turn
-from tidegate.testing.world.configurations import TASKS, Work
-from tidegate.testing.world.disk import STATE
-from tidegate.testing.world.engine import NO_STATE, Batch, Do, Engine, Reason, SparkStopped
-from tidegate.testing.world.rows import compute
-from tidegate.testing.world.sinks import Rows, SimSink
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulation.driver import Part
+    from tests.simulator.driver import Part
 
 MOST_ATTEMPTS: Final = 4
 """`spark.task.maxFailures`."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tests.world.disk import Content, Disk, Loss
+from tests.world.driver import Life, Thread
+from tests.world.engine import Do
 from tidegate.core.effects import Effect
-from tidegate.testing.world.disk import Content, Disk, Loss
-from tidegate.testing.world.driver import Life, Thread
-from tidegate.testing.world.engine import Do
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulation.driver import Part
+    from tests.simulator.driver import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from tests.world.configurations import TASKS, TIMEOUT_SECONDS, Configuration, Work
+from tests.world.disk import COMMITS, OFFSETS, STATE, Disk
+from tests.world.rows import EMPTY, State, compute, event_time
 from tidegate.core.effects import Compute, Computed, Effect, Steps, SyncCheckpoint, Tell
 from tidegate.core.records import Attempt, Committable, Prepared, Run
 from tidegate.core.spark_log import canonical_state_ids
-from tidegate.testing.world.configurations import TASKS, TIMEOUT_SECONDS, Configuration, Work
-from tidegate.testing.world.disk import COMMITS, OFFSETS, STATE, Disk
-from tidegate.testing.world.rows import EMPTY, State, compute, event_time
 
 if TYPE_CHECKING:
-    from tidegate.testing.world.sinks import SimSink
+    from tests.world.sinks import SimSink
 
 
 class Reason(Enum):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tests.simulator.processes import Actor, Process
 from tidegate.core.records import Attempt
-from tidegate.testing.simulation.processes import Actor, Process
 
 
 @dataclass(slots=True)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulator.processes import Actor, ActorSteps, FillableDisk, Process, Until
+from tests.simulator.slots import Place
+from tests.simulator.spark import SwarmEngine
+from tests.world.configurations import Configuration, Work
+from tests.world.disk import COMMITS
+from tests.world.sinks import Fences, SimSink
 from tidegate.core import effects as asked
 from tidegate.core.effects import Effect, Happening
 from tidegate.core.epoch import run_epoch
@@ -15,15 +21,9 @@ from tidegate.core.ledger import DECIDED, DONE, PREPARED, Query
 from tidegate.core.records import Answer, Outcome, Run
 from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_commits
-from tidegate.testing.simulation.processes import Actor, ActorSteps, FillableDisk, Process, Until
-from tidegate.testing.simulation.slots import Place
-from tidegate.testing.simulation.spark import SwarmEngine
-from tidegate.testing.world.configurations import Configuration, Work
-from tidegate.testing.world.disk import COMMITS
-from tidegate.testing.world.sinks import Fences, SimSink
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulation.swarm import Swarm
+    from tests.simulator.swarm import Swarm
 
 
 class Part:

@@ -1,4 +1,4 @@
-"""`python -m tidegate.testing.world`: run the small world, print how many runs were bad, and their keys."""
+"""`python -m tests.world`: run the small world, print how many runs were bad, and their keys."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import sys
 import time
 
-from tidegate.testing.world.campaign import Part, Result, parts, run_part
-from tidegate.testing.world.cases import parse_case
-from tidegate.testing.world.configurations import CONFIGURATIONS
-from tidegate.testing.world.enumeration import Family
-from tidegate.testing.world.hostile import hostile_cases, run_hostile
-from tidegate.testing.world.world import run_case
+from tests.world.campaign import Part, Result, parts, run_part
+from tests.world.cases import parse_case
+from tests.world.configurations import CONFIGURATIONS
+from tests.world.enumeration import Family
+from tests.world.hostile import hostile_cases, run_hostile
+from tests.world.world import run_case
 
 SHOWN_KEYS = 10
 HOSTILE = "hostile"
@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tidegate.testing.world", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
     parser.add_argument("--case", metavar="KEY", help="run one case and print what happens in it, step by step")
     parser.add_argument("--all", action="store_true", help="every case of every configuration (hours)")
     parser.add_argument(

@@ -3,5 +3,5 @@
 Single-threaded. Every crash point with every kind of crash, pairs of them, drivers that stand still beside their
 successor, commits that arrive late. A run is named by one line, and gives the same each time:
 
-    python -m tidegate.testing.world --case 'stateful-sk:kill@12+power.drop@40'
+    python -m tests.world --case 'stateful-sk:kill@12+power.drop@40'
 """

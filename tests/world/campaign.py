@@ -8,9 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidegate.testing.world.configurations import CONFIGURATIONS
-from tidegate.testing.world.enumeration import Family, Stem, expand, stems
-from tidegate.testing.world.world import run_case
+from tests.world.configurations import CONFIGURATIONS
+from tests.world.enumeration import Family, Stem, expand, stems
+from tests.world.world import run_case
 
 
 @dataclass(frozen=True, slots=True)

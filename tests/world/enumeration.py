@@ -12,8 +12,8 @@ from enum import Enum
 from math import isqrt
 from typing import Final
 
-from tidegate.testing.world.cases import POWER, Case, Hit
-from tidegate.testing.world.world import Point, points_of
+from tests.world.cases import POWER, Case, Hit
+from tests.world.world import Point, points_of
 
 
 class Family(Enum):

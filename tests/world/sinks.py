@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from tests.world.disk import ABSENT, Disk
+from tests.world.engine import Reason, SparkStopped
+from tests.world.rows import Row
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.records import (
@@ -20,9 +23,6 @@ from tidegate.core.records import (
     committable_digest,
     epoch_digest,
 )
-from tidegate.testing.world.disk import ABSENT, Disk
-from tidegate.testing.world.engine import Reason, SparkStopped
-from tidegate.testing.world.rows import Row
 
 Rows: TypeAlias = tuple[Row, ...]
 Show: TypeAlias = Callable[[str, int, Rows], None]

@@ -8,21 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from tests.simulator.branches import BranchSink, Database
+from tests.simulator.driver import Driver, Part, do, is_ready
+from tests.simulator.faults import Fault, Injection
+from tests.simulator.injections import Injector
+from tests.simulator.kafka import Broker, SlottedSink
+from tests.simulator.plan import Plan
+from tests.simulator.processes import Actor, DiskFull, FillableDisk, Until
+from tests.simulator.slots import Place
+from tests.world.disk import COMMITS
+from tests.world.engine import Do, Reason, SparkStopped, TaskFailed
+from tests.world.sinks import FilesSink, Rows, SimSink, StagedSink, Table
 from tidegate.core.effects import Tell
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import DECIDED, DONE, entry
 from tidegate.core.records import Attempt, Decided, decode
-from tidegate.testing.simulation.branches import BranchSink, Database
-from tidegate.testing.simulation.driver import Driver, Part, do, is_ready
-from tidegate.testing.simulation.faults import Fault, Injection
-from tidegate.testing.simulation.injections import Injector
-from tidegate.testing.simulation.kafka import Broker, SlottedSink
-from tidegate.testing.simulation.plan import Plan
-from tidegate.testing.simulation.processes import Actor, DiskFull, FillableDisk, Until
-from tidegate.testing.simulation.slots import Place
-from tidegate.testing.world.disk import COMMITS
-from tidegate.testing.world.engine import Do, Reason, SparkStopped, TaskFailed
-from tidegate.testing.world.sinks import FilesSink, Rows, SimSink, StagedSink, Table
 
 MOST_STARTS: Final = 10
 """Drivers during the chaos."""

@@ -3,9 +3,10 @@ generates. Their text is in the folder `java`, a file for each class."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from threading import RLock
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 _FOLDER = Path(__file__).with_name("java")
@@ -14,20 +15,38 @@ _JAVA = 8
 
 
 def object_of(jvm: Any, class_loader: Any, name: str) -> Any:
-    """The one object of the class with this name, in this JVM. `class_loader` knows Spark's classes.
+    """The one object of the class with this name, in this JVM. `class_loader` knows Spark's classes."""
+    return _of_jvm(_OBJECTS, jvm, name, lambda: class_of(jvm, class_loader, name).newInstance())
+
+
+def class_of(jvm: Any, class_loader: Any, name: str) -> Any:
+    """The class with this name; its `newInstance` makes an object of it.
 
     A class is compiled once for a JVM: Py4J finds methods by the name of the class, and would call those of the first.
     """
+
+    def compiled() -> Any:
+        compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(class_loader)
+        compiler.setTargetVersion(_JAVA)
+        compiler.cook((_FOLDER / f"{name}.java").read_text("utf-8"))
+        return compiler.getClassLoader().loadClass(name)
+
+    return _of_jvm(_CLASSES, jvm, name, compiled)
+
+
+_OfJvm: TypeAlias = WeakKeyDictionary[Any, dict[str, Any]]
+
+
+def _of_jvm(found: _OfJvm, jvm: Any, name: str, make: Callable[[], Any]) -> Any:
+    """What was made under this name for the JVM; it is made at the first call."""
     with _LOCK:
-        made = _MADE.setdefault(jvm._gateway_client, {})
+        made = found.setdefault(jvm._gateway_client, {})
         if name not in made:
-            compiler: Any = jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(class_loader)
-            compiler.setTargetVersion(_JAVA)
-            compiler.cook((_FOLDER / f"{name}.java").read_text("utf-8"))
-            made[name] = compiler.getClassLoader().loadClass(name).newInstance()
+            made[name] = make()
         return made[name]
 
 
-_MADE: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
-_LOCK = Lock()
+_CLASSES: _OfJvm = WeakKeyDictionary()
+_OBJECTS: _OfJvm = WeakKeyDictionary()
+_LOCK = RLock()

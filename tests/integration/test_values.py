@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from tests.contract.value_sinks import SINKS, cycled, is_taken, of_text
+from tests.contract.values import all_edges, expected, fields_of, mapped, neutral, same
 from tests.integration.place import Place, error_of, run, setting
 from tidegate import FileSink, SQLiteSink
 
@@ -58,3 +67,47 @@ def test_a_record_that_is_not_utf8_ends_the_job_by_name_and_with_replace_it_arri
 def _text_in(folder: Path) -> str:
     (file,) = folder.glob("*.csv")
     return file.read_text("utf-8")
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "Parquet": {"format": "parquet"},
+    "JSON": {"format": "json"},
+    "CSV": {"format": "csv", "header": True, "escape": '"', "multiLine": True, "lineSep": "\n", "nullValue": "\\0"},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_spark_reads_every_type_in_every_container_as_it_was_written(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    sink = SINKS[name]
+    cells = all_edges(partial(is_taken, sink))
+    columns = {f"c{number}": cell for number, cell in enumerate(cells.values())}
+    assert cycled(sink, columns, tmp_path) is None
+    seen = (lambda kind: kind) if name == "Parquet" else seen_by_spark
+    kinds = {column: seen(kind) for column, (kind, _) in columns.items()}
+    schema = from_arrow_schema(pa.schema([("id", pa.int64()), *kinds.items()]))
+    read = spark.read.schema(schema).options(**OPTIONS[name]).format(OPTIONS[name]["format"])
+    table = read.load(str(tmp_path / "out")).orderBy("id").toArrow()
+    wrong: dict[str, Any] = {}
+    for cell, (column, (kind, values)) in zip(cells, columns.items(), strict=True):
+        right = [expected(kind, value, replace=False) for value in values]
+        found = neutral(kinds[column], table.column(column).combine_chunks())
+        found = [mapped(kind, value, of_what_is_a_text) for value in found]
+        wrong |= {} if same(right, found) else {cell: (right, found)}
+    assert wrong == {}
+
+
+def seen_by_spark(kind: Any) -> pa.DataType:
+    """What Spark is told to read from JSON and CSV: it has no times of day there, and keys are texts."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, seen_by_spark(field.type)) for field in fields_of(kind)])
+    if pa.types.is_map(kind):
+        return pa.map_(pa.string(), seen_by_spark(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(seen_by_spark(kind.value_type))
+    return pa.string() if pa.types.is_time(kind) else kind
+
+
+def of_what_is_a_text(kind: pa.DataType, value: Any) -> Any:
+    return of_text(kind, value) if isinstance(value, str) else value

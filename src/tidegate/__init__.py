@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidegate.sinks.printing import PrintSink
     from tidegate.sinks.rows import RowRefused
     from tidegate.sinks.sqlite.sink import SQLiteSink
+    from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
     from tidegate.spark.function_sink import FunctionSink
     from tidegate.spark.handle import JobHandle, JobStatus
     from tidegate.spark.job import Job
@@ -43,6 +44,7 @@ __all__ = [
     "SocketSource",
     "SparkSource",
     "TidegateError",
+    "TwoPhaseCommitSink",
     "TwoPhaseSink",
     "only_parsed",
     "parsed_or_dead",
@@ -68,6 +70,7 @@ _HOMES = {
     "SocketSource": "tidegate.spark.sources.socket",
     "SparkSource": "tidegate.spark.sources.source",
     "TidegateError": "tidegate.core.errors",
+    "TwoPhaseCommitSink": "tidegate.sinks.two_phase_commit",
     "TwoPhaseSink": "tidegate.sinks.base",
     "only_parsed": "tidegate.spark.parsing",
     "parsed_or_dead": "tidegate.spark.parsing",

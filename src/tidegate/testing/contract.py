@@ -117,6 +117,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 50), rows_from(10, 50))
 
     def test_evidence_is_absent_before_commit_and_present_after_it(self) -> None:
+        self.skip_without_evidence()
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         for committable in committables:
@@ -127,8 +128,7 @@ class SinkContract(ContractTools):
 
     def test_a_second_timeline_is_noticed(self) -> None:
         """Another run has the same epoch with other rows: it gets in nothing, and the evidence says why."""
-        if not self.notices_second_timeline:
-            pytest.skip("this target has a key of its own for every attempt")
+        self.skip_unless_timelines_are_compared()
         sink = self.opened()
         ours = self.prepared(sink, attempt_of(run=1), rows_from(0, 2))
         theirs = self.prepared(sink, attempt_of(run=2), rows_from(10, 2))
@@ -274,8 +274,7 @@ class SinkContract(ContractTools):
         sink = self.opened()
         late = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([self.prepared(sink, attempt_of(epoch=2), rows_from(10, 2))])
-        if not self.notices_second_timeline:
-            pytest.skip("this target has a key of its own for every attempt")
+        self.skip_unless_timelines_are_compared()
         self.all_answer(sink.commit([late]), Outcome.UNKNOWN)
         demand(sink.evidence(late) is not Evidence.PRESENT, "there is no evidence of an epoch that came too late")
         self.target_has(rows_from(10, 2))
@@ -286,8 +285,7 @@ class SinkContract(ContractTools):
         sink.commit([self.prepared(sink, attempt_of(), rows_from(0, 2))])
         anew = msgspec.structs.replace(IDENTITY, job_id="beef")
         theirs = self.prepared(sink, msgspec.structs.replace(attempt_of(), sink=anew), rows_from(10, 2))
-        if not self.notices_second_timeline:
-            pytest.skip("this target has a key of its own for every attempt")
+        self.skip_unless_timelines_are_compared()
         self.all_answer(sink.commit([theirs]), Outcome.UNKNOWN)
         demand(sink.evidence(theirs) is Evidence.OTHER, "evidence for the other job id is OTHER")
         if sink.remembers:

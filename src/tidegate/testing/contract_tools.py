@@ -41,6 +41,8 @@ class ContractTools(ABC):
 
     lives_in_one_process: ClassVar[bool] = False
     """True where the target is this process's memory: then no other process can commit into it."""
+    keeps_evidence: ClassVar[bool] = True
+    """False where the target proves nothing (`TwoPhaseCommitSink`): `evidence` is then always ABSENT."""
     notices_second_timeline: ClassVar[bool] = True
     """False where evidence has a key of its own for every attempt (Kafka): nothing to compare it with."""
 
@@ -175,6 +177,15 @@ class ContractTools(ABC):
         demand(sink.evidence(committable) is Evidence.ABSENT, "a lost transaction has no evidence after the fence")
         batches = self.plan().read_journal(committable.journal)
         return sink.redo(committable, batches).outcome in TAKEN
+
+    def skip_without_evidence(self) -> None:
+        if not self.keeps_evidence:
+            pytest.skip("this target keeps no evidence")
+
+    def skip_unless_timelines_are_compared(self) -> None:
+        self.skip_without_evidence()
+        if not self.notices_second_timeline:
+            pytest.skip("this target has a key of its own for every attempt")
 
     def skip_in_one_process(self) -> None:
         if self.lives_in_one_process:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from tidegate.sinks.sqlite.sink import SQLiteSink
     from tidegate.sinks.two_phase_commit import TwoPhaseCommitSink
     from tidegate.spark.function_sink import FunctionSink
-    from tidegate.spark.handle import JobHandle, JobStatus
+    from tidegate.spark.handle import JobHandle
     from tidegate.spark.job import Job
+    from tidegate.spark.job_status import JobStatus
     from tidegate.spark.operator_uids import uid
     from tidegate.spark.parsing import only_parsed, parsed_or_dead
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
@@ -58,7 +59,7 @@ _HOMES = {
     "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
     "JobHandle": "tidegate.spark.handle",
-    "JobStatus": "tidegate.spark.handle",
+    "JobStatus": "tidegate.spark.job_status",
     "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.sources.kafka",
     "PrintSink": "tidegate.sinks.printing",

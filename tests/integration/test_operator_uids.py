@@ -25,7 +25,7 @@ from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.query import operators_of
 from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.state.plan import describe_planned, operators_planned
 
 ROCKSDB = {PROVIDER_KEY: STORES[Backend.ROCKSDB].provider, FORMAT_KEY: STORES[Backend.ROCKSDB].checkpoint_format}

@@ -12,7 +12,7 @@ from tidegate.core.happenings import EpochDone
 from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.companions import Companion
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.state.backend import partitions_kept
 
 _LOG = logging.getLogger("tidegate")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.spark.companions import Companion
 
 if TYPE_CHECKING:
-    from tidegate.spark.handle import JobHandle
+    from tidegate.spark.running_job import RunningJob
 
 
 class Clearing(Companion):
@@ -17,9 +17,9 @@ class Clearing(Companion):
 
     def __init__(self, delete: Callable[[], None]) -> None:
         self._delete = delete
-        self._handle: JobHandle | None = None
+        self._handle: RunningJob | None = None
 
-    def opening(self, handle: JobHandle) -> None:
+    def opening(self, handle: RunningJob) -> None:
         self._handle = handle
 
     def ended(self, error: BaseException | None) -> None:

@@ -13,7 +13,7 @@ from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.transactions import Recorded, name_of, recorded
 from tidegate.operate.verdicts import Named
 from tidegate.spark.levels import leaves_evidence
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.supervised import start_moves
 
 

@@ -31,47 +31,17 @@ from tidegate.spark.draining import Draining, Reins
 from tidegate.spark.endings import Ending
 from tidegate.spark.figures import Figures
 from tidegate.spark.interrupts import main_thread_waits
+from tidegate.spark.job_status import JobStatus, status_of
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.log_of_job import Log
-from tidegate.spark.query_run import QueryPlan, QueryRun
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.query_run import QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
 from tidegate.spark.session import lives
 from tidegate.supervise.cures import ENDS_THE_DRIVER
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryStatus:
-    """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs.
-
-    `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show;
-    `dead_letters` those that a sink could not hold, and that stand in the query's sink of dead letters;
-    `behind` those that its sources have and that are not done yet, None where none of them can tell.
-    """
-
-    uid: str
-    epoch: int
-    finished: int
-    epochs: int
-    rows: int
-    given_up: int
-    dead_letters: int
-    aborted: int
-    redone: int
-    epoch_ms: float | None
-    commit_delay_ms: float | None
-    behind: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
-    """How a job is, by query in the order of the program."""
-
-    name: str
-    running: bool
-    queries: tuple[QueryStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +81,7 @@ class JobHandle:
         self.last_savepoint = LastSavepoint(name)
         self._pause_after = pause_after
         self._waiting: list[Waiting] = []
-        self.failed: QueryRun | None = None
-        """The run that ended last with an error."""
+        self._failed: QueryRun | None = None
         self._companions = (Log(name), *companions)
         self._session = session
         self._trigger = trigger_of(bounded, interval_seconds)
@@ -370,6 +339,14 @@ class JobHandle:
         """How long the newest done epoch of a query took, from Spark's choice of its input on."""
         return next(reversed(self._figures[uid].epoch_ms), None)
 
+    def epoch_seconds(self) -> float:
+        """How long the epochs under way may take until they have ended; 0 where none is."""
+        return max((run.epoch_seconds for run in list(self.runs)), default=0.0)
+
+    def failed_place(self) -> dict[str, Any]:
+        """Which run of which query has ended last with an error, and at which epoch; nothing where none has."""
+        return {} if self._failed is None else self._failed.place()
+
     def folder_of(self, uid: str) -> Path:
         """Where the ledger and Spark's log of a query are."""
         return self._folders[uid]
@@ -431,7 +408,7 @@ class JobHandle:
     def status(self) -> JobStatus:
         """How the job is now."""
         behind = {run.plan.query.uid: run.behind() for run in list(self.runs)}
-        queries = tuple(_status(uid, figures, behind.get(uid)) for uid, figures in self._figures.items())
+        queries = tuple(status_of(uid, figures, behind.get(uid)) for uid, figures in self._figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: Ending, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
@@ -565,7 +542,7 @@ class JobHandle:
             self._put_off(run, error)
             return False
         except BaseException:
-            self.failed = run
+            self._failed = run
             raise
 
     def _is_tolerated(self, run: QueryRun, error: TidegateError) -> bool:
@@ -605,7 +582,7 @@ class JobHandle:
 
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Have the query wait for its next run, or raise the error when there is to be none."""
-        self.failed = run
+        self._failed = run
         may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
         trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
         if self._pause_after is None or not may_go_on or not trusted or self._stop_asked.is_set():
@@ -643,7 +620,7 @@ class JobHandle:
             try:
                 run.open()
             except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
-                self.failed = run
+                self._failed = run
                 errors.append(error)
             else:
                 recovered.append(run)
@@ -682,24 +659,6 @@ def _is_of_a_sink(error: BaseException) -> TypeGuard[TidegateError]:
 def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:
     """Spark's trigger for a job that ends when it has caught up, or for one with this interval (0: no pause)."""
     return {"availableNow": True} if bounded else {"processingTime": f"{int(interval_seconds * 1000)} milliseconds"}
-
-
-def _status(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
-    epoch_ms, commit_delay_ms = figures.medians()
-    return QueryStatus(
-        uid=uid,
-        epoch=figures.epoch,
-        finished=figures.finished,
-        epochs=figures.epochs,
-        rows=figures.rows,
-        given_up=figures.given_up,
-        dead_letters=figures.dead_letters,
-        aborted=figures.aborted,
-        redone=figures.redone,
-        epoch_ms=epoch_ms,
-        commit_delay_ms=commit_delay_ms,
-        behind=behind,
-    )
 
 
 def _form(text: str) -> SavepointFormat:

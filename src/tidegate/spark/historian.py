@@ -14,7 +14,7 @@ from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpo
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
-    from tidegate.spark.handle import JobHandle
+    from tidegate.spark.running_job import RunningJob
 
 _WRITE_SECONDS = 1.0
 
@@ -26,13 +26,13 @@ class Historian(Ticking):
         super().__init__("history of checkpoints", _WRITE_SECONDS)
         self._folder = job_folder
         self._history: CheckpointsHistory | None = None
-        self._handle: JobHandle | None = None
+        self._handle: RunningJob | None = None
         self._lock = threading.Lock()
         self._done: list[DoneCheckpoint] = []
         self._aborted: Counter[str] = Counter()
         self._redone: Counter[str] = Counter()
 
-    def begin(self, handle: JobHandle) -> None:
+    def begin(self, handle: RunningJob) -> None:
         self._handle = handle
         self._history = CheckpointsHistory(self._folder)
 

@@ -64,7 +64,7 @@ from tidegate.spark.plan_check import check_for_hashmap, check_plan
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_conf import STORES, epochs_kept, partitions_of, query_conf
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore, say_verdict, wished
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints

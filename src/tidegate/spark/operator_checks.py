@@ -15,7 +15,8 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, handed_on
 from tidegate.savepoints.operator_match import numbered_otherwise
 from tidegate.savepoints.restore import begins_over
-from tidegate.spark.query_run import QueryPlan, QueryRun
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.query_run import QueryRun
 from tidegate.spark.state.plan import compare_with_own_state
 
 _LOG = logging.getLogger("tidegate")

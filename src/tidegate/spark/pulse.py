@@ -24,7 +24,8 @@ from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
-    from tidegate.spark.handle import JobHandle, QueryStatus
+    from tidegate.spark.job_status import QueryStatus
+    from tidegate.spark.running_job import RunningJob
 
 _BEAT_SECONDS = 1.0
 _RATE_SECONDS = 10.0
@@ -39,7 +40,7 @@ class Pulse(Ticking):
         self._folder = job_folder
         self._job_id = job_id
         self._settings = tuple(settings)
-        self._handle: JobHandle | None = None
+        self._handle: RunningJob | None = None
         self._lock = threading.Lock()
         self._runs: dict[str, int] = {}
         self._done_at: dict[str, float] = {}
@@ -47,7 +48,7 @@ class Pulse(Ticking):
         self._copied = 0
         self._samples: dict[str, deque[tuple[float, int]]] = {}
 
-    def begin(self, handle: JobHandle) -> None:
+    def begin(self, handle: RunningJob) -> None:
         self._handle = handle
         self._write(handle, JobState.RUNNING, "")
 
@@ -67,7 +68,7 @@ class Pulse(Ticking):
         if self._handle is not None:
             self._write(self._handle, self._handle.end_state(error), "" if error is None else _in_a_line(error))
 
-    def _write(self, handle: JobHandle, state: JobState, error: str) -> None:
+    def _write(self, handle: RunningJob, state: JobState, error: str) -> None:
         now = time.time()
         queries = handle.status().queries
         beat = Beat(
@@ -79,7 +80,7 @@ class Pulse(Ticking):
             started_at=self.incarnation.started_at,
             at=now,
             progress_at=self._progress_at(queries, handle.last_savepoint, now),
-            epoch_seconds=max((run.epoch_seconds for run in list(handle.runs)), default=0.0),
+            epoch_seconds=handle.epoch_seconds(),
             settings=self._settings,
             queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
             error=error,

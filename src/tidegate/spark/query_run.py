@@ -10,9 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -37,7 +35,6 @@ from tidegate.core.ledger import (
     OFFSETS,
     RECORD_FOLDERS,
     RUNS,
-    Query,
     entry,
     read_decided,
     read_finished,
@@ -53,9 +50,8 @@ from tidegate.disk.durable import ensure_folder, is_of_a_failed_sync
 from tidegate.disk.storage import LocalStorage
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.runner import Runner
-from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.callbacks import refuse_if_deaf
-from tidegate.spark.dead_letters import DeadLetters, projection_of
+from tidegate.spark.dead_letters import projection_of
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
 from tidegate.spark.failed_epoch import cause_of, failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures, keep_age
@@ -65,8 +61,8 @@ from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.patience import Patience
 from tidegate.spark.plan_check import refused_by_spark
-from tidegate.spark.query_conf import StateStore
 from tidegate.spark.query_id import mend_query_id
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import lives, query_settings
 from tidegate.spark.sources.source import Monitor, verified
 from tidegate.spark.spent import note_cut_off, refuse_if_spent
@@ -92,35 +88,6 @@ _LOST_START_SECONDS = 10.0
 COMMIT_RETURNS_WITHIN_SECONDS = 10.0
 """A commit that is under way when waiting for sinks is over may come to its end; one that hangs is left. The supervisor
 of a driver ends it 30 seconds after `stop_timeout`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryPlan:
-    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
-
-    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
-    configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
-    it is. `verify` raises where the tasks of an epoch have not read what the epoch has. `again_here`: whether another
-    run may follow in this process after a failure. Not with state in memory, which an epoch that was cut off may have
-    left behind, and not where each start is a new generation. `operator_uids` are those that the program has given
-    stateful operators, by their number in Spark's plan.
-    """
-
-    query: Query
-    rows: DataFrame
-    begun_at: Callable[[Mapping[str, str]], DataFrame]
-    mode: str
-    sinks: Mapping[str, TwoPhaseSink]
-    folder: Path
-    store: StateStore
-    conf: Mapping[str, str]
-    monitors: Callable[[], Mapping[str, Monitor]] = dict
-    verify: Callable[[], None] = lambda: None
-    timeout_seconds: float = math.inf
-    min_pause_seconds: float = 0.0
-    again_here: bool = True
-    operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
-    dead_letters: DeadLetters | None = None
 
 
 class QueryRun:

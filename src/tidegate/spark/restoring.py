@@ -66,7 +66,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.sources.source import reads_files
 from tidegate.spark.state.empty import begin_empty
 from tidegate.spark.state.plan import compare_operators, describe_new, operators_planned

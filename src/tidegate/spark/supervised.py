@@ -40,8 +40,7 @@ from tidegate.supervise.restart import strategy_of
 from tidegate.supervise.session_processes import end_processes
 
 if TYPE_CHECKING:
-    from tidegate.spark.handle import JobHandle
-    from tidegate.spark.query_run import QueryRun
+    from tidegate.spark.running_job import FailedRun, SupervisedJob
 
 
 class Supervised:
@@ -52,7 +51,7 @@ class Supervised:
         self._answers: queue.SimpleQueue[GoOn | Refused | RestartQuery | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._job: str | None = None
-        self._handle: JobHandle | None = None
+        self._handle: SupervisedJob | None = None
         self._stop_timeout_seconds = 0.0
         self.failed_epochs: dict[str, int] = {}
         """By query, failed epochs in a row: of the driver before, which has ended because of the last one."""
@@ -95,7 +94,7 @@ class Supervised:
             self._steps.add(step)
             self._say(Moved(step))
 
-    def starting(self, handle: JobHandle) -> None:
+    def starting(self, handle: SupervisedJob) -> None:
         """Recovery comes next: who stops the job from here on says so to its handle."""
         with self._lock:
             self._handle = handle
@@ -105,7 +104,7 @@ class Supervised:
         self._running = True
         self._say(Running())
 
-    def pause_after(self, run: QueryRun, error: TidegateError) -> float | None:
+    def pause_after(self, run: FailedRun, error: TidegateError) -> float | None:
         """A query has failed, and its session lives: the pause before its next run, None when the job is to end."""
         report = msgspec.structs.replace(report_of(error), **run.place())
         self._reported = (error, report)
@@ -137,15 +136,15 @@ class Supervised:
         failed = handle.failed_epochs() if handle is not None and tolerated else {}
         self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked, failed_epochs=failed))
 
-    def _was_asked_to_end(self, handle: JobHandle) -> bool:
+    def _was_asked_to_end(self, handle: SupervisedJob) -> bool:
         """A stop that has only interrupted the program, whose job still runs, is meant for the job."""
         return handle.was_asked_to_end or (self._stopping and handle.status().running)
 
-    def _report(self, error: BaseException, handle: JobHandle) -> Report:
+    def _report(self, error: BaseException, handle: SupervisedJob) -> Report:
         if self._reported is not None and self._reported[0] is error:
             return self._reported[1]
         formed = error if isinstance(error, TidegateError) else _job_broke(error, f"job {self._job}")
-        return msgspec.structs.replace(report_of(formed), **({} if handle.failed is None else handle.failed.place()))
+        return msgspec.structs.replace(report_of(formed), **handle.failed_place())
 
     @property
     def stopping(self) -> bool:

@@ -37,7 +37,7 @@ from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore
 
 QUERY = "query"

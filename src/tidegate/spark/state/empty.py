@@ -27,7 +27,7 @@ from tidegate.savepoints.operator_metadata import moved_to, names_schemas
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.graft import graft
 from tidegate.spark.no_data import no_data_epochs
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import query_settings
 
 

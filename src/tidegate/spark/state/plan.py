@@ -31,7 +31,7 @@ from tidegate.savepoints.operator_match import OperatorMatch
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.savepoints.query import operators_of, saved_query
 from tidegate.spark.operator_uids import with_uids
-from tidegate.spark.query_run import QueryPlan
+from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import query_settings
 
 _LOG = logging.getLogger("tidegate")

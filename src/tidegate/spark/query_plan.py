@@ -1,0 +1,45 @@
+"""A query of a job as declared: all that a run of it needs to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from tidegate.core.ledger import Query
+from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.dead_letters import DeadLetters
+from tidegate.spark.query_conf import StateStore
+from tidegate.spark.sources.source import Monitor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
+
+    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
+    configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
+    it is. `verify` raises where the tasks of an epoch have not read what the epoch has. `again_here`: whether another
+    run may follow in this process after a failure. Not with state in memory, which an epoch that was cut off may have
+    left behind, and not where each start is a new generation. `operator_uids` are those that the program has given
+    stateful operators, by their number in Spark's plan.
+    """
+
+    query: Query
+    rows: DataFrame
+    begun_at: Callable[[Mapping[str, str]], DataFrame]
+    mode: str
+    sinks: Mapping[str, TwoPhaseSink]
+    folder: Path
+    store: StateStore
+    conf: Mapping[str, str]
+    monitors: Callable[[], Mapping[str, Monitor]] = dict
+    verify: Callable[[], None] = lambda: None
+    timeout_seconds: float = math.inf
+    min_pause_seconds: float = 0.0
+    again_here: bool = True
+    operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
+    dead_letters: DeadLetters | None = None

@@ -23,7 +23,7 @@ Path("in").mkdir(exist_ok=True)
 job = Job("KIND", checkpointing_dir=here / "checkpoints", checkpointing_interval=0)
 """
 _ROWS = """\
-rows = job.source("words", FileSource(here / "in", format="json", schema="word string, n int"))
+rows = job.source("words", FileSource(here / "in", format="json", schema="word string, n int", settle=0))
 table = SQLiteSink("out", here / "out.db", table="t")
 """
 _END = """\
@@ -168,7 +168,7 @@ TG-FILE-LOST: a file that an epoch has to read is gone
         (
             """\
 Path("in", "0.txt").write_bytes(b"caf\\xe9\\n")
-lines = job.source("lines", FileSource(here / "in", format="text"))
+lines = job.source("lines", FileSource(here / "in", format="text", settle=0))
 job.query("words", lines, sinks=[FileSink("out", here / "out", format="json")])
 """,
         ),

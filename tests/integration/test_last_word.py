@@ -78,7 +78,7 @@ def test_who_wants_to_see_everything_does(tmp_path: Path):
     app = program(tmp_path, '{"n": 1}\n')
     code, output, shown = ran(app, sys.executable, "app.py", TIDEGATE_VERBOSE="1")
     assert (code, output) == (1, "")
-    assert shown.endswith(REFUSED.partition(": ")[2])
+    assert REFUSED.partition(": ")[2] in shown, "the JVM may still write behind it"
     for told in ("Using incubator modules", "Traceback (most recent call last)", "TaskSetManager"):
         assert told in shown
 

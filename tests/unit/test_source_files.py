@@ -261,6 +261,50 @@ def test_a_run_that_catches_up_waits_for_a_file_that_has_not_settled(tmp_path: P
     assert reader.latest(found) == found, "what came later is for the next run"
 
 
+class SlowFiles(LocalFiles):
+    """A disk under load, whose clock goes on by as much as a listing takes there; `changes`: so many files are written
+    to while they are looked at."""
+
+    def __init__(self, root: Path, listing_seconds: float, changes: int = 0) -> None:
+        super().__init__(root, Selection())
+        self.now = 0.0
+        self.changes = changes
+        self._listing_seconds = listing_seconds
+
+    def list(self) -> list[Seen]:
+        self.now += self._listing_seconds
+        return super().list()
+
+    def look(self, name: str) -> Seen | None:
+        seen = super().look(name)
+        self.changes -= 1
+        return seen if seen is None or self.changes < 0 else seen._replace(size=seen.size + 1)
+
+
+@pytest.mark.parametrize(("settle_seconds", "changes"), [(2.0, 0), (0.0, 3)])
+def test_a_run_that_catches_up_is_not_through_while_a_file_waits_however_long_a_listing_takes(
+    tmp_path: Path, settle_seconds: float, changes: int
+):
+    root = tmp_path / "in"
+    root.mkdir()
+    (root / "a").write_text("a")
+    files = SlowFiles(root, listing_seconds=0.4, changes=changes)
+    reader = reader_in(tmp_path / "log", root, settle_seconds=settle_seconds)
+    reader.files, reader.clock, reader.now_ns = files, lambda: files.now, lambda: (root / "a").stat().st_mtime_ns
+    reader.catch_up()
+    found = reader.latest(None)
+    assert isinstance(found, Wait)
+    while isinstance(found, Wait):
+        assert 0 < found.seconds < 2
+        files.now += found.seconds
+        found = reader.latest(None)
+    assert isinstance(found, str), "nothing new, though a file waits"
+    assert reader.batch(None, found) == [f"file:{root}/a"]
+    assert reader.latest(found) == found
+    listed_at = files.now
+    assert (reader.latest(found), files.now) == (found, listed_at), "without news there is no listing for a while"
+
+
 def test_a_list_that_no_offset_names_is_made_anew(tmp_path: Path):
     root = tmp_path / "in"
     root.mkdir()

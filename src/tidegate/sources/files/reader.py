@@ -81,7 +81,7 @@ class FileReader:
     def catch_up(self) -> None:
         """From now on give only what is there now: a run that ends when it has caught up."""
         self._target = {seen.name for seen in self._new()}
-        self._target_until = self.clock() + max(10 * self.options.settle_seconds, _SETTLES_WITHIN_SECONDS)
+        self._target_until = self.clock() + self._settles_within_seconds
 
     def latest(self, start: str | None) -> str | Wait | None:
         """The position where the epoch behind `start` ends; `start` itself while there is nothing new."""
@@ -98,9 +98,11 @@ class FileReader:
             self._fresh = number, listed
             self._given = position, sum(each.size or 0 for each in listed)
             return position
-        took = self.clock() - now
-        self._idle = start, self.clock() + max(_IDLE_SECONDS, _IDLE_BY_LISTING * took)
-        return self._soon([*waiting, *chosen]) or start
+        pause = max(_IDLE_SECONDS, _IDLE_BY_LISTING * (self.clock() - now))
+        if self._awaits([*waiting, *chosen]):
+            return Wait(pause)
+        self._idle = start, self.clock() + pause
+        return start
 
     def _learn(self, start: str | None) -> None:
         """Spark asks for the end behind `start`, so the epoch that ended there is through."""
@@ -119,19 +121,24 @@ class FileReader:
         target = self._target
         return new if target is None else [seen for seen in new if seen.name in target]
 
-    def _soon(self, waiting: Sequence[Seen]) -> Wait | None:
-        """A run that ends when it has caught up waits for files that have not settled, within bounds."""
+    def _awaits(self, waiting: Sequence[Seen]) -> bool:
+        """A run that ends when it has caught up waits for files that have not settled, within bounds: until they have,
+        nobody is told that there is nothing new."""
         if self._target is None or not waiting:
-            return None
+            return False
         if self.clock() < self._target_until:
-            return Wait(min(_IDLE_SECONDS, self.options.settle_seconds))
+            return True
         _LOG.warning(
             "%s: %s still changed after %g s, and are left to the next run",
-            *(self.where, _names(seen.name for seen in waiting), _SETTLES_WITHIN_SECONDS),
+            *(self.where, _names(seen.name for seen in waiting), self._settles_within_seconds),
             extra={"event": "FilesUnsettled"},
         )
         self._target.difference_update(seen.name for seen in waiting)
-        return None
+        return False
+
+    @property
+    def _settles_within_seconds(self) -> float:
+        return max(10 * self.options.settle_seconds, _SETTLES_WITHIN_SECONDS)
 
     def _new(self) -> list[Seen]:
         """What a listing shows that was not read, and files that were read and are to be read again."""

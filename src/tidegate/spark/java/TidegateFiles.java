@@ -91,6 +91,9 @@ public class TidegateFiles {
                 Map answer = ask("latest", given);
                 Object pause = answer.get("pause_ms");
                 if (pause == null) {
+                    if (!answer.containsKey("position")) {
+                        throw new RuntimeException("no position and no pause in the answer: " + answer);
+                    }
                     String position = (String) answer.get("position");
                     return position == null ? null : new SerializedOffset(position);
                 }

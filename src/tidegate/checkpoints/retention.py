@@ -1,4 +1,5 @@
-"""Giving up the checkpoints of a job that was cancelled (checkpointing.retention=delete), so that it can begin anew.
+"""Giving up the checkpoints of a job that was cancelled (checkpointing.retention=delete) or is forgotten
+(`tidegate forget`), so that it can begin anew.
 
 The order makes it safe to be killed anywhere. Before the record *closing* is there nothing has been touched, and the
 next start goes on. From then on whoever starts the job goes on with the clearing first, and begins anew.
@@ -56,6 +57,13 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
 def is_being_deleted(job_folder: Path) -> bool:
     """Whether somebody has begun to delete the job's checkpoints: what is left of them belongs to nothing."""
     return (job_folder / _CLOSING).exists()
+
+
+def closing_id(job_folder: Path) -> str | None:
+    """The id of the job whose checkpoints are being deleted; None where nobody has begun to."""
+    storage = LocalStorage(job_folder)
+    data = storage.read(_CLOSING)
+    return None if data is None else decode(Closing, data, str(storage.path(_CLOSING))).job_id
 
 
 def _job_id(storage: LocalStorage) -> str | None:

@@ -50,6 +50,10 @@ COMMANDS: Mapping[str, Entry] = {
         "End a running job at once: what is undecided is aborted, and its input comes again at the next start.",
         options="tidegate.cli.control:CANCEL",
     ),
+    "forget": Entry(
+        "tidegate.cli.forget:forget",
+        "Remove the checkpoints of a job that does not run, and what its sinks keep of it: a start begins anew.",
+    ),
     "txn": Entry(
         "tidegate.cli.txn:txn",
         "Transactions that a job has prepared and not ended: list them, commit or abort one.",

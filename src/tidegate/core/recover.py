@@ -416,7 +416,8 @@ def judge_position(
             return None
         return _sink_error(query, sink, Code.SINK_BEHIND, _told(mine), "nothing")
     if position.job_id != query.job_id:
-        return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, f"job id {query.job_id}", f"job id {position.job_id}")
+        mine_is, its_is = f"job id {query.job_id}", f"job id {position.job_id}"
+        return _sink_error(query, sink, Code.SINK_OF_ANOTHER_JOB, mine_is, its_is, position.job_id)
     at = (position.generation, position.epoch)
     if at > (query.generation, newest):
         return _sink_error(
@@ -467,9 +468,19 @@ _CHOICES = (
     "put the checkpoint folder and the sink back as they were together; or start under another job name into"
     " another target"
 )
+_FORGET = {
+    Code.SINK_AHEAD: "; or begin anew, where the rows up to there may come again: tidegate forget {job}",
+    Code.SINK_OF_ANOTHER_JOB: "; or, where the folder of that job is gone for good and its rows may come again:"
+    " tidegate forget {job} --evidence-of {other}",
+}
+"""The way on for a user who has removed the checkpoints, or a part of them, by hand."""
 
 
-def _sink_error(query: Query, sink: str, code: Code, expected: str, found: str) -> TidegateError:
+def _sink_error(query: Query, sink: str, code: Code, expected: str, found: str, other: str = "") -> TidegateError:
     return TidegateError(
-        code, expected=expected, found=found, where=f"{query}, evidence in sink {sink}", next_step=_CHOICES
+        code,
+        expected=expected,
+        found=found,
+        where=f"{query}, evidence in sink {sink}",
+        next_step=_CHOICES + _FORGET.get(code, "").format(job=query.job, other=other),
     )

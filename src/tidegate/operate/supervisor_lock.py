@@ -56,7 +56,7 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if not flocks.take(descriptor):
-                raise _supervisor_alive(job, path)
+                raise supervisor_alive(job, job_folder)
             holder = Supervising(host=socket.gethostname(), process=os.getpid(), since=time.time())
             os.ftruncate(descriptor, 0)
             os.write(descriptor, msgspec.json.encode(holder))
@@ -71,7 +71,9 @@ def supervisor_of(job_folder: str | Path) -> Supervising | None:
     return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
 
 
-def _supervisor_alive(job: str, path: Path) -> TidegateError:
+def supervisor_alive(job: str, job_folder: str | Path) -> TidegateError:
+    """The error about the job's supervisor, which it names."""
+    path = Path(job_folder).absolute() / SUPERVISOR_LOCK
     return TidegateError(
         Code.SUPERVISOR_ALIVE,
         expected=f"no other `tidegate run` for job `{job}`",

@@ -28,6 +28,7 @@ from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.logs.subject import about
 from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
+from tidegate.operate.forgetting import clear_sink
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import describe, write_sinks
@@ -386,15 +387,11 @@ class Job:
         """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""
         for declared in self._queries:
             for sink in declared.sinks:
-                for generation in generations(folder / QUERIES / declared.uid) or [1]:
-                    identity = SinkIdentity(
-                        job=self.name, job_id=job_id, generation=generation, query=declared.uid, sink=sink.uid
-                    )
-                    if isinstance(sink, FunctionSink):
-                        continue  # all it has is in the checkpoint
-                    sink.abort(sink.pending(identity))
-                    sink.discard(identity, 0)
-                    sink.forget(identity)
+                if isinstance(sink, FunctionSink):
+                    continue  # all it has is in the checkpoint
+                own = partial(SinkIdentity, job=self.name, job_id=job_id, query=declared.uid, sink=sink.uid)
+                numbers = generations(folder / QUERIES / declared.uid) or [1]
+                clear_sink(sink, [own(generation=number) for number in numbers])
 
     def _record(self, storage: LocalStorage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""

@@ -1,0 +1,101 @@
+"""`tidegate forget`: gives up a job that does not run, so that one of its name can begin anew."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.sink_options import SinkOptions, pairs
+from tidegate.core.errors import Code, TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.operate.forgetting import Clearance
+
+
+def forget(
+    job: JobName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    evidence_of: Annotated[
+        str | None,
+        typer.Option(
+            "--evidence-of",
+            metavar="ID",
+            help="Instead: what the job's sinks keep of an earlier job of this name and of that id, whose own folder is"
+            " gone. The error TG-SINK-OF-ANOTHER-JOB says the id.",
+        ),
+    ] = None,
+    dir: Dir = None,
+    option: SinkOptions = None,
+    json: Json = False,
+) -> None:
+    """Remove the checkpoints of a job that does not run, and what its sinks keep of it: a start begins anew.
+
+    The rows that are visible stay, and the job's history. What was decided and not committed yet is given up. All of
+    the input that the program's sources begin with comes again: empty the targets first, or let it begin elsewhere.
+
+    Killed before its end, the same command goes on with it, and so does the next start of the job. Exit code 4 while
+    the job or its `tidegate run` is alive, and where a sink is out of reach: nothing was done.
+
+    Examples:
+
+    - `tidegate forget wordcount`
+
+    - `tidegate forget wordcount --yes --json`
+
+    - `tidegate forget wordcount --evidence-of 1c0ffee5`
+    """
+    from tidegate.operate import forgetting
+
+    folder = forgetting.find_forgettable(jobs_folder(dir), job)
+    if not yes:
+        _ask(job, None if evidence_of else forgetting.look_before(folder), evidence_of)
+    options = pairs(option)
+    if evidence_of:
+        found = forgetting.forget_evidence(folder, evidence_of, options)
+    else:
+        found = forgetting.forget(folder, options)
+    if json:
+        told = {"job": found.job, "job_id": found.job_id, "outcome": "forgotten", "left": list(found.left)}
+        print_json(told)
+        return
+    of_what = f"evidence of job id {found.job_id} in the sinks of {found.job}" if evidence_of else found.job
+    typer.echo(f"{of_what} is forgotten" + ("" if evidence_of else f" (id {found.job_id})"))
+    for each in found.left:
+        typer.echo(f"what only its program can open was left alone: {each}", err=True)
+
+
+def _ask(job: str, found: Clearance | None, evidence_of: str | None) -> None:
+    """Say what goes, and ask. Raises REQUEST_REFUSED where nobody is there to answer."""
+    if not sys.stdin.isatty():
+        raise TidegateError(
+            Code.REQUEST_REFUSED,
+            expected="--yes, as there is no terminal to ask at",
+            found="neither",
+            where=f"tidegate forget {job}",
+            next_step=f"see what there is with `tidegate info {job}`; then: tidegate forget {job} --yes",
+        )
+    if found is None:
+        typer.echo(
+            f"What the sinks of {job} keep of job id {evidence_of} goes. If that job is started again, it is", err=True
+        )
+        typer.echo("refused, or repeats rows.", err=True)
+    else:
+        for line in _lines(found):
+            typer.echo(line, err=True)
+    typer.confirm("Go on?", abort=True, err=True)
+
+
+def _lines(found: Clearance) -> list[str]:
+    return [
+        f"{found.job} (id {found.job_id}): its checkpoints in {found.folder} go, and what its sinks keep of it.",
+        *(f"  {each}" for each in found.sinks),
+        *(
+            [f"{found.decided_rows} rows are decided and not committed: they are given up."]
+            if found.decided_rows
+            else []
+        ),
+        "The rows that are visible stay, and come again when the job begins anew.",
+    ]

@@ -1,0 +1,235 @@
+"""Gives up a job that does not run: its checkpoints, and what its sinks keep of it. The rows that are visible stay.
+
+It is what a cancel does with `checkpointing.retention=delete`, without the job's program: the sinks are those that the
+last start has described in *sinks.json*. All of them are asked first, so that one which is out of reach keeps the job
+as it is. Then the steps are those of `checkpoints.retention`: the record *closing*, the sinks, the folders, *job.json*.
+A second call goes on with what a killed one has begun; so does the next start of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
+from tidegate.checkpoints.retention import closing_id, delete_checkpoints, go_on_deleting, is_being_deleted
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.names import is_name
+from tidegate.core.records import JobRecord, SinkIdentity, decode
+from tidegate.disk.locks import acquire, wait_for_jvm_lock
+from tidegate.disk.probe import supervisor_lives
+from tidegate.disk.storage import LocalStorage
+from tidegate.operate.place import JobPlace, open_job
+from tidegate.operate.sinks import SINKS, DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.operate.status import find_job
+from tidegate.operate.supervisor_lock import supervisor_alive
+from tidegate.operate.transactions import recorded
+from tidegate.operate.verdicts import Named
+from tidegate.sinks.base import TwoPhaseSink
+
+_JVM_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clearance:
+    """What goes when a job is forgotten. `queries` and `sinks` in words; `decided_rows`: rows that are decided and not
+    committed yet, which are never shown then; `left`: sinks that only the job's program can open, and that keep no
+    evidence: what they have staged stays."""
+
+    job: str
+    job_id: str
+    folder: str
+    queries: tuple[str, ...] = ()
+    sinks: tuple[str, ...] = ()
+    decided_rows: int = 0
+    left: tuple[str, ...] = ()
+
+
+def find_forgettable(root: Path, name: str) -> Path:
+    """The folder below `root` of the job of this name or id; also of one that a killed `forget` has begun with, or
+    that has never begun and whose sinks are described. Raises UID_INVALID, JOB_UNKNOWN."""
+    folder = root / name
+    if is_name(name) and (is_being_deleted(folder) or (folder / SINKS).exists()):
+        return folder
+    return Path(find_job(root, name).folder)
+
+
+def look_before(job_folder: Path) -> Clearance:
+    """What `forget` would remove. Only reads, and asks no sink.
+
+    Raises JOB_UNKNOWN where there is no job, and where none is being forgotten."""
+    name, job_id = _named(job_folder)
+    described = Sinks(LocalStorage(job_folder)).all()
+    waiting = 0
+    if (job_folder / JOB_RECORD).exists():
+        job = open_job(job_folder)
+        for place in job.queries():
+            records = recorded(job, place, driver_alive=False).waiting
+            waiting += sum(each.committable.rows for each in records if each.named is Named.DECIDED)
+    return Clearance(
+        job=name,
+        job_id=job_id,
+        folder=str(job_folder),
+        queries=tuple(dict.fromkeys(each.query for each in described)),
+        sinks=tuple(_told(each) for each in described),
+        decided_rows=waiting,
+        left=tuple(_told(each) for each in described if _is_left(each)),
+    )
+
+
+def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Clearance:
+    """Remove the checkpoints of the job in this folder, and what its sinks keep of it; its history and its log stay.
+
+    `options` are put in for what *sinks.json* leaves out. Raises JOB_UNKNOWN, DRIVER_ALIVE, SUPERVISOR_ALIVE,
+    SINK_OUT_OF_REACH, OPTION_UNREADABLE, and what a sink says that cannot be asked: then nothing was touched.
+    """
+    found = look_before(job_folder)
+    with _alone(job_folder, found.job):
+        sinks = _opened(job_folder, options or {})
+        clear = partial(_clear, sinks, found.job, job_folder)
+        if not go_on_deleting(job_folder, clear):
+            _check_described(open_job(job_folder), {(each.query, each.uid) for each, _ in sinks} | _without(job_folder))
+            for each, sink in sinks:
+                for generation in _generations(job_folder, each.query):
+                    sink.pending(_identity(found.job, found.job_id, each, generation))
+            delete_checkpoints(job_folder, found.job_id, clear)
+    return found
+
+
+def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | None = None) -> Clearance:
+    """Let the sinks of the job in this folder forget an earlier job of the same name, whose own folder is gone: its
+    open transactions, what it has staged, what proves its commits. Nothing in the folder changes. Idempotent.
+
+    Raises what `forget` raises; REQUEST_REFUSED for the id of the job itself.
+    """
+    name, own = _name_in(job_folder)
+    if own == job_id:
+        raise TidegateError(
+            Code.REQUEST_REFUSED,
+            expected="the id of a job whose folder is gone",
+            found=f"{job_id}, which is the job in this folder",
+            where=str(job_folder),
+            next_step=f"to give that one up: tidegate forget {name}, without --evidence-of",
+        )
+    with _alone(job_folder, name):
+        sinks = _opened(job_folder, options or {})
+        found: list[tuple[DescribedSink, TwoPhaseSink, int]] = []
+        for each, sink in sinks:
+            position = sink.position(_identity(name, job_id, each, 1))
+            is_its = position is not None and position.job_id == job_id
+            found.append((each, sink, position.generation if position is not None and is_its else 1))
+        for each, sink, newest in found:
+            clear_sink(sink, [_identity(name, job_id, each, number) for number in range(1, newest + 1)])
+    left = tuple(_told(each) for each in Sinks(LocalStorage(job_folder)).all() if _is_left(each))
+    told = tuple(_told(each) for each, _ in sinks)
+    return Clearance(job=name, job_id=job_id, folder=str(job_folder), sinks=told, left=left)
+
+
+def clear_sink(sink: TwoPhaseSink, identities: Sequence[SinkIdentity]) -> None:
+    """Let a sink forget a job, whose generations these are: what is open, what is staged, what proves its commits."""
+    for identity in identities:
+        sink.abort(sink.pending(identity))
+        sink.discard(identity, 0)
+        sink.forget(identity)
+
+
+# --- the steps ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _alone(job_folder: Path, name: str) -> Generator[None]:
+    """While both locks of the job prove that no run of it is alive, and nobody is there to start another."""
+    if supervisor_lives(job_folder):
+        raise supervisor_alive(name, job_folder)
+    with acquire(job_folder, name):
+        wait_for_jvm_lock(job_folder, _JVM_SECONDS)
+        yield
+
+
+def _clear(sinks: Sequence[tuple[DescribedSink, TwoPhaseSink]], name: str, job_folder: Path, job_id: str) -> None:
+    for each, sink in sinks:
+        numbers = _generations(job_folder, each.query)
+        clear_sink(sink, [_identity(name, job_id, each, number) for number in numbers])
+
+
+def _opened(job_folder: Path, options: Mapping[str, str]) -> list[tuple[DescribedSink, TwoPhaseSink]]:
+    """The sinks that there is something to remove in. Raises SINK_OUT_OF_REACH, OPTION_UNREADABLE."""
+    described = [each for each in Sinks(LocalStorage(job_folder)).all() if not _is_left(each)]
+    for each in described:
+        if isinstance(each.target, OtherTarget):
+            raise _needs_its_program(each)
+    return [(each, open_sink(each, options)) for each in described]
+
+
+def _is_left(each: DescribedSink) -> bool:
+    return isinstance(each.target, OtherTarget) and not each.keeps_evidence
+
+
+def _without(job_folder: Path) -> set[tuple[str, str]]:
+    return {(each.query, each.uid) for each in Sinks(LocalStorage(job_folder)).all() if _is_left(each)}
+
+
+def _check_described(job: JobPlace, described: set[tuple[str, str]]) -> None:
+    for place in job.queries():
+        for uid in place.start.sinks:
+            if (place.uid, uid) not in described:
+                raise _out_of_reach(
+                    "a description of the sink, which every start of the job leaves in its folder",
+                    "none",
+                    f"query {place.uid}, sink {uid}",
+                )
+
+
+def _needs_its_program(each: DescribedSink) -> TidegateError:
+    return _out_of_reach(
+        "a Kafka, SQLite or file sink, which a command can open by itself",
+        f"{each.target}, which only the job's program can",
+        f"query {each.query}, sink {each.uid}",
+    )
+
+
+def _out_of_reach(expected: str, found: str, where: str) -> TidegateError:
+    return TidegateError(
+        Code.SINK_OUT_OF_REACH,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step="start the job with -D checkpointing.retention=delete, then `tidegate cancel` it: the program opens"
+        " its sinks itself",
+    )
+
+
+# --- what it is about --------------------------------------------------------------------------------------
+
+
+def _named(job_folder: Path) -> tuple[str, str]:
+    """The name and the id of the job in this folder, or of the one that is being forgotten."""
+    name, own = _name_in(job_folder)
+    if own is not None:
+        return name, own
+    closing = closing_id(job_folder)
+    return (job_folder.name, closing) if closing is not None else (open_job(job_folder).name, "")
+
+
+def _name_in(job_folder: Path) -> tuple[str, str | None]:
+    storage = LocalStorage(job_folder)
+    data = storage.read(JOB_RECORD)
+    if data is None:
+        return job_folder.name, None
+    record = decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    return record.name, record.job_id
+
+
+def _generations(job_folder: Path, query: str) -> list[int]:
+    return generations(job_folder / QUERIES / query) or [1]
+
+
+def _identity(name: str, job_id: str, each: DescribedSink, generation: int) -> SinkIdentity:
+    return SinkIdentity(job=name, job_id=job_id, generation=generation, query=each.query, sink=each.uid)
+
+
+def _told(each: DescribedSink) -> str:
+    return f"{each.query}/{each.uid}: {each.target}"

@@ -212,8 +212,20 @@ def test_another_backend_of_flink_is_refused(value: str) -> None:
 
 def test_a_key_of_flink_that_has_no_setting_here_gets_an_answer() -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({"execution.checkpointing.storage": "filesystem"}, {})
-    assert caught.value.next_step == "leave it out: checkpoints are always files, below checkpointing.dir"
+        Settings.load({"state.backend.local-recovery": True}, {})
+    assert caught.value.next_step == "leave it out: state is restored from checkpointing.dir"
+
+
+@pytest.mark.parametrize("key", ["execution.checkpointing.storage", "state.checkpoint-storage"])
+def test_checkpoints_in_files_are_accepted_and_checkpoints_in_memory_are_refused(key: str) -> None:
+    assert Settings.load({}, {}, [f"{key}=filesystem"]) == Settings.load({}, {})
+    with pytest.raises(TidegateError) as caught:
+        Settings.load({}, {}, [f"{key}=jobmanager"])
+    assert caught.value.code == Code.SETTING_VALUE.label
+    assert caught.value.expected == f"{key} = filesystem: checkpoints are always files, below checkpointing.dir"
+    assert caught.value.next_step.endswith(
+        "checkpoints in the memory of a process (jobmanager) have no counterpart here"
+    )
 
 
 def test_no_two_settings_share_a_name() -> None:

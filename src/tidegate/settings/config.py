@@ -318,6 +318,8 @@ class Settings:
         errors: list[TidegateError] = []
         for given in everything_given(code, file, job, environment, overrides):
             try:
+                if _is_checkpoints_in_files(given):
+                    continue
                 attribute, value = _read(given, origins)
             except _Unread as refused:
                 errors.append(refused.error)
@@ -385,8 +387,6 @@ _ANSWERS_TO_FLINK = {
     "execution.savepoint.ignore-unclaimed-state": "tidegate run -s PATH --allow-non-restored-state",
     "execution.state-recovery.claim-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
     "execution.savepoint-restore-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
-    "execution.checkpointing.storage": "leave it out: checkpoints are always files, below checkpointing.dir",
-    "state.checkpoint-storage": "leave it out: checkpoints are always files, below checkpointing.dir",
     "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",
     "execution.checkpointing.unaligned.forced": "leave it out: a job has no loops",
     "execution.checkpointing.interval-during-backlog": "leave it out: with a backlog epochs are sized to the interval",
@@ -395,6 +395,9 @@ _ANSWERS_TO_FLINK = {
     "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",
 }
 """Flink's keys that have no setting here, and what to do."""
+
+_STORAGES_OF_FLINK = {"execution_checkpointing_storage", "state_checkpoint_storage"}
+"""Flink's keys for the place of checkpoints, folded. Checkpoints are always files here: `filesystem` sets nothing."""
 
 
 class _Unread(Exception):
@@ -433,6 +436,23 @@ def _value(setting: Setting[Any], given: Given) -> object:
         return setting.kind.read(raw)
     except ValueError:
         raise _bad_value(setting, given.origin, shown(repr(raw))) from None
+
+
+def _is_checkpoints_in_files(given: Given) -> bool:
+    """Whether Flink's key asks for checkpoints in files, which is always so. Raises for any other storage."""
+    if _folded(given.key) not in _STORAGES_OF_FLINK:
+        return False
+    if given.value == "filesystem":
+        return True
+    raise _Unread(
+        TidegateError(
+            Code.SETTING_VALUE,
+            expected=f"{given.key} = filesystem: checkpoints are always files, below checkpointing.dir",
+            found=shown(repr(given.value)),
+            where=str(given.origin),
+            next_step="leave it out: checkpoints in the memory of a process (jobmanager) have no counterpart here",
+        )
+    )
 
 
 def _unknown(given: Given) -> TidegateError:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from tests.house import decisions, effects
+from tests.house import command_reference, decisions, effects
 from tests.house.repository import project_files, relative
 
 
@@ -78,6 +78,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-start": partial(benchmarks, "start"),
     "benchmarks-job": partial(benchmarks, "job"),
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
+    "commands": command_reference.reference,
     "errors": errors,
     "fingerprint-parts": fingerprint_parts,
     "owned-source-options": partial(owned_options, "source"),

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.command_reference import commands
 from tests.house.generated import renew
 from tests.house.markdown import Block, blocks
 from tests.house.repository import ROOT, project_files, relative
-from tidegate.core.errors import Code
+from tests.house.site import on_page_markdown
+from tidegate.core.errors import Code, TidegateError
+from tidegate.settings.config import Settings
 
 DOCUMENTS = project_files(".md")
 
@@ -73,3 +76,53 @@ def test_the_readme_says_how_to_try_it() -> None:
     assert commands
     assert [line.split("#")[0].strip() for line in commands[1].splitlines()] == ["./dev demo", "./dev test"]
     assert re.search(r"^```python[^\n]*\n# \w+\.py\n", readme, re.MULTILINE)
+
+
+def test_the_keys_of_flink_in_the_documents_are_understood_or_answered() -> None:
+    page = (ROOT / "docs" / "coming-from-flink.md").read_text(encoding="utf-8")
+    keys = set(re.findall(r"`((?:execution|state|restart-strategy|parallelism|pipeline)\.[a-z.-]+)`", page))
+    keys -= {setting for setting in keys if setting in {"state.backend", "state.incremental", "state.changelog"}}
+    unknown = {key for key in keys if "did you mean" in refusal(key) or "or take one of" in refusal(key)}
+    assert len(keys) > 20
+    assert unknown == set()
+
+
+def refusal(key: str) -> str:
+    """The error for a value that fits no setting under this key."""
+    with pytest.raises(TidegateError) as caught:
+        Settings.load({}, {}, [f"{key}=\0"])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_the_commands_in_shell_blocks_exist(path: Path) -> None:
+    known = {command.split()[1] for command in commands()}
+    lines = [line for block in blocks(path) if block.language == "sh" for line in block.text.splitlines()]
+    typed = {found[1] for line in lines if (found := re.match(r"\s*tidegate ([a-z][a-z-]*)", line))}
+    assert typed - known == set()
+
+
+def test_every_page_is_reachable_from_the_index() -> None:
+    docs = ROOT / "docs"
+    reached, waiting = set[Path](), [docs / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            links = re.findall(r"\]\(([^)#:]+\.md)", page.read_text(encoding="utf-8"))
+            waiting += [(page.parent / link).resolve() for link in links]
+    assert {path for path in DOCUMENTS if path.is_relative_to(docs)} - reached == set()
+
+
+def test_every_picture_is_shown_and_described() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    for picture in (ROOT / "docs" / "pictures").glob("*.svg"):
+        assert re.search(rf"!\[[^]]+\]\([^)]*{picture.name}\)", texts), picture.name
+        assert "<title>" in picture.read_text(encoding="utf-8"), picture.name
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
+def test_the_site_shows_every_code_block_as_one(path: Path) -> None:
+    """Its Markdown takes a fence for one only if nothing stands behind the language."""
+    shown = on_page_markdown(path.read_text(encoding="utf-8"))
+    assert re.findall(r"^ *```\w+[^\S\n]+\S.*$", shown, re.MULTILINE) == []

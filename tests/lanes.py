@@ -25,7 +25,7 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("contract", "crash", "formats", "jobs", "kafka"),
+    ("contract", "crash", "formats", "jobs", "kafka", "outside"),
     ("house", "integration", "simulation", "surprises", "unit"),
 )
 """The folders of `tests/` by lane, so that both take about as long. A new folder belongs to one of them."""

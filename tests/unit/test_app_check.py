@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.core.health import Health
 from tidegate.logs.last_word import VERBOSE
 from tidegate.operate.app_check import CHECKED, NOTED, check_app, check_restore
-from tidegate.operate.health import Health
 from tidegate.savepoints.restoring import Restore
 
 

@@ -17,7 +17,7 @@ from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.operate.status import find_job
 
 if TYPE_CHECKING:  # loaded when it is used: other commands need not wait for it
-    from tidegate.operate.health import Finding
+    from tidegate.core.health import Finding
 
 
 def check(
@@ -57,7 +57,7 @@ def check(
 
     - `tidegate check --job wordcount --kafka localhost:9092 --json`
     """
-    from tidegate.operate.health import Health
+    from tidegate.core.health import Health
 
     found: list[Finding] = []
     for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), verbose_if(verbose)):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.core.health import Finding, failed, failed_by, ok, warn
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
-from tidegate.operate.health import Finding, failed, failed_by, ok, warn
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
 from tidegate.savepoints.restoring import Restore, Verdict
 

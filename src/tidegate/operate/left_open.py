@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SinkIdentity
 from tidegate.operate.place import JobPlace
-from tidegate.operate.sinks import DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.operate.transactions import name_of, recorded
 from tidegate.operate.verdicts import Named
 from tidegate.savepoints.restore import read_restored
@@ -71,7 +71,7 @@ def _described_before(job: JobPlace) -> list[DescribedSink]:
 
 
 def _opened(described: DescribedSink) -> TwoPhaseSink | None:
-    return None if isinstance(described.target, OtherTarget) else open_sink(described, {})
+    return open_sink(described, {}) if described.opens_without_the_program else None
 
 
 def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_this_folder: bool) -> None:

@@ -27,7 +27,7 @@ from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
-from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, not_described, open_in, recorded
+from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, not_described, recorded
 from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
@@ -195,10 +195,9 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
     if waiting.seen is not Seen.OPEN:
         return Ended(Ending.NOTHING_OPEN, detail=f"in the sink: {waiting.seen.value}")
     try:
-        described = _described(job, waiting)
-        sink = open_sink(described, order.options)
+        sink = open_sink(_described(job, waiting), order.options)
         sink.abort([waiting.name])
-        still_open = open_in(described, sink, _identity(job, waiting))
+        still_open = sink.open_transactions(_identity(job, waiting))
     except TidegateError as error:
         return Ended(Ending.UNKNOWN, detail=str(error))
     if any(each.name == waiting.name for each in still_open):

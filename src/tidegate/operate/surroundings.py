@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import median
 
 from tidegate.core.errors import TidegateError
+from tidegate.core.health import Finding, failed, failed_by, ok, warn
 from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.machine.java import find_java
 from tidegate.machine.user import user_name
-from tidegate.operate.health import Finding, failed, failed_by, ok, warn
 from tidegate.settings.config import Settings
 
 _PYTHON_AT_LEAST = (3, 10)

@@ -6,7 +6,7 @@ Only reads, and needs no lock: while the job runs, everything of it is in use.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -33,9 +33,9 @@ from tidegate.core.records import Committable, Decided, Evidence, Prepared, Sink
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, QueryPlace
-from tidegate.operate.sinks import DescribedSink, KafkaTarget, OtherTarget, Sinks, open_sink
+from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
-from tidegate.sinks.base import JournalKeeper, TwoPhaseSink
+from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
 
 ResultT = TypeVar("ResultT")
 
@@ -80,7 +80,7 @@ def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None
             query = job.query(place, frozenset(), frozenset())
             mine = [each for each in records.waiting if each.committable.attempt.sink.sink == uid]
             described = sinks.get(place.uid, uid)
-            if described is not None and isinstance(described.target, OtherTarget) and not mine:
+            if described is not None and not described.opens_without_the_program and not mine:
                 continue  # nothing of it waits, and only the program could ask it for more
             seen = _ask(described, query.sink(uid), [each.committable for each in mine], options)
             found.problems.extend(seen.problems)
@@ -227,20 +227,11 @@ def _written_at(storage: LocalStorage, prepared: Prepared) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """A transaction that is open in the target, since when (Unix time), and whether it is this job's."""
-
-    name: str
-    since: float | None
-    mine: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """What one sink said: what is open, and how each committable stands, by name."""
 
     target: str
-    open: list[Open]
+    open: Sequence[OpenTransaction]
     standing: Mapping[str, Seen]
     problems: list[TidegateError]
 
@@ -250,38 +241,15 @@ def _ask(
 ) -> _Asked:
     if described is None:
         return _Asked("not described", [], {}, [not_described(identity.query, identity.sink)])
-    target = str(described.target)
+    target = described.told
     try:
         sink = open_sink(described, options)
-        open_ = open_in(described, sink, identity)
+        open_ = sink.open_transactions(identity)
         names = {each.name for each in open_}
         standing = {name_of(each): _standing(sink, each, names) for each in committables}
     except TidegateError as error:
         return _Asked(target, [], {}, [error])
     return _Asked(target, open_, standing, [])
-
-
-def open_in(described: DescribedSink, sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
-    """What is open under the names of this sink; in Kafka also in its topic under those of an older life of its job."""
-    if isinstance(described.target, KafkaTarget):
-        return _open_in_kafka(sink, identity)
-    return [Open(name, None) for name in sink.pending(identity)]
-
-
-def _open_in_kafka(sink: TwoPhaseSink, identity: SinkIdentity) -> list[Open]:
-    from tidegate.sinks.kafka.names import TransactionalId
-    from tidegate.sinks.kafka.sink import KafkaSink
-
-    if not isinstance(sink, KafkaSink):
-        raise TypeError(f"a Kafka target opens a Kafka sink, and this is a {type(sink).__name__}")
-    found: list[Open] = []
-    for each in sink.open_transactions(identity, of_any_job=True):
-        whose = TransactionalId.parse(each.producer.transactional_id)
-        mine = whose is not None and whose.job_id == identity.job_id
-        if not mine and sink.topic not in {None, *(topic for topic, _ in each.partitions)}:
-            continue
-        found.append(Open(each.producer.name, None if each.begun_ms is None else each.begun_ms / 1000, mine))
-    return found
 
 
 def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> Seen:

@@ -10,12 +10,13 @@ can use (`select`, `where`: Spark's Column does not pickle) is left out on the w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding, warn
 from tidegate.core.levels import Level, read_level
 from tidegate.core.records import (
     Answer,
@@ -56,6 +57,16 @@ class SinkPlan:
     local_master: bool
     read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]]
     interval_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open in a target. `since`: when it was begun, seconds since 1970, where the target tells;
+    `mine`: False where another job, or an older life of this one, has left it open."""
+
+    name: str
+    since: float | None = None
+    mine: bool = True
 
 
 class Transaction(ABC):
@@ -101,6 +112,11 @@ class TwoPhaseSink(ABC):
     evidence_expires: ClassVar[bool] = False
     """True where evidence goes with time (Kafka): that `position` finds none says nothing then, what it finds does."""
 
+    kind: ClassVar[str] = ""
+    """The name of this very class among the entry points `tidegate.sinks`. With it, commands open the sink without the
+    job's program: `tidegate check`, `txn`, `info`. Without it, and for a subclass that does not say its own, only the
+    program can."""
+
     def __init__(
         self, uid: str, *, select: Sequence[object] | None = None, where: object = None, delivery: str | None = None
     ) -> None:
@@ -125,6 +141,43 @@ class TwoPhaseSink(ABC):
     def __getstate__(self) -> dict[str, object]:
         """What goes to the tasks: the settings without Spark's expressions."""
         return {**self.__dict__, "select": None, "where": None}
+
+    # --- opened without the program, where `kind` is said ----------------------------------------------------
+
+    def describe(self) -> Mapping[str, object]:
+        """What `from_description` needs to open the same target: values of JSON by name.
+
+        It is written into *sinks.json* in the job's folder at every start, so it holds no secret. An option that may be
+        one is left out, and its name stands in the list `left_out`: a command asks for it with `--option NAME=...`.
+        """
+        return {}
+
+    @classmethod
+    def from_description(
+        cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
+    ) -> TwoPhaseSink:
+        """The sink, for everything that a driver asks of it; no rows are written through it.
+
+        `described` is what `describe` returned, possibly in an older release; `options` has a value for each name in
+        `left_out`; `delivery` is the level that the job gave the sink.
+        """
+        raise NotImplementedError(f"{cls.__name__} has a kind and no from_description")
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        """The target in a few words, for the lists of commands."""
+        return cls.__name__
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        """How the target is, for `tidegate check`: each with `what` as its subject. Changes nothing.
+
+        `plan` is that of a start, with an empty schema. `tidegate.core.health` has `ok`, `warn` and `failed`.
+        """
+        return [warn(what, "nothing is known of how to look at it", "start the job")]
+
+    def open_transactions(self, identity: SinkIdentity) -> Sequence[OpenTransaction]:
+        """What `pending` names, and since when; also what others have left open where it keeps readers waiting."""
+        return [OpenTransaction(name) for name in self.pending(identity)]
 
     # --- before a query starts -----------------------------------------------------------------------------
 

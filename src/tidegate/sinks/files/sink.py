@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding, failed, ok
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
@@ -33,7 +34,7 @@ from tidegate.sinks.files.stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.staging import Stage
+from tidegate.sinks.staging import Stage, unwritable
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file has been renamed")
@@ -92,6 +93,30 @@ class FileSink(TwoPhaseSink):
         self._is_url = "://" in str(path)
         self._stage = Stage(self.path / ".tidegate", ".staged")
         self._claims = Marks(self.path / ".tidegate", "claim")
+
+    # --- opened without the program --------------------------------------------------------------------------
+
+    kind: ClassVar[str] = "files"
+
+    def describe(self) -> Mapping[str, object]:
+        """The folder alone: what is staged says itself in which format it is."""
+        return {"path": str(self.path)}
+
+    @classmethod
+    def from_description(
+        cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
+    ) -> TwoPhaseSink:
+        return cls(uid, str(described["path"]), delivery=delivery)
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        return f"files in {described['path']}"
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        flaw = unwritable(self.path)
+        if flaw is not None:
+            return [failed(what, flaw, "give this user the right to write there")]
+        return [ok(what, f"{self.path} can be written")]
 
     # --- before a query starts -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     NOTHING_FINISHED,
@@ -30,20 +31,21 @@ from tidegate.core.records import (
     Outcome,
     Position,
     SinkIdentity,
-    digest_of_all,
 )
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Mark, Reply, TransactionState, Wire
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Reply, TransactionState, Wire
+from tidegate.sinks.base import JournalKeeper, OpenTransaction, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.kafka.checks import layout_of, violations_of
+from tidegate.sinks.kafka.described import KafkaTarget, open_of, options_of, probed, target_of
+from tidegate.sinks.kafka.evidence import evidence_in, marks_of, position_in
 from tidegate.sinks.kafka.halftime import HalfTime
 from tidegate.sinks.kafka.looked_at import Looked, looked_at
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.producers import Lease, Settings, producers_of, wire_of
 from tidegate.sinks.kafka.slots import default_root
 from tidegate.sinks.kafka.topic_limits import limits_of
-from tidegate.sinks.kafka.transaction import EvidenceText, Handle, KafkaTransaction, TransactionBroken
+from tidegate.sinks.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
 
@@ -113,6 +115,45 @@ class KafkaSink(TwoPhaseSink):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_looked": None}
 
+    # --- opened without the program --------------------------------------------------------------------------
+
+    kind: ClassVar[str] = "kafka"
+
+    def describe(self) -> Mapping[str, object]:
+        return msgspec.to_builtins(target_of(self))
+
+    @classmethod
+    def from_description(
+        cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
+    ) -> TwoPhaseSink:
+        target = msgspec.convert(described, KafkaTarget)
+        return cls(
+            uid,
+            target.servers,
+            topic=target.topic,
+            key=target.key,
+            value=target.value,
+            headers=target.headers,
+            partition=target.partition,
+            format=target.format,
+            invalid_text=target.invalid_text,
+            transactional_id_prefix=target.prefix,
+            transaction_timeout=target.transaction_timeout,
+            options=options_of(target, options),
+            delivery=delivery,
+        )
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        return str(msgspec.convert(described, KafkaTarget))
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        return probed(self, what, plan)
+
+    def open_transactions(self, identity: SinkIdentity) -> Sequence[OpenTransaction]:
+        """In its topic also those of an older life of the job: they keep readers waiting."""
+        return open_of(self._described(identity, of_any_job=True), identity, self.topic)
+
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
@@ -124,35 +165,7 @@ class KafkaSink(TwoPhaseSink):
 
     def position(self, identity: SinkIdentity) -> Position | None:
         with self._reached() as wire:
-            return self._position(wire, identity)
-
-    def _position(self, wire: Wire, identity: SinkIdentity) -> Position | None:
-        ids = {name: found for name in wire.groups() if (found := TransactionalId.parse(name)) is not None}
-        mine = [
-            name
-            for name, each in ids.items()
-            if (each.prefix, each.query, each.sink) == (self.prefix, identity.query, identity.sink)
-        ]
-        # A decided transaction that is still open must not be waited for: it is committed after this look.
-        described = wire.describe(mine, settled=True)
-        open_ = {name for name, each in described.items() if each.state is TransactionState.OPEN}
-        marks = _marks(wire, dict.fromkeys(open_, self.topic), stable=False) | _marks(
-            wire, dict.fromkeys(set(mine) - open_, self.topic), stable=True
-        )
-        found = {
-            (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
-            for mark in marks
-            if (text := _evidence_in(mark)) is not None
-            # A job that has moved to another name has its id still.
-            and (text.job == identity.job or ids[mark.group].job_id == identity.job_id)
-            # Another job id in this topic is an older life of this job. Elsewhere it is a job of the same name.
-            if ids[mark.group].job_id == identity.job_id or self.topic in (None, mark.topic)
-        }
-        if not found:
-            return None
-        generation, epoch, job_id, _ = max(found)
-        digests = [digest for *at, digest in found if at == [generation, epoch, job_id]]
-        return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest_of_all(digests))
+            return position_in(wire, identity, prefix=self.prefix, topic=self.topic)
 
     # --- in a task -----------------------------------------------------------------------------------------
 
@@ -202,8 +215,8 @@ class KafkaSink(TwoPhaseSink):
             described = wire.describe([name]).get(name)
             if described is not None and described.is_open(handle.producer):
                 return Evidence.ABSENT
-            marks = _marks(wire, {name: handle.topic}, stable=True)
-        found = [text for mark in marks if (text := _evidence_in(mark)) is not None]
+            marks = marks_of(wire, {name: handle.topic}, stable=True)
+        found = [text for mark in marks if (text := evidence_in(mark)) is not None]
         if any(text.digest == committable.digest for text in found):
             return Evidence.PRESENT
         attempt = committable.attempt
@@ -252,9 +265,9 @@ class KafkaSink(TwoPhaseSink):
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
     def pending(self, identity: SinkIdentity) -> Sequence[str]:
-        return [each.producer.name for each in self.open_transactions(identity)]
+        return [each.producer.name for each in self._described(identity)]
 
-    def open_transactions(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[Described]:
+    def _described(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[Described]:
         """What `pending` names, as its coordinators describe it; with `of_any_job` also what jobs of other ids have
         left open in a query and a sink of these uids: an older life of this job, or another job."""
         with self._reached() as wire:
@@ -351,21 +364,6 @@ def _answer(reply: int) -> Answer:
     name = Reply(reply).name if reply in set(Reply) else f"error {reply}"
     waits = reply in PASSING or reply == Reply.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return Answer(outcome=Outcome.RETRY if waits else Outcome.LOST, detail=f"EndTxn: {name}")
-
-
-def _marks(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[Mark]:
-    """The marks of groups: where they are by the settings of now, and wherever older settings have put them."""
-    known = {name: topic for name, topic in wanted.items() if topic is not None}
-    found = [wire.marks(known, stable=stable), wire.marks(dict.fromkeys(wanted), stable=stable)]
-    return {mark for groups in found for marks in groups.values() for mark in marks}
-
-
-def _evidence_in(mark: Mark) -> EvidenceText | None:
-    """What a group's metadata says, or None where somebody else committed this offset."""
-    try:
-        return msgspec.json.decode(mark.metadata, type=EvidenceText)
-    except msgspec.DecodeError:
-        return None
 
 
 def _place() -> Path:

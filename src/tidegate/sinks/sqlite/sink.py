@@ -7,14 +7,16 @@ import logging
 import os
 import secrets
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
@@ -33,6 +35,7 @@ from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite.check import violations_of
 from tidegate.sinks.sqlite.conflicts import Inserts, OnConflict, unfit_policy
 from tidegate.sinks.sqlite.constraints import constraints_of
+from tidegate.sinks.sqlite.described import SQLiteTarget, probed
 from tidegate.sinks.sqlite.disk import connected, make_durable, transaction
 from tidegate.sinks.sqlite.ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
 from tidegate.sinks.sqlite.names import list_of, quoted
@@ -91,6 +94,47 @@ class SQLiteSink(TwoPhaseSink):
         self.conflicts_into: str | None = None
         """The table of the same database that takes rows with a conflict: that of the query's dead letters."""
         self._stage = Stage(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
+
+    # --- opened without the program --------------------------------------------------------------------------
+
+    kind: ClassVar[str] = "sqlite"
+
+    def describe(self) -> Mapping[str, object]:
+        target = SQLiteTarget(
+            path=str(self.path),
+            table=self.table,
+            key=self.key,
+            invalid_text=self.rules.invalid_text.value,
+            nan=self.rules.nan.value,
+            on_conflict=self.on_conflict.value,
+            conflicts_into=self.conflicts_into,
+        )
+        return msgspec.to_builtins(target)
+
+    @classmethod
+    def from_description(
+        cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
+    ) -> TwoPhaseSink:
+        target = msgspec.convert(described, SQLiteTarget)
+        sink = cls(
+            uid,
+            target.path,
+            table=target.table,
+            key=target.key,
+            invalid_text=target.invalid_text,
+            nan=target.nan,
+            on_conflict=target.on_conflict,
+            delivery=delivery,
+        )
+        sink.conflicts_into = target.conflicts_into
+        return sink
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        return str(msgspec.convert(described, SQLiteTarget))
+
+    def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
+        return [probed(self.path, what)]
 
     # --- before a query starts -----------------------------------------------------------------------------
 

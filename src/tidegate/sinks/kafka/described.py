@@ -1,0 +1,132 @@
+"""What a start writes down of a Kafka sink, and what is said of its cluster without the job's program."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidegate.core.health import Finding, failed_by, ok, warn
+from tidegate.core.records import SinkIdentity
+from tidegate.core.redaction import may_be_secret
+from tidegate.kafka.brokers import OLDEST
+from tidegate.kafka.cluster import cluster_of
+from tidegate.kafka.wire import CONNECTS, Described
+from tidegate.sinks.base import OpenTransaction, SinkPlan
+from tidegate.sinks.kafka.checks import cluster_violations_of
+from tidegate.sinks.kafka.names import TransactionalId
+
+if TYPE_CHECKING:
+    from tidegate.sinks.kafka.sink import KafkaSink
+
+
+class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a `KafkaSink`. `left_out`: the names of those that may hold secrets."""
+
+    servers: str
+    topic: str | None
+    key: str | None
+    value: tuple[str, ...]
+    headers: str | None
+    partition: str | None
+    format: str
+    prefix: str
+    transaction_timeout: float | None
+    options: dict[str, str]
+    left_out: tuple[str, ...] = ()
+    invalid_text: str = "refuse"
+
+    def __str__(self) -> str:
+        return f"Kafka {self.servers}, {'topics by row' if self.topic is None else f'topic {self.topic}'}"
+
+
+def target_of(sink: KafkaSink) -> KafkaTarget:
+    kept = {name: value for name, value in sink.clients.options.items() if _may_be_shown(name, value)}
+    return KafkaTarget(
+        servers=sink.clients.servers,
+        topic=sink.topic,
+        key=sink.key,
+        value=sink.value,
+        headers=sink.headers,
+        partition=sink.partition,
+        format=sink.format,
+        prefix=sink.prefix,
+        transaction_timeout=sink.transaction_timeout,
+        options=kept,
+        left_out=tuple(sorted(sink.clients.options.keys() - kept.keys())),
+        invalid_text=sink.invalid_text.value,
+    )
+
+
+def _may_be_shown(name: str, value: str) -> bool:
+    """Of logins and TLS only what is known to be no secret; of the rest what does not sound like one."""
+    if value.startswith(("env:", "file:")):
+        return True
+    if name.startswith(_OF_A_LOGIN):
+        return name in CONNECTS and not may_be_secret(name)
+    return not may_be_secret(name)
+
+
+_OF_A_LOGIN = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
+
+
+def options_of(target: KafkaTarget, put_in: Mapping[str, str]) -> dict[str, str]:
+    """The options of the clients, with what was left out."""
+    return {**target.options, **{name: put_in[name] for name in target.left_out}}
+
+
+def open_of(described: Sequence[Described], identity: SinkIdentity, topic: str | None) -> Sequence[OpenTransaction]:
+    """Those of this job, and those in its topic of an older life of it, or of another job under its names."""
+    found: list[OpenTransaction] = []
+    for each in described:
+        whose = TransactionalId.parse(each.producer.transactional_id)
+        mine = whose is not None and whose.job_id == identity.job_id
+        if mine or topic in {None, *(name for name, _ in each.partitions)}:
+            since = None if each.begun_ms is None else each.begun_ms / 1000
+            found.append(OpenTransaction(each.producer.name, since, mine))
+    return found
+
+
+def probed(sink: KafkaSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
+    """Brokers, rights and transactions of the cluster, as the sink would use them; no topic."""
+    with _warnings() as warnings:
+        violations = cluster_violations_of(sink, plan)
+    found = [finding for each in violations for finding in failed_by(what, each)]
+    found += [warn(what, each, "see docs/kafka.md") for each in warnings]
+    if violations:
+        return found
+    cluster = cluster_of(sink)
+    told = "" if cluster.tells else " (what brokers usually have: this user may not see it)"
+    return [
+        ok(
+            what,
+            f"{sink.clients.servers} answers, Kafka {OLDEST} or newer, the rights are there;"
+            f" transactions of {cluster.timeout_ms(sink.transaction_timeout) / 1000:g} s of at most"
+            f" {cluster.max_timeout_ms / 1000:g} s, interval {plan.interval_seconds:g} s;"
+            f" evidence is kept {cluster.evidence_kept_ms / 3_600_000:g} h{told}",
+        ),
+        *found,
+    ]
+
+
+@contextmanager
+def _warnings() -> Generator[list[str]]:
+    """What is logged meanwhile, in place of the log."""
+    told: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+
+    log, handler = logging.getLogger("tidegate"), Kept(logging.WARNING)
+    before = log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield told
+    finally:
+        log.removeHandler(handler)
+        log.propagate = before

@@ -23,7 +23,7 @@ from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.probe import supervisor_lives
 from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, open_job
-from tidegate.operate.sinks import SINKS, DescribedSink, OtherTarget, Sinks, open_sink
+from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, open_sink
 from tidegate.operate.status import find_job
 from tidegate.operate.supervisor_lock import supervisor_alive
 from tidegate.operate.transactions import recorded
@@ -159,13 +159,13 @@ def _opened(job_folder: Path, options: Mapping[str, str]) -> list[tuple[Describe
     """The sinks that there is something to remove in. Raises SINK_OUT_OF_REACH, OPTION_UNREADABLE."""
     described = [each for each in Sinks(LocalStorage(job_folder)).all() if not _is_left(each)]
     for each in described:
-        if isinstance(each.target, OtherTarget):
+        if not each.opens_without_the_program:
             raise _needs_its_program(each)
     return [(each, open_sink(each, options)) for each in described]
 
 
 def _is_left(each: DescribedSink) -> bool:
-    return isinstance(each.target, OtherTarget) and not each.keeps_evidence
+    return not each.opens_without_the_program and not each.keeps_evidence
 
 
 def _without(job_folder: Path) -> set[tuple[str, str]]:

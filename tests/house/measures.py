@@ -44,7 +44,7 @@ class Measures:
 
 
 def measured(root: Path) -> Measures:
-    modules = list(modules_of(root))
+    modules = list(modules_below(root / "src"))
     classes = [
         (f"{each.name}.{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1)
         for each in modules
@@ -61,10 +61,10 @@ def measured(root: Path) -> Measures:
     )
 
 
-def modules_of(root: Path) -> Iterator[Module]:
-    source = root / "src"
-    for file in sorted(source.rglob("*.py")):
-        parts = file.relative_to(source).with_suffix("").parts
+def modules_below(folder: Path, only: str = "") -> Iterator[Module]:
+    """Every Python file below `folder`, or below one folder in it, by the name that an import has for it."""
+    for file in sorted((folder / only).rglob("*.py")):
+        parts = file.relative_to(folder).with_suffix("").parts
         text = file.read_text(encoding="utf-8")
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         yield Module(name, file, len(text.splitlines()), ast.parse(text))

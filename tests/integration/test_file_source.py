@@ -293,7 +293,7 @@ def test_the_oldest_file_comes_first_and_of_equal_times_the_first_name(place: Pl
 def test_a_file_that_is_still_written_is_waited_for(place: Place):
     growing = place.input / "0.json"
     growing.write_text('{"word": "sea"}\n')
-    handle = words_job(place, settle="1s").start()
+    handle = words_job(place, settle="3s").start()
     for word in ("sand", "fog"):
         time.sleep(0.3)
         with growing.open("a") as file:

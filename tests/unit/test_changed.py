@@ -1,0 +1,26 @@
+"""Which tests `./dev test --changed` runs, and in what order."""
+
+from __future__ import annotations
+
+from tests.changed import in_order
+from tests.house.measures import modules_below
+from tests.house.repository import ROOT
+
+
+def chosen(*changed: str) -> list[str]:
+    modules = [*modules_below(ROOT / "src"), *modules_below(ROOT, "tests")]
+    return [str(file.relative_to(ROOT)) for file in in_order(modules, changed)]
+
+
+def test_the_tests_of_a_file_come_before_those_of_what_imports_it():
+    found = chosen("src/tidegate/arrays.py")
+    assert found[0] == "tests/unit/test_arrays.py"
+    assert len(found) > 5
+
+
+def test_a_test_that_was_changed_itself_comes_first():
+    assert chosen("tests/unit/test_pace.py") == ["tests/unit/test_pace.py"]
+
+
+def test_a_change_that_no_test_imports_chooses_none():
+    assert chosen("README.md", "src/tidegate/spark/java/TidegateLook.java") == []

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.house.repository import ROOT
+from tests.support.driver import PYTHON_PATH
 from tests.unit.test_live_view import beat, query
 from tidegate.cli.live import LiveView
 from tidegate.operate.beat import write_beat
@@ -45,7 +45,7 @@ def in_terminal(folder: Path, resize: tuple[int, int] | None = None, **environme
         stdin=end,
         stdout=end,
         stderr=end,
-        env={**given, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **environment},
+        env={**given, "TERM": "xterm-256color", "PYTHONPATH": PYTHON_PATH, **environment},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
@@ -122,7 +122,7 @@ def test_without_a_terminal_nothing_is_shown(folder: Path):
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FORCE_COLOR": "1", "TERM": "xterm"},
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH, "FORCE_COLOR": "1", "TERM": "xterm"},
     )
     assert done.stdout == "to the standard output\nno end of line"
     assert "wordcount" not in done.stderr
@@ -144,7 +144,7 @@ pathlib.Path({str(folder / "through")!r}).touch()
         stdin=subprocess.DEVNULL,
         stdout=end,
         stderr=end,
-        env={**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": PYTHON_PATH},
     )
     os.close(end)
     try:

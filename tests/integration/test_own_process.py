@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.archive import using_options
+from tests.support.driver import PYTHON_PATH
 from tidegate.disk.locks import acquire
 from tidegate.operate.beat import JobState, read_beat
 
@@ -35,6 +36,18 @@ print("ended", handle.status().running, flush=True)
 RUNS = """
 job.run()
 print("ended", flush=True)
+"""
+
+STRUCK = """
+import os, signal
+
+class Struck(PrintSink):
+    def pending(self, identity):
+        os.killpg(0, signal.SIGTERM)
+        time.sleep(2)
+        return super().pending(identity)
+
+job.query("struck", job.source("more", RateSource(rows_per_second=5)), sinks=[Struck("struck-out")])
 """
 
 SLEEPS = """
@@ -78,7 +91,13 @@ def start(folder: Path, text: str) -> subprocess.Popen[str]:
     (folder / "app.py").write_text(STARTS + text)
     with (folder / "err").open("w") as errors:
         return subprocess.Popen(
-            [sys.executable, "app.py"], cwd=folder, stdout=subprocess.PIPE, stderr=errors, env=environment(), text=True
+            [sys.executable, "app.py"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+            text=True,
+            start_new_session=True,
         )
 
 
@@ -86,7 +105,7 @@ def environment() -> dict[str, str]:
     return {
         **os.environ,
         "JDK_JAVA_OPTIONS": using_options(),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": PYTHON_PATH,
     }
 
 
@@ -101,23 +120,33 @@ def ended_cleanly(folder: Path) -> bool:
     """Whether every epoch that is decided is done, and the job said that it was stopped, without an error."""
     job = folder / ".tidegate" / "rates"
     ledger = job / "queries" / "query" / "g1" / "ledger"
-    decided, done = ({path.name for path in (ledger / name).iterdir()} for name in ("decided", "done"))
+    decided, done = ({path.name for path in ledger.glob(f"{name}/*")} for name in ("decided", "done"))
     acquire(job, "rates").release()
     beat = read_beat(job)
     assert beat is not None
     return decided <= done and (beat.state, beat.error) == (JobState.STOPPED, "")
 
 
-@pytest.mark.parametrize("program", [WAITS, pytest.param(RUNS, marks=pytest.mark.more)], ids=["start-wait", "run"])
-def test_sigterm_stops_a_job_that_the_program_waits_for(tmp_path: Path, program: str) -> None:
-    """The program goes on behind it, and chooses its exit code itself."""
-    process = start(tmp_path, program)
+def test_sigterm_to_the_whole_group_stops_a_job_that_the_program_waits_for(tmp_path: Path) -> None:
+    """As `timeout` sends it: the JVM gets it, too. The program goes on behind it, and chooses its exit code itself."""
+    process = start(tmp_path, WAITS)
     await_epoch(tmp_path)
-    process.send_signal(signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
+    goes_on_behind_a_clean_end(process, tmp_path)
+
+
+@pytest.mark.more
+def test_sigterm_to_the_whole_group_stops_a_job_that_starts(tmp_path: Path) -> None:
+    goes_on_behind_a_clean_end(start(tmp_path, STRUCK + RUNS), tmp_path)
+
+
+def goes_on_behind_a_clean_end(process: subprocess.Popen[str], folder: Path) -> None:
     out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, (tmp_path / "err").read_text()[-3_000:]
+    errors = (folder / "err").read_text()
+    assert process.returncode == 0, errors[-3_000:]
+    assert "Traceback" not in errors
     assert out.splitlines()[-1].startswith("ended")
-    assert ended_cleanly(tmp_path)
+    assert ended_cleanly(folder)
 
 
 def test_sigterm_ends_a_program_that_does_something_else_when_its_job_has_stopped(tmp_path: Path) -> None:

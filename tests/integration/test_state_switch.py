@@ -17,10 +17,7 @@ PROGRAM = Path(__file__).with_name("switch_program.py")
 
 @pytest.mark.more
 @pytest.mark.timeout(600)
-def test_a_million_keys_are_the_same_row_by_row_in_the_other_backend_and_back_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+def test_a_million_keys_are_the_same_row_by_row_in_the_other_backend_and_back_again(tmp_path: Path):
     log = tmp_path / "log"
     with Driver(PROGRAM, str(tmp_path), log=log) as driver:
         assert driver.process.wait(580) == 0, driver.tail()

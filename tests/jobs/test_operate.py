@@ -18,6 +18,7 @@ import pytest
 
 from tests.integration.place import wait_until
 from tests.jobs.folders import tidegate
+from tests.support.driver import PYTHON_PATH
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Desk, Kind, Request
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
@@ -100,7 +101,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
 @contextmanager
 def process_in(folder: Path) -> Iterator[Operated]:
     """A process for the job in a folder that may have run before."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "PYSPARK_PYTHON": sys.executable}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), str(folder)],

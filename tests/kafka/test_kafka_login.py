@@ -235,12 +235,13 @@ def test_a_client_at_the_wrong_door_is_told_which_one_it_is(
 def test_the_command_that_grants_what_the_source_lacks_is_said(doors: Doors) -> None:
     topic = make_topic(doors.open)
     source = Topics(Clients(doors.broker.servers, doors.broker.options("poor")), "job j, source s")
+    grant = "kafka-acls --bootstrap-server ... --add --allow-principal User:... --operation Read"
     with pytest.raises(TidegateError) as refused:
         source.find(Selection((topic,)))
-    assert refused.value.next_step == f"kafka-acls --add --allow-principal User:... --operation Read --topic {topic}"
+    assert refused.value.next_step == f"{grant} --topic {topic}"
     with pytest.raises(TidegateError) as refused:
         source.committed(frozenset({(topic, 0)}), "readers")
-    assert refused.value.next_step == "kafka-acls --add --allow-principal User:... --operation Read --group readers"
+    assert refused.value.next_step == f"{grant} --group readers"
 
 
 def test_a_server_that_another_authority_has_signed_is_told_as_that(

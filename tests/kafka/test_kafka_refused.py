@@ -130,7 +130,7 @@ def test_each_refusal_names_its_column_topic_key_and_remedy(broker: Broker) -> N
         5: (Code.RECORD_REFUSED, "key"),
         7: (Code.KAFKA_TOPIC_MISSING, "topic"),
     }
-    assert "max.message.bytes" in found[1].next_step
+    assert f"kafka-configs --bootstrap-server {broker.servers} --alter" in found[1].next_step
     assert [found[row].details["topic"] for row in (1, 2, 5)] == [small, good, compacted]
     assert [found[row].details["key"] for row in (1, 2, 5)] == ["'k1'", "'k2'", "none"]
     agree(sink, batch)

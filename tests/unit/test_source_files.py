@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -344,11 +344,78 @@ def test_a_file_is_moved_below_the_archive_and_over_no_other(tmp_path: Path):
     (archive / "day=1").mkdir(parents=True)
     (archive / "day=1" / "a").write_text("there before")
     (root / "day=1" / "a").write_text("x")
-    LocalFiles(root, Selection()).move("day=1/a", str(archive))
+    os.utime(root / "day=1" / "a", ns=(1, 1))
+    log = log_in(tmp_path / "log")
+    log.write(0, [Listed(path="day=1/a", size=1, mtime_ns=1)])
+    Cleaning(LocalFiles(root, Selection()), str(archive), "source files").clean([Behind(log, 0)])
+    assert not list((root / "day=1").iterdir())
     assert {path.name: path.read_text() for path in (archive / "day=1").iterdir()} == {
         "a": "there before",
         "a.1": "x",
     }
+
+
+class Written(LocalFiles):
+    """Files of a folder in which somebody writes just before one of them is renamed, and just behind that."""
+
+    def __init__(self, root: Path, before: Callable[[], object], behind: Callable[[], object]) -> None:
+        super().__init__(root, Selection())
+        self._before, self._behind = before, behind
+
+    def rename(self, name: str, to: str) -> None:
+        self._before()
+        super().rename(name, to)
+        self._behind()
+
+
+@pytest.mark.parametrize("goes_to", [None, "archive"])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_a_file_that_replaces_a_done_one_while_that_goes_is_not_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, goes_to: str | None, again: bool
+):
+    root = tmp_path / "in"
+    root.mkdir()
+    log = log_in(tmp_path / "log")
+    log.write(0, listed("a"))
+
+    def put(text: str) -> None:
+        (tmp_path / "new").write_text(text)
+        os.utime(tmp_path / "new", ns=(1, 1))
+        os.replace(tmp_path / "new", root / "a")
+
+    put("a")
+    archive = None if goes_to is None else str(tmp_path / goes_to)
+    files = Written(root, lambda: put("b"), lambda: put("c") if again else None)
+    Cleaning(files, archive, "source files").clean([Behind(log, 0)])
+    kept = {path.read_text() for path in root.iterdir()}
+    assert kept == ({"b", "c"} if again else {"b"})
+    assert (root / "a").read_text() == ("c" if again else "b")
+    assert not (tmp_path / "archive").exists()
+    assert ("is not read" in caplog.text) == again
+
+
+@pytest.mark.parametrize(("is_done", "left"), [(True, []), (False, ["a"])], ids=["the done one", "another one"])
+def test_what_a_killed_process_has_hidden_goes_or_comes_back_at_the_next_start(
+    tmp_path: Path, is_done: bool, left: list[str]
+):
+    root = tmp_path / "in"
+    root.mkdir()
+    log = log_in(tmp_path / "log")
+    log.write(0, listed("a"))
+    (root / "a").write_text("a")
+    os.utime(root / "a", ns=(1, 1))
+
+    def die() -> None:
+        if not is_done:
+            os.utime(next(iter(root.iterdir())), ns=(2, 2))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Cleaning(Written(root, lambda: None, die), None, "source files").clean([Behind(log, 0)])
+    assert LocalFiles(root, Selection()).list() == []
+    assert len(list(root.iterdir())) == 1
+    Cleaning(LocalFiles(root, Selection()), None, "source files").clean([Behind(log, 0)])
+    assert [path.name for path in root.iterdir()] == left
 
 
 # --- scale -------------------------------------------------------------------------------------------------

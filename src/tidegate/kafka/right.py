@@ -22,4 +22,5 @@ class Right:
     def grant(self) -> str:
         """The arguments of `kafka-acls` that give it."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
-        return f"--add --allow-principal User:... --operation {self.operation} --{self.kind} {self.name}{pattern}"
+        whom = "--bootstrap-server ... --add --allow-principal User:..."
+        return f"{whom} --operation {self.operation} --{self.kind} {self.name}{pattern}"

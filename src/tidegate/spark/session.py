@@ -26,6 +26,7 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.callbacks import listen_to
 from tidegate.spark.early_workers import start_workers
 from tidegate.spark.jvm_output import log_options, make_room_for_log, quiet_start, spark_log
+from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
@@ -132,6 +133,7 @@ def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
 
 def _made_ready(session: SparkSession) -> SparkSession:
     listen_to(session)
+    outlive_sigterm(session)
     if is_local(session):
         let_tasks_import(session)
         start_workers(session)

@@ -27,6 +27,7 @@ _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 def main() -> None:
+    os.setpgid(0, 0)  # as Spark's does, behind its imports: a signal to the program's group is for the program
     if not _is_safe_to_fork():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     daemon: Any = import_module("pyspark.daemon")

@@ -148,8 +148,8 @@ class _Look:
             column=self._layout.largest(self._batch, row),
             expected=f"a record batch of at most {most} bytes for topic {topic!r} (its max.message.bytes)",
             found=f"one row of {size} bytes{how}",
-            next_step=f"raise it (kafka-configs --alter --entity-type topics --entity-name {topic} --add-config"
-            f" max.message.bytes={size}), or {_ELSE}; {AGAIN}",
+            next_step=f"raise it (kafka-configs --bootstrap-server {self._limits.servers} --alter --entity-type topics"
+            f" --entity-name {topic} --add-config max.message.bytes={size}), or {_ELSE}; {AGAIN}",
             details=shown(topic, message),
         )
 

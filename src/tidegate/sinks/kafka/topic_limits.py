@@ -39,8 +39,9 @@ class TopicLimits:
 class Limits:
     """The limits of the topics that a process writes to, and of the client that it writes with."""
 
-    def __init__(self, wire: Callable[[], Wire], sending: Mapping[str, str]) -> None:
+    def __init__(self, servers: str, wire: Callable[[], Wire], sending: Mapping[str, str]) -> None:
         """`sending`: how the client compresses and cuts batches, as `sending` of the producers says."""
+        self.servers = servers
         self.sending = sending
         self.client_most_bytes = int(sending["message.max.bytes"])
         self._wire = wire
@@ -76,7 +77,7 @@ def limits_of(clients: Clients) -> Limits:
     """This process's limits, for all writers that reach the cluster alike."""
     key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
     if key not in _LIMITS:
-        _LIMITS[key] = Limits(partial(wire_of, clients), sending(clients))
+        _LIMITS[key] = Limits(clients.servers, partial(wire_of, clients), sending(clients))
     return _LIMITS[key]
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tidegate.sources.files.listing import Files
+from tidegate.sources.files.listing import Files, Mark, hidden_name
 from tidegate.sources.files.lists import Listed
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
@@ -63,14 +63,34 @@ class Cleaning:
                 yield each
 
     def _let_go(self, listed: Listed) -> None:
+        """Under a hidden name first. What stands there is no longer replaced by whoever writes files: it is the one
+        that was read, and goes, or another one, and comes back."""
+        hidden = hidden_name(listed.path)
         try:
-            seen = self.files.look(listed.path)
-            if seen is None or not listed.fits(seen):
-                return  # another file of that name: it was not read
-            if self.archive is None:
-                self.files.remove(listed.path)
-            else:
-                self.files.move(listed.path, self.archive)
+            if self.files.look(hidden) is not None:  # a killed process has left it
+                self._settle(listed, hidden, None)
+            seen, mark = self.files.look(listed.path), self.files.mark(listed.path)
+            if seen is None or not listed.fits(seen) or self.files.look(hidden) is not None:
+                return  # gone, or another file of that name: it was not read
+            self.files.rename(listed.path, hidden)
+            self._settle(listed, hidden, mark)
+        except FileNotFoundError:
+            return  # somebody else has taken it
         except OSError as error:
             doing = "removed" if self.archive is None else f"moved to {self.archive}"
             _LOG.warning("%s: %s is not %s (%s)", self.where, listed.path, doing, error)
+
+    def _settle(self, listed: Listed, hidden: str, before: Mark | None) -> None:
+        """`before`: what told of the file that was to be hidden, where somebody has looked."""
+        seen, mark = self.files.look(hidden), self.files.mark(hidden)
+        if seen is None:
+            return
+        is_other = before is not None and mark is not None and mark.inode != before.inode
+        if is_other or not listed.fits(seen):
+            if not self.files.put_back(hidden, listed.path):
+                text = "%s: %s was replaced twice while it went; what came between is not read, and stands in %s"
+                _LOG.warning(text, self.where, listed.path, hidden, extra={"event": "FileHidden"})
+        elif self.archive is None:
+            self.files.remove(hidden)
+        else:
+            self.files.move(hidden, self.archive, listed.path)

@@ -54,13 +54,21 @@ class Files(Protocol):
         """The file as Spark names it: not escaped, with its scheme."""
         ...
 
+    def rename(self, name: str, to: str) -> None:
+        """Whatever stands under a name stands under another one. Raises FileNotFoundError."""
+        ...
+
+    def put_back(self, name: str, to: str) -> bool:
+        """As `rename`, over no other file: False where there is one."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove a file; no error when it is gone."""
         ...
 
-    def move(self, name: str, into: str) -> None:
-        """Move a file to the same name below the folder `into`. A file that is there already stays: the name gets a
-        number then."""
+    def move(self, name: str, into: str, known_as: str) -> None:
+        """Move a file to the name `known_as` below the folder `into`. A file that is there already stays: the name gets
+        a number then."""
         ...
 
 
@@ -113,11 +121,24 @@ class LocalFiles:
     def path(self, name: str) -> str:
         return f"file:{self._root}/{name}"
 
+    def rename(self, name: str, to: str) -> None:
+        os.rename(f"{self._root}/{name}", f"{self._root}/{to}")
+
+    def put_back(self, name: str, to: str) -> bool:
+        source, target = Path(self._root, name), Path(self._root, to)
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            if not target.samefile(source):
+                return False
+        source.unlink()
+        return True
+
     def remove(self, name: str) -> None:
         Path(self._root, name).unlink(missing_ok=True)
 
-    def move(self, name: str, into: str) -> None:
-        source, target = Path(self._root, name), _free(Path(into, name))
+    def move(self, name: str, into: str, known_as: str) -> None:
+        source, target = Path(self._root, name), _free(Path(into, known_as))
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.rename(source, target)
@@ -165,6 +186,12 @@ class LocalFiles:
                         yield Seen(prefix + entry.name, status.st_size, status.st_mtime_ns)
                 except FileNotFoundError:
                     continue
+
+
+def hidden_name(name: str) -> str:
+    """Beside a file, and in no listing: where it stands while it goes."""
+    folder, slash, own = name.rpartition("/")
+    return f"{folder}{slash}.tidegate-{blake2b(os.fsencode(own), digest_size=16).hexdigest()}"
 
 
 def in_order(files: Sequence[Seen]) -> list[Seen]:

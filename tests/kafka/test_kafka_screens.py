@@ -46,7 +46,7 @@ TG-KAFKA-TOPIC-MISSING: a topic or partition that a source reads, or a sink writ
 DOWN = """\
 TG-KAFKA-UNREACHABLE: the brokers did not answer, or refused
   expected: to describe topic nowhere
-  found:    KafkaError{code=_TIMED_OUT,val=-185,str="Failed while waiting for controller: Local: Timed out"}
+  found:    no answer in time
   where:    job words, source in, SERVERS
   next:     see whether the brokers run, the address and options are right and the rights are given
 """

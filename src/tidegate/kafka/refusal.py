@@ -29,10 +29,17 @@ def unreachable(
     return TidegateError(
         Code.KAFKA_UNREACHABLE,
         expected=expected,
-        found=str(error.args[0]) if error.args else "no answer",
+        found=_said(error),
         where=where,
         next_step=_allowed(error, right) or remedy(error, clients) or _OTHERWISE,
     )
+
+
+def _said(error: KafkaException) -> str:
+    """The client has several texts for brokers that do not answer, by what it has waited for at that moment."""
+    if not error.args or code_of(error) == KafkaError._TIMED_OUT:  # pyright: ignore[reportPrivateUsage]
+        return "no answer in time"
+    return str(error.args[0])
 
 
 def remedy(error: KafkaException, clients: Clients | None) -> str | None:

@@ -42,7 +42,7 @@ def answer_table() -> str:
 
 
 _THEN = {
-    TransactionState.COMMITTED: "committed: go on",
+    TransactionState.COMMITTED: "committed: continue",
     TransactionState.COMMITTING: "wait, ask again",
     TransactionState.LOST: (
         "write it again from the journal, under its own name; without a journal stop: `TG-TRANSACTION-LOST`"
@@ -139,7 +139,7 @@ def _position(epoch: int, *, generation: int = 2, digest: str = "right", job_id:
 
 def _verdict(position: Position | None, finished: FinishedThrough | None) -> str:
     error: TidegateError | None = judge_position(_QUERY, "sink", position, finished, newest=5)
-    return "go on" if error is None else f"refuse: `{error.code}`"
+    return "continue" if error is None else f"refuse: `{error.code}`"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -186,7 +186,7 @@ def _check_described(job: JobPlace, described: set[tuple[str, str]]) -> None:
 def _needs_its_program(each: DescribedSink) -> TidegateError:
     return _out_of_reach(
         "a Kafka, SQLite or file sink, which a command can open by itself",
-        f"{each.target}, which only the job's program can",
+        f"{each.told}, which only the job's program can",
         f"query {each.query}, sink {each.uid}",
     )
 

@@ -37,7 +37,7 @@ def forget(
     the input that the program's sources begin with comes again: empty the targets first, or let it begin elsewhere.
 
     Killed before its end, the same command goes on with it, and so does the next start of the job. Exit code 4 while
-    the job or its `tidegate run` is alive, and where a sink is out of reach: nothing was done.
+    the job or its `tidegate run` is alive: nothing was done, as also where a sink is out of reach (exit code 1).
 
     Examples:
 

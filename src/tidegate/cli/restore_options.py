@@ -13,7 +13,8 @@ import msgspec
 import typer
 
 from tidegate.core.fingerprints import Allowed
-from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
+from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, FRESH_VARIABLE
+from tidegate.savepoints.fresh import Fresh
 from tidegate.savepoints.restoring import Restore, Scope
 
 _FROM = typer.Option(
@@ -91,6 +92,26 @@ AllowChangedOperator = Annotated[
         " QUERY/NUMBER. Once for each command. May come again.",
     ),
 ]
+
+
+BeginsFresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh",
+        help="Begin anew, in a new and empty generation of the job: its sources begin where the program says, and rows"
+        " that are visible come again. What is decided is committed first. Once for each command.",
+    ),
+]
+
+
+def fresh_if(wanted: bool, savepoint: Path | None) -> dict[str, str]:
+    """The environment that tells a program to begin anew. The id makes it once: a supervisor that starts the program
+    again goes on in the generation that it has opened."""
+    if not wanted:
+        return {}
+    if savepoint is not None:
+        raise typer.BadParameter("not with a savepoint: leave out -s", param_hint="--fresh")
+    return {FRESH_VARIABLE: msgspec.json.encode(Fresh(secrets.token_hex(4))).decode()}
 
 
 def allowed_changes(given: list[str] | None) -> dict[str, str]:

@@ -25,6 +25,7 @@ from tidegate.cli.restore_options import (
     AllowChangedOperator,
     AllowNonRestored,
     AllowNonRestoredOf,
+    BeginsFresh,
     Claim,
     FromSavepoint,
     OffsetsOnly,
@@ -33,6 +34,7 @@ from tidegate.cli.restore_options import (
     StateOnly,
     Told,
     allowed_changes,
+    fresh_if,
     restore_if_any,
 )
 from tidegate.cli.view import open_view
@@ -79,6 +81,7 @@ def run(
     offsets_only: OffsetsOnly = False,
     state_only: StateOnly = False,
     rewind: Rewind = False,
+    fresh: BeginsFresh = False,
     allow_changed_operator: AllowChangedOperator = None,
     log_file: Annotated[
         Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
@@ -106,6 +109,8 @@ def run(
     - `tidegate run -d -D checkpointing.interval=1s -D restart.strategy=fixed-delay wordcount.py --since 2024`
 
     - `tidegate run -s /backup/savepoints/savepoint-0f1e2d3c-nightly wordcount.py`
+
+    - `tidegate run --fresh wordcount.py`
     """
     told = Told(
         claim=claim,
@@ -126,6 +131,7 @@ def run(
         **os.environ,
         OVERRIDES_VARIABLE: json.dumps(overrides),
         **allowed_changes(allow_changed_operator),
+        **fresh_if(fresh, savepoint),
         **verbose_if(verbose),
     }
     if restore is not None:

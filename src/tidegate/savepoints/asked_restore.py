@@ -12,6 +12,9 @@ from tidegate.core.errors import Code, TidegateError
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
 """In the environment of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
 
+FRESH_VARIABLE = "TIDEGATE_FRESH"
+"""In the environment of a program: that its start opens an empty generation, as JSON of `savepoints.fresh.Fresh`."""
+
 ALLOWED_VARIABLE = "TIDEGATE_ALLOW_CHANGED_OPERATORS"
 """In the environment of a program: the operators that may be others, as JSON of `core.fingerprints.Allowed`."""
 

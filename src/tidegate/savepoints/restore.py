@@ -179,7 +179,8 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
     Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_REFUSED, and what the disk has to say.
     """
     with Trust().over(restoring.job_folder, "restore a savepoint"):
-        hidden = {query.uid: _hidden_folder(restoring, query.uid) for query in restoring.queries}
+        number = restoring.record.generation
+        hidden = {query.uid: hidden_folder(restoring.job_folder, query.uid, number) for query in restoring.queries}
         for query in restoring.queries:
             remove_folder(hidden[query.uid])
             _restore_files(restoring, query, hidden[query.uid] / "spark")
@@ -200,10 +201,9 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
 
 def commit(restoring: Restoring) -> None:
     """Let the new generation count: what `prepare` has put together becomes the job's, at once for all queries."""
-    storage, generation = LocalStorage(restoring.job_folder), restoring.record.generation
     restored = Restored(
         job_id=restoring.record.job_id,
-        generation=generation,
+        generation=restoring.record.generation,
         savepoint=str(restoring.savepoint.found_at),
         digest=manifest_digest(restoring.savepoint.folder),
         at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
@@ -213,12 +213,18 @@ def commit(restoring: Restoring) -> None:
         renamed=dict(restoring.renamed),
         program=restoring.program,
     )
-    storage.replace(entry(RESTORES, generation), encode(restored))
-    restoring.reach("restore.noted")
-    storage.replace(JOB_RECORD, encode(restoring.record))
-    restoring.reach("restore.switched")
-    settle(restoring.job_folder)
-    restoring.reach("restore.renamed")
+    switch(restoring.job_folder, restored, restoring.record, restoring.reach)
+
+
+def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Callable[[str], None]) -> None:
+    """The steps in which a generation comes to count, whatever its hidden folders hold."""
+    storage = LocalStorage(job_folder)
+    storage.replace(entry(RESTORES, record.generation), encode(restored))
+    reach("restore.noted")
+    storage.replace(JOB_RECORD, encode(record))
+    reach("restore.switched")
+    settle(job_folder)
+    reach("restore.renamed")
 
 
 def settle(job_folder: Path) -> None:
@@ -246,8 +252,9 @@ def settle(job_folder: Path) -> None:
 # --- the files ---------------------------------------------------------------------------------------------
 
 
-def _hidden_folder(restoring: Restoring, uid: str) -> Path:
-    return restoring.job_folder / QUERIES / uid / f"{_HIDDEN}{restoring.record.generation}"
+def hidden_folder(job_folder: Path, uid: str, generation: int) -> Path:
+    """Where the folder of a new generation of a query is put together."""
+    return job_folder / QUERIES / uid / f"{_HIDDEN}{generation}"
 
 
 def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path) -> None:

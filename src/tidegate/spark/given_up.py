@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.core.records import SavedQuery
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace
@@ -16,6 +15,11 @@ from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.supervised import start_moves
 
+_OF_A_RESTORE = (
+    "start the job once without a savepoint: it commits what is decided and gives up the rest. Then take a savepoint,"
+    " which has those rows; or go back with --rewind, which commits what is decided first; or see `tidegate txn ls`"
+)
+
 
 class GivenUp:
     """The transactions of a job that no run of it is alive for, beside the sinks of the program that is restored.
@@ -24,18 +28,21 @@ class GivenUp:
     start without a savepoint: going on from one that does not have those rows would mean to repeat them.
     """
 
-    def __init__(self, job: JobPlace, plans: Sequence[QueryPlan], *, goes_back: bool) -> None:
+    def __init__(
+        self, job: JobPlace, plans: Sequence[QueryPlan], *, goes_back: bool, next_step: str = _OF_A_RESTORE
+    ) -> None:
         self._job = job
         self._goes_back = goes_back
+        self._next_step = next_step
         self._sinks = {plan.query.uid: plan.sinks for plan in plans}
         self._records = [(place, recorded(job, place, driver_alive=False)) for place in job.queries()]
 
-    def against(self, matched: Mapping[str, SavedQuery]) -> Iterator[TidegateError]:
-        """What stands against the restore. What is undecided goes when the new generation begins, as long as the
-        program has the query and the sink by their names; what is decided does not."""
+    def against(self, goes_on: Collection[str]) -> Iterator[TidegateError]:
+        """What stands against the new generation. What is undecided goes when it begins, as long as the program has the
+        query and the sink by their names; what is decided does not. `goes_on`: the queries that keep their uid."""
         for place, records in self._records:
             yield from records.problems
-            same = place.uid in matched and matched[place.uid].done.query == place.uid
+            same = place.uid in goes_on
             first = self._finished_first(place)
             for each in records.waiting:
                 goes = same and _sink_of(each) in self._sinks.get(place.uid, {})
@@ -79,9 +86,7 @@ class GivenUp:
             expected="no transaction that a restore would leave behind",
             found=f"{name_of(committable)} of {committable.rows} rows ({waiting.named.value})",
             where=f"job {self._job.name}, query {query}, sink {_sink_of(waiting)}",
-            next_step="start the job once without a savepoint: it commits what is decided and gives up the rest. Then "
-            "take a savepoint, which has those rows; or go back with --rewind, which commits what is decided first; or "
-            "see `tidegate txn ls`",
+            next_step=self._next_step,
         )
 
 

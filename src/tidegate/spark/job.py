@@ -32,6 +32,7 @@ from tidegate.operate.forgetting import clear_sink
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import describe, write_sinks
+from tidegate.savepoints.fresh import Fresh
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import goes_back, settle
 from tidegate.savepoints.restoring import Restore
@@ -47,6 +48,7 @@ from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
 from tidegate.spark.declared import Declared, Given, checked_name, checked_uid, declare, program_error
 from tidegate.spark.drain_errors import drain_of
+from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import generation_of
 from tidegate.spark.handle import JobHandle
@@ -66,7 +68,7 @@ from tidegate.spark.projection import sink_schema
 from tidegate.spark.pulse import Pulse, shown_settings
 from tidegate.spark.query_conf import STORES, epochs_kept, partitions_of, query_conf
 from tidegate.spark.query_plan import QueryPlan
-from tidegate.spark.restoring import JobRestore, open_restore, say_verdict, wished
+from tidegate.spark.restoring import JobRestore, open_restore, say_verdict
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints
 from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
@@ -169,16 +171,19 @@ class Job:
         *,
         until: Literal["caught-up"] | None = None,
         savepoint: str | os.PathLike[str] | Restore | None = None,
+        fresh: str | None = None,
         allow_changed_operators: Sequence[str] = (),
     ) -> None:
         """Run the job in this process and block until it ends; Ctrl-C and SIGTERM stop it cleanly.
 
         `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
-        `savepoint`, `allow_changed_operators`: see `start`.
+        `savepoint`, `fresh`, `allow_changed_operators`: see `start`.
         """
         with interrupts_cancel_nothing():
             try:
-                handle = self.start(until=until, savepoint=savepoint, allow_changed_operators=allow_changed_operators)
+                handle = self.start(
+                    until=until, savepoint=savepoint, fresh=fresh, allow_changed_operators=allow_changed_operators
+                )
             except StoppedByInterrupt:
                 return
             handle.wait()
@@ -188,6 +193,7 @@ class Job:
         *,
         until: Literal["caught-up"] | None = None,
         savepoint: str | os.PathLike[str] | Restore | None = None,
+        fresh: str | None = None,
         allow_changed_operators: Sequence[str] = (),
     ) -> JobHandle:
         """Start the job and give a handle to wait for it, stop it, or ask how it is.
@@ -195,8 +201,11 @@ class Job:
         Recovery of every query comes first; whatever stands against the start is raised with nothing half done. Ctrl-C
         meanwhile stops the job cleanly, and is raised when it has ended. `savepoint` is the folder that the job goes on
         from, in a new generation: once, for a job that was opened from it goes on from its own checkpoint.
-        `tidegate run -s` is stronger. `allow_changed_operators`: stateful operators, by uid or as `query/number`, that
-        may be others than those that the state was computed with; take it out again when the job has started.
+        `tidegate run -s` is stronger. `fresh`: an id of the caller's, under which the job once opens a new, empty
+        generation: its sources begin where the program says, and rows that are visible come again. What is decided is
+        committed first. `tidegate run --fresh` is stronger. `allow_changed_operators`: stateful operators, by uid or as
+        `query/number`, that may be others than those that the state was computed with; take it out again when the job
+        has started.
         """
         if until not in (None, "caught-up"):
             raise program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")
@@ -206,9 +215,10 @@ class Job:
             raise program_error(Code.JOB_EMPTY, "at least one query", "none", f"job {self.name}")
         self._allowed = allowed_changes(allow_changed_operators)
         with about(job=self.name), interrupts_cancel_nothing():
-            return self._start(wished(savepoint), bounded=until == "caught-up")
+            wish = wished(savepoint, fresh, f"job {self.name}")
+            return self._start(wish, bounded=until == "caught-up")
 
-    def _start(self, wish: Restore | None, *, bounded: bool) -> JobHandle:
+    def _start(self, wish: Restore | Fresh | None, *, bounded: bool) -> JobHandle:
         folder = self._folder()
         if os.environ.get(CHECK_ONLY) == "1":
             self._only_check(folder, wish, bounded=bounded)
@@ -230,12 +240,16 @@ class Job:
             settle(folder)
             storage = LocalStorage(folder)
             record = self._record(storage)
-            with ExitStack() as aside:
-                restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
-                if restore is not None:
-                    self._open_sources(folder, bounded, aside, restore)
-                    record = self._restored(restore, folder, bounded=bounded)
-            self._open_sources(folder, bounded, stack)
+            if isinstance(wish, Fresh):
+                self._open_sources(folder, bounded, stack)
+                record = self._begun_anew(wish, record, folder, bounded=bounded)
+            else:
+                with ExitStack() as aside:
+                    restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, aside)
+                    if restore is not None:
+                        self._open_sources(folder, bounded, aside, restore)
+                        record = self._restored(restore, folder, bounded=bounded)
+                self._open_sources(folder, bounded, stack)
             drain = drain_of(folder, record, self.settings.checkpointing_mode, bounded=bounded)
             handle = self._handle(record, folder, bounded=bounded, drain=drain)
             plans = self._check(handle)
@@ -325,21 +339,35 @@ class Job:
 
     def _restored(self, restore: JobRestore, folder: Path, *, bounded: bool) -> JobRecord:
         """Carry a restore out, when nothing stands against it nor against a start: *job.json* as it is then."""
-        plans = self._looked_at(restore, folder, bounded=bounded)
+        plans = self._looked_at(restore.target, folder, bounded=bounded)
         above = restore.above_evidence(plans, self.settings.checkpointing_mode)
         if above.target != restore.target:
-            restore, plans = above, self._looked_at(above, folder, bounded=bounded)
+            restore, plans = above, self._looked_at(above.target, folder, bounded=bounded)
         logs = tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
         restore = replace(restore, logs=logs)
         restore.carry_out(plans, self.settings, self._compare_source, self.spark)
         return restore.target
 
-    def _looked_at(self, restore: JobRestore, folder: Path, *, bounded: bool) -> list[QueryPlan]:
-        looked = self._handle(restore.target, folder, bounded=bounded, only_look=True)
+    def _begun_anew(self, fresh: Fresh, record: JobRecord, folder: Path, *, bounded: bool) -> JobRecord:
+        """Open an empty generation, when nothing stands against it nor against a start: *job.json* as it is then."""
+        mode = self.settings.checkpointing_mode
+        found = record if (folder / JOB_RECORD).exists() else None
+        target = fresh_target(fresh, folder, self.name, found, mode)
+        if target is None:
+            return record
+        plans = self._looked_at(target, folder, bounded=bounded)
+        above = above_evidence(target, plans, mode)
+        if above != target:
+            target, plans = above, self._looked_at(above, folder, bounded=bounded)
+        carry_out(fresh, target, found, folder, plans, self.settings)
+        return target
+
+    def _looked_at(self, target: JobRecord, folder: Path, *, bounded: bool) -> list[QueryPlan]:
+        looked = self._handle(target, folder, bounded=bounded, only_look=True)
         self._check(looked)
         return [run.plan for run in looked.runs]
 
-    def _only_check(self, folder: Path, wish: Restore | None, *, bounded: bool) -> NoReturn:
+    def _only_check(self, folder: Path, wish: Restore | Fresh | None, *, bounded: bool) -> NoReturn:
         """What `tidegate check app.py` asks for: what stands against a start, and no start. Writes nothing."""
         flaw = unwritable(folder)
         if flaw is not None:
@@ -352,6 +380,7 @@ class Job:
             )
         with ExitStack() as stack:
             record = self._record(LocalStorage(folder))
+            wish = None if isinstance(wish, Fresh) else wish
             restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, stack, only_look=True)
             self._open_sources(folder, bounded, stack, restore, only_look=True)
             if restore is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from tidegate.disk.storage import LocalStorage
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.place import JobPlace
 from tidegate.operate.runner import introduce
-from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said, handed_on
+from tidegate.savepoints.asked_restore import SAYS, Said
 from tidegate.savepoints.claim import against_claim, claim, claimed_by_another
 from tidegate.savepoints.folder import (
     MANIFEST,
@@ -63,6 +62,7 @@ from tidegate.savepoints.state_tables import SavedTables
 from tidegate.savepoints.take import HELD
 from tidegate.settings.config import Settings
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.spark.fresh import above_evidence
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
@@ -78,14 +78,6 @@ _LOG = logging.getLogger("tidegate")
 
 CompareSource = Callable[[QueryPlan, str, str], None]
 """Raises where the source of that uid is not the one in which the savepoint has reached the position."""
-
-
-def wished(given: Restore | str | os.PathLike[str] | None) -> Restore | None:
-    """The restore of this start: what `tidegate run -s` says, else what the program does."""
-    found = handed_on(RESTORE_VARIABLE, Restore, "tidegate run -s")
-    if found is not None:
-        return found
-    return given if given is None or isinstance(given, Restore) else Restore(os.fspath(given))
 
 
 def open_restore(
@@ -237,15 +229,7 @@ class JobRestore:
         savepoint does not know which generations the job has opened behind it; in one of those no start would go on."""
         if not self.wish.rewind:
             return self
-        found = [
-            sink.position(plan.query.sink(uid))
-            for plan in plans
-            for uid, sink in plan.sinks.items()
-            if leaves_evidence(sink, level)
-        ]
-        mine = [each.generation for each in found if each is not None and each.job_id == self.target.job_id]
-        generation = max([self.target.generation, *(number + 1 for number in mine)])
-        return replace(self, target=msgspec.structs.replace(self.target, generation=generation))
+        return replace(self, target=above_evidence(self.target, plans, level))
 
     def judged(
         self,
@@ -277,7 +261,7 @@ class JobRestore:
             *self._sources_compared(found, plans, compare),
             *self._backend_of_checkpoint(found),
             *self._operators_compared(found, plans, session),
-            *(() if given_up is None else given_up.against(found.matched)),
+            *(() if given_up is None else given_up.against(_same_uid(found.matched))),
             *(each[1] for each in of_sinks if each not in allowed),
         ]
         again = [f"{error.where}: {error.found}{_read_again(found.matched.get(uid))}" for uid, error in allowed]
@@ -586,6 +570,10 @@ class JobRestore:
             )
         for change in found.changes:
             _LOG.warning("%s: %s", job, change)
+
+
+def _same_uid(matched: Mapping[str, SavedQuery]) -> frozenset[str]:
+    return frozenset(uid for uid, saved in matched.items() if saved.done.query == uid)
 
 
 def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:

@@ -21,6 +21,12 @@ def states() -> str:
     return markdown_table()
 
 
+def run_states() -> str:
+    from tidegate.spark.run_state import markdown_table
+
+    return markdown_table()
+
+
 def errors() -> str:
     from tidegate.core.errors import Code
 
@@ -87,6 +93,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings-rules": settings_rules,
     "settings-effects": effects.table,
     "job-states": job_states,
+    "run-states": run_states,
     "states": states,
     "values": values,
     "recovery-log": decisions.log_table,

@@ -37,8 +37,8 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, SinkIdentity
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.sinks.base import Transaction, TwoPhaseSink
-from tidegate.spark import query_run
-from tidegate.spark.query_run import QueryRun
+from tidegate.spark import finisher, query_run
+from tidegate.spark.stream_thread import StreamThread
 from tidegate.supervise.line import Finished
 
 
@@ -361,7 +361,7 @@ def test_at_least_once_what_was_shown_at_the_end_of_time_is_not_taken_back(place
 
 def test_a_commit_that_hangs_does_not_hold_up_a_drain(place: Place, monkeypatch: pytest.MonkeyPatch):
     """It may still commit, so the locks stay with this process."""
-    monkeypatch.setattr(query_run, "COMMIT_RETURNS_WITHIN_SECONDS", 0.3)
+    monkeypatch.setattr(finisher, "COMMIT_RETURNS_WITHIN_SECONDS", 0.3)
     write_events(place, "00:00:01")
     sink = ShelfSink("shelf", place.folder)
     handle = job_of(place, sink, stop_timeout="200ms").start()
@@ -401,14 +401,14 @@ class SilentShelf(ShelfSink):
 def test_at_most_once_an_epoch_that_was_cut_off_is_not_shown_again_by_a_drain(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    stop_stream = QueryRun._stop_stream
+    stop_stream = StreamThread.stop
     sink = SilentShelf("shelf", place.folder)
 
-    def stop_and_answer(run: QueryRun) -> None:
-        stop_stream(run)
+    def stop_and_answer(thread: StreamThread) -> None:
+        stop_stream(thread)
         sink.may_answer.set()
 
-    monkeypatch.setattr(QueryRun, "_stop_stream", stop_and_answer)
+    monkeypatch.setattr(StreamThread, "stop", stop_and_answer)
     job = place.job(checkpointing_mode="at-most-once")
     job.query("query", place.words(job), sinks=[sink])
     handle = job.start()

@@ -250,7 +250,7 @@ def test_a_refused_recovery_leaves_the_locks_free(place: Place):
 
 
 def test_an_outage_of_more_than_a_thousand_tries_is_still_an_outage(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidegate.spark.query_run._RETRY_SECONDS_AT_MOST", 0.0)
+    monkeypatch.setattr("tidegate.spark.finisher._RETRY_SECONDS_AT_MOST", 0.0)
     place.write("sea")
     sink = ShelfSink("shelf", place.folder)
     sink.moods.busy = 1100

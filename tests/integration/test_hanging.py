@@ -24,7 +24,7 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
 from tidegate.disk.locks import jvm_lock_is_free
 from tidegate.operate.beat import JobState
-from tidegate.spark import epoch_watch, query_run
+from tidegate.spark import epoch_watch, finisher, stream_thread
 from tidegate.spark.historian import Historian
 from tidegate.spark.query_run import QueryRun
 
@@ -157,7 +157,7 @@ def test_a_commit_that_hangs_does_not_hold_up_a_stop_and_the_next_start_has_its_
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
     """It may still commit: the locks stay with this process. The next one is played by a copy of everything."""
-    monkeypatch.setattr(query_run, "COMMIT_RETURNS_WITHIN_SECONDS", 0.5)
+    monkeypatch.setattr(finisher, "COMMIT_RETURNS_WITHIN_SECONDS", 0.5)
     place.write("sea")
     sink = ShelfSink("shelf", place.folder)
     sink.moods.gate = threading.Event()
@@ -187,7 +187,7 @@ def test_a_commit_that_hangs_does_not_hold_up_a_stop_and_the_next_start_has_its_
 
 
 def test_a_commit_that_hangs_does_not_hide_what_ended_the_query(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(query_run, "COMMIT_RETURNS_WITHIN_SECONDS", 0.5)
+    monkeypatch.setattr(finisher, "COMMIT_RETURNS_WITHIN_SECONDS", 0.5)
     place.write("sea")
     place.write("sand")
     sink = FitfulShelfSink("shelf", place.folder)
@@ -306,7 +306,7 @@ def test_a_query_that_runs_but_would_not_be_looked_at_keeps_the_locks(place: Pla
 
     place.write("sea")
     with monkeypatch.context() as patched:
-        patched.setattr(query_run, "RunningStream", look)
+        patched.setattr(stream_thread, "RunningStream", look)
         with pytest.raises(Py4JJavaError, match="IndexOutOfBounds"):
             shelf_job(place).start()
     assert error_of(shelf_job(place).start).catalogue_entry is Code.DRIVER_ALIVE
@@ -325,7 +325,7 @@ def test_a_start_whose_jvm_dies_says_so_and_gives_the_locks_up(place: Place, mon
     with monkeypatch.context() as patched:
         patched.setattr(DataStreamWriter, "start", die)
         patched.setattr(StreamingQueryManager, "active", property(refuse))
-        patched.setattr(query_run, "is_gone", lambda _: True)
+        patched.setattr(stream_thread, "is_gone", lambda _: True)
         with pytest.raises(ConnectionResetError, match="no answer"):
             shelf_job(place).start()
     run(shelf_job(place))

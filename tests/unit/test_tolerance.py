@@ -12,7 +12,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import SyncFailed, Trust, storage_error
 from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
-from tidegate.spark.query_run import is_of_the_storage
+from tidegate.spark.run_errors import is_of_the_storage
 
 
 def test_none_is_tolerated_unless_somebody_says_so():

@@ -1,0 +1,160 @@
+"""What runs inside `foreachBatch`, in Spark's stream thread: one epoch, until it is prepared.
+
+The order of the steps is the core's (`run_epoch`); here is what only this thread can do: compute the rows of the epoch
+that Spark has handed over, and say to Spark how it went. Spark writes `commits/N` when this returns, so it returns for
+a prepared epoch alone. In every other case it raises `EpochRefused`; what went wrong is kept for who ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from tidegate.core.effects import Compute, Computed
+from tidegate.core.epoch import run_epoch
+from tidegate.core.errors import TidegateError
+from tidegate.core.records import Run
+from tidegate.core.telling import Told
+from tidegate.core.tolerance import EpochFault
+from tidegate.operate.runner import Runner
+from tidegate.spark.dead_letters import projection_of
+from tidegate.spark.epoch_watch import EpochRefused, Phase
+from tidegate.spark.failed_epoch import failed_epoch, is_of_a_sink, may_pre_commit_yet
+from tidegate.spark.figures import Figures
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.run_errors import is_of_the_storage, is_told_in_any_case
+from tidegate.spark.shared_state import FailedEpoch, SharedState
+from tidegate.spark.sources.source import verified
+from tidegate.spark.state.fault import state_fault
+from tidegate.spark.stream_thread import StreamThread
+from tidegate.spark.telling import WORD, heard_in
+from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_results
+
+
+class EpochThread:
+    """Of one run. `opened` gives the run's record, and raises before there is one."""
+
+    def __init__(
+        self,
+        plan: QueryPlan,
+        runner: Runner,
+        shared: SharedState,
+        thread: StreamThread,
+        figures: Figures,
+        journal_folder: Path,
+        opened: Callable[[], Run],
+    ) -> None:
+        self._plan = plan
+        self._runner = runner
+        self._shared = shared
+        self._thread = thread
+        self._figures = figures
+        self._journal_folder = journal_folder
+        self._opened = opened
+        self._projection = projection_of(plan.sinks, plan.dead_letters)
+        self._rows: DataFrame | None = None
+
+    def on_epoch(self, rows: DataFrame, epoch: int) -> None:
+        """What Spark calls for each epoch. Returns only when the epoch is prepared."""
+        shared = self._shared
+        self._thread.await_known()
+        self._enter(epoch)
+        self._rows = rows
+        try:
+            self._runner.run(run_epoch(self._plan.query, self._opened(), epoch))
+        except EpochRefused:
+            shared.leave(None)
+            raise
+        except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
+            if shared.watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
+                shared.leave(None)
+                raise EpochRefused(f"epoch {epoch} was cut off") from None
+            if shared.is_to_end and shared.patience.is_over() and not is_told_in_any_case(error):
+                shared.leave(None)  # cut off by a stop that has waited long enough: its input comes again
+                raise EpochRefused("the run is ending") from None
+            said = None if isinstance(error, TidegateError) else heard_in(error)
+            shared.failed = self._failed(epoch, error, said)
+            shared.leave(self._error_of(epoch, error, said))
+            raise EpochRefused(f"epoch {epoch} failed: {type(error).__name__}") from None
+        finally:
+            self._rows = None
+            with shared.changed:
+                shared.watch.left()
+
+    def compute(self, effect: Compute) -> Computed:
+        """One action: all sinks' rows through one projection and one `mapInArrow`."""
+        stream, rows = self._thread.stream, self._rows
+        if stream is None or rows is None:
+            raise EpochRefused("no epoch is under way")
+        self._let_in(effect.epoch)
+        starts = stream.start_positions()
+        output = self._projection.apply(rows).mapInArrow(self._task(effect).function(), RESULT_SCHEMA)
+        results = verified(self._plan.verify, output.collect)
+        done = read_results([bytes(result[0]) for result in results])
+        if self._plan.dead_letters is not None:
+            self._plan.dead_letters.judge(self._plan.query, effect.epoch, done)
+        committables = tuple(committable for result in done for committable in result.committables)
+        state_ids, state_rows = stream.state(names_files=self._plan.store.names_files)
+        computed = Computed(committables, starts, state_ids, state_rows, dict(self._plan.operator_uids))
+        with self._shared.changed:
+            self._shared.watch.computed()
+        return computed
+
+    def await_finished(self, epoch: int) -> None:
+        """Wait for the finisher of this run."""
+        shared = self._shared
+        with shared.changed:
+            shared.changed.wait_for(lambda: shared.finished >= epoch or shared.takes_no_epoch)
+            if shared.finished < epoch:
+                raise EpochRefused("the run is ending")
+
+    def _task(self, effect: Compute) -> EpochTask:
+        return EpochTask(
+            epoch=effect.epoch,
+            run=effect.run,
+            run_token=effect.run_token,
+            word=WORD,
+            journal_folder=str(self._journal_folder),
+            sinks=tuple(
+                SinkTask(
+                    self._projection.channel_of[uid],
+                    self._plan.query.sink(uid),
+                    sink.in_epoch(effect.finished_through),
+                    takes_dead=uid == self._plan.query.dead_letters,
+                )
+                for uid, sink in self._plan.sinks.items()
+            ),
+        )
+
+    def _enter(self, epoch: int) -> None:
+        with self._shared.changed:
+            self._shared.refuse_if_ending()
+            self._shared.current = self._shared.begun = self._figures.epoch = epoch
+
+    def _let_in(self, epoch: int) -> None:
+        """Rest for what is left of the pause since the last commits. A stop does not wait for an epoch that rests."""
+        shared = self._shared
+        with shared.changed:
+            while (left := shared.watch.rest_seconds()) > 0:
+                shared.refuse_if_ending()
+                shared.changed.wait(left)
+            shared.watch.let_in(epoch)
+
+    def _failed(self, epoch: int, error: BaseException, said: Told | None) -> FailedEpoch:
+        phase, fault = self._shared.watch.phase, None
+        computing = phase is Phase.COMPUTING
+        if phase is Phase.PREPARING and is_of_the_storage(error):
+            fault = EpochFault.PREPARED
+        elif computing and may_pre_commit_yet(said):
+            fault = EpochFault.PRE_COMMIT
+        return FailedEpoch(epoch, fault, in_computing=computing and not is_of_a_sink(said))
+
+    def _error_of(self, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
+        if said is None:
+            thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+            unfit = state_fault(thrown, str(self._plan.query), self._plan.folder, self._plan.operator_uids)
+            if unfit is not None:
+                return unfit
+        return failed_epoch(self._plan.query, epoch, error, said)

@@ -1,0 +1,130 @@
+"""The thread that commits behind a run's epochs, and how a run waits for sinks that are not ready.
+
+Which epoch is finished when is the core's (`finish_as_they_come`); here is the waiting. It ends when the stream is
+over and what it has left is committed, or with the first error, which ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from tidegate.core.effects import Hesitate
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.finish import finish_as_they_come
+from tidegate.core.ledger import COMMITS, Query, entry
+from tidegate.core.records import Run
+from tidegate.disk.storage import LocalStorage
+from tidegate.operate.runner import Runner
+from tidegate.spark.epoch_watch import EpochRefused
+from tidegate.spark.run_state import STREAM_IS_OVER
+from tidegate.spark.shared_state import SharedState
+
+_LOG = logging.getLogger("tidegate")
+_COMMIT_POLL_SECONDS = 0.001
+_COMMIT_POLL_SECONDS_AT_MOST = 0.1
+_COMMIT_POLL_GROWTH = 1.05  # a pause is then about a twentieth of what has been waited
+_LOOK_SECONDS = 0.05
+_RETRY_SECONDS_AT_MOST = 5.0
+COMMIT_RETURNS_WITHIN_SECONDS = 10.0
+"""A commit that is under way when waiting for sinks is over may come to its end; one that hangs is left. The supervisor
+of a driver ends it 30 seconds after `stop_timeout`."""
+
+
+class Finisher:
+    """Of one run, which has it only when it starts."""
+
+    def __init__(self, query: Query, runner: Runner, storage: LocalStorage, shared: SharedState) -> None:
+        self._query = query
+        self._runner = runner
+        self._storage = storage
+        self._shared = shared
+        self._thread: threading.Thread | None = None
+
+    def begin(self, run: Run) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=partial(self._finish, run), name="tidegate-finisher", daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether it may still commit."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def await_end(self, raise_failure: Callable[[], None]) -> None:
+        """Wait for what it has begun. A sink that is not ready is asked again as long as the job may wait; one whose
+        commit does not come back hears nothing of that: it is left, with the epoch, to the next start. What ended the
+        run is raised all the same, by `raise_failure`."""
+        over_since = math.inf
+        while self._thread is not None and self._thread.is_alive():
+            with self._shared.changed:
+                self._shared.patience.waits()  # nothing is computed any more: whatever lasts, it is a sink's
+            self._thread.join(_LOOK_SECONDS)
+            if self._shared.patience.is_over():
+                over_since = min(over_since, time.monotonic())
+            if self._thread.is_alive() and time.monotonic() >= over_since + COMMIT_RETURNS_WITHIN_SECONDS:
+                hangs = _hangs_in_a_sink(self._query, self._shared.finished + 1)
+                _LOG.error("%s", hangs)
+                raise_failure()
+                raise hangs
+
+    def await_commits(self, epoch: int) -> bool:
+        """Wait for `commits/N` of the next epoch. The storage is asked only while a prepared epoch waits for it."""
+        awaited = self._storage.path(entry(COMMITS, epoch + 1))
+        pause = _COMMIT_POLL_SECONDS
+        shared = self._shared
+        with shared.changed:
+            while shared.state not in STREAM_IS_OVER:
+                if shared.prepared <= epoch:
+                    shared.changed.wait()
+                    pause = _COMMIT_POLL_SECONDS
+                elif awaited.exists():
+                    return True
+                else:
+                    shared.changed.wait(pause)
+                    pause = min(pause * _COMMIT_POLL_GROWTH, _COMMIT_POLL_SECONDS_AT_MOST)
+        return False  # the finisher looks once more; a torn entry would be there for ever
+
+    def _finish(self, run: Run) -> None:
+        try:
+            self._runner.run(finish_as_they_come(self._query, run, self._shared.watch.times))
+        except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
+            self._shared.leave(error)
+
+
+def hesitate(query: Query, shared: SharedState, effect: Hesitate) -> None:
+    """Wait before the next try of a sink, in whatever thread; give up when a stop has waited long enough."""
+    text = "sink %s, epoch %d: not ready (%s)"
+    _LOG.warning(text, effect.sink, effect.epoch, effect.detail, extra={"event": "SinkNotReady"})
+    end = time.monotonic() + min(0.05 * 2 ** min(effect.attempt, 10), _RETRY_SECONDS_AT_MOST)
+    with shared.changed:
+        shared.patience.waits()
+        while (left := min(end, shared.patience.ends_at) - time.monotonic()) > 0:
+            shared.changed.wait(left)
+            shared.watch.refuse_if_cut(effect.epoch)
+            if shared.errors and shared.watch.has_within(effect.epoch):
+                raise EpochRefused("the run is ending")
+        gives_up = shared.patience.is_over()
+    if gives_up:
+        raise TidegateError(
+            Code.SINK_UNAVAILABLE,
+            expected=f"sink {effect.sink} to take epoch {effect.epoch}",
+            found=effect.detail or "it is not ready",
+            where=str(query),
+            next_step="mend what the sink says above (`tidegate check --job JOB` tries its sinks), then start again:"
+            " the epoch comes again, or is committed if it is decided",
+        )
+
+
+def _hangs_in_a_sink(query: Query, epoch: int) -> TidegateError:
+    return TidegateError(
+        Code.SINK_UNAVAILABLE,
+        expected=f"the sinks to take epoch {epoch}",
+        found=f"a commit that has not come back, {COMMIT_RETURNS_WITHIN_SECONDS:g} s after waiting was over",
+        where=str(query),
+        next_step="end this process, which keeps the job's locks until then; see what holds up the sink, and start"
+        " again: the epoch is decided, and committed first",
+    )

@@ -1,0 +1,171 @@
+"""Spark's thread of a run, from its start to its end: stopped once, cut off where an epoch takes too long.
+
+Until it has ended it can write `commits/N`, so nothing that the run holds is given up before. Where nothing ends it the
+run is stuck, and only the end of the process ends it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tidegate.core.tolerance import EpochFault
+from tidegate.spark.epoch_watch import Phase
+from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.overdue_note import OverdueNote
+from tidegate.spark.plan_check import refused_by_spark
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.run_state import OUT_OF_REACH, START_WAS_LOST, RunEvent
+from tidegate.spark.session import query_settings
+from tidegate.spark.shared_state import FailedEpoch, SharedState
+from tidegate.spark.stream import JVM_IS_GONE, RunningStream, is_gone
+
+_LOST_START_SECONDS = 10.0
+
+
+class StreamThread:
+    """Of one run. `keep_overdue` writes durably how long an epoch had that was cut off."""
+
+    def __init__(
+        self, plan: QueryPlan, session: SparkSession, shared: SharedState, keep_overdue: Callable[[int, float], None]
+    ) -> None:
+        self._plan = plan
+        self._session = session
+        self._shared = shared
+        self._overdue_note = OverdueNote(keep_overdue, shared.leave)
+        self._known = threading.Event()
+        self._stopper: threading.Thread | None = None
+        self.stream: RunningStream | None = None
+        """None before the start, and for good where it failed or was lost."""
+
+    def start(self, writer: DataStreamWriter, name: str, *, leaves_due_epoch: bool) -> None:
+        """Start Spark's query, of this name. With `leaves_due_epoch` Spark runs no epoch without rows."""
+        query: StreamingQuery | None = None
+        failed = RunEvent.START_REFUSED
+        try:
+            no_data = no_data_epochs(self._session, not leaves_due_epoch)
+            with query_settings(self._session, self._plan.conf), no_data:
+                query = writer.start()
+            self.stream = RunningStream(query, self._jvm)
+        except BaseException as error:
+            if query is not None or not isinstance(error, (PySparkException, Py4JJavaError)):
+                failed = RunEvent.START_LOST
+            if isinstance(error, PySparkException) and query is None:
+                raise refused_by_spark(error, str(self._plan.query)) from error
+            raise
+        finally:
+            if self.stream is None:
+                self._shared.happens(failed)
+            self._known.set()
+            if self.stream is None:
+                self._stop_by_name(name)
+
+    def await_known(self) -> None:
+        """In an epoch: Spark may call before its start has come back."""
+        self._known.wait()
+
+    def has_ended(self) -> bool:
+        """Whether there is no such thread, or it has ended."""
+        return self.stream is None or self.stream.has_ended()
+
+    def may_live(self) -> bool:
+        """Whether it lives, or may. Of a run that was given up as stuck it is so for good."""
+        state = self._shared.state
+        if state in OUT_OF_REACH:
+            return True
+        if self.stream is None:
+            return state in START_WAS_LOST and not is_gone(self._jvm)
+        return not self.stream.has_ended()
+
+    def cut_if_overdue(self) -> bool:
+        """Whether the epoch under way is cut off, now or before: its input comes again."""
+        with self._shared.changed:
+            watch = self._shared.watch
+            epoch = watch.cut_if_overdue()
+            if epoch is not None:
+                self._shared.failed = FailedEpoch(epoch, EpochFault.TIMEOUT, in_computing=not watch.was_computed)
+                self._shared.leave(watch.timeout_error(epoch, self._plan.query))
+                self._overdue_note.begin(epoch, watch.seconds)
+            return watch.phase is Phase.CUT
+
+    def cancel_tasks(self) -> None:
+        """Of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's `stop`, which
+        also interrupts the stream thread."""
+        if self.stream is not None:
+            self._session.sparkContext.cancelJobGroup(str(self.stream.query.runId))
+
+    def stop(self) -> None:
+        """Ask Spark to stop the query, once, and in a thread: its `stop` waits for the stream thread without an end."""
+        if self.stream is None or self._stopper is not None:
+            return
+        with self._shared.changed:
+            self._shared.watch.end()
+        ask = partial(self._ask_to_stop, self.stream.query)
+        self._stopper = threading.Thread(target=ask, name="tidegate-stopper", daemon=True)
+        self._stopper.start()
+
+    def refuse_if_stuck(self) -> None:
+        """Raise where it should have ended long ago."""
+        with self._shared.changed:
+            if self._shared.watch.is_stuck():
+                self._shared.happens(RunEvent.THREAD_STUCK)
+                raise self._shared.watch.stuck_error(str(self._plan.query))
+
+    def await_end(self) -> None:
+        """Wait for it. Raises where it is stuck."""
+        if self.stream is None:
+            return
+        while not self.stream.await_end(timeout_seconds=0.2):
+            self.refuse_if_stuck()
+            if self._shared.watch.phase is Phase.CUT:
+                self.cancel_tasks()
+
+    def await_stopper(self) -> None:
+        """Wait for what has asked Spark to stop: it ends with the stream thread."""
+        if self._stopper is not None:
+            self._stopper.join()
+
+    def await_overdue_note(self) -> None:
+        """Wait until it is kept durably that an epoch was cut off, if one was."""
+        self._overdue_note.wait()
+
+    def failure(self) -> BaseException | None:
+        """What Spark says has ended its query; nothing where the run was to end."""
+        if self._shared.is_to_end or self.stream is None:
+            return None
+        return self.stream.query.exception()
+
+    def thrown(self) -> Any:
+        """The Java throwable behind it; None where there is none."""
+        return None if self.stream is None else self.stream.thrown()
+
+    def _ask_to_stop(self, query: StreamingQuery) -> None:
+        """Whatever Spark answers, only the end of the stream thread ends the run. A new thread has a connection of its
+        own to make: where the JVM is gone that is an OSError."""
+        try:
+            query.stop()
+        except (PySparkException, Py4JError, OSError) as error:
+            self._shared.leave(error)
+
+    def _stop_by_name(self, name: str) -> None:
+        """Spark may have started the query although its start did not come back; its epochs are refused."""
+        try:
+            started = [query for query in self._session.streams.active if query.name == name]
+        except JVM_IS_GONE:  # and the query with it: what the start raised is said
+            return
+        for query in started:
+            stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)
+            stopper.start()
+            stopper.join(_LOST_START_SECONDS)
+
+    @property
+    def _jvm(self) -> Any:
+        return self._session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]

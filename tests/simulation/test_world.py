@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime, timezone
+
 import pytest
 
 from tests.world.campaign import parts, run_part
@@ -11,18 +14,21 @@ from tests.world.enumeration import Family
 from tests.world.hostile import Hostile, hostile_cases, run_hostile
 from tests.world.world import points_of, run_case
 
+SEED = int(os.environ.get("TIDEGATE_SEED") or datetime.now(timezone.utc).toordinal())
+"""Which of the cases are run: others each day, the same for a seed that is given. `./dev world --all` runs all."""
+
 
 @pytest.mark.parametrize("family", Family, ids=lambda family: family.value)
 def test_no_run_is_bad(family: Family, capsys: pytest.CaptureFixture[str]) -> None:
     runs, bad = 0, list[tuple[str, str]]()
-    for part in parts(everything=False):
+    for part in parts(everything=False, seed=SEED):
         if part.family is family:
             result = run_part(part)
             runs, bad = runs + result.runs, bad + result.bad
     with capsys.disabled():
         print(f" {runs} runs, {len(bad)} bad ", end="")
     assert runs > 0
-    assert bad == []
+    assert bad == [], f"TIDEGATE_SEED={SEED}"
 
 
 @pytest.mark.parametrize("hostile", hostile_cases(), ids=lambda hostile: hostile.name)

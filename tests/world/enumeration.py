@@ -41,22 +41,22 @@ class Stem:
     offset: int = 0
 
 
-def stems(family: Family, configuration: str, stride: int = 1) -> list[Stem]:
-    """The stems of a family in one configuration; with a stride, about one case in `stride` is left.
+def stems(family: Family, configuration: str, stride: int = 1, seed: int = 0) -> list[Stem]:
+    """The stems of a family in one configuration; with a stride, about one case in `stride` is left. `seed` says which.
 
     Finding out what may strike second costs a run per stem: so of long lists each `isqrt(stride)`-th stem is taken,
     and of its cases as many fewer.
     """
     root = Case(configuration)
     if family is Family.SINGLE:
-        return [Stem(family, root, stride)]
+        return [Stem(family, root, stride, seed % stride)]
     if family is Family.REDO:
         chosen = _redos(root)
     else:
         chosen = [root.then(hit, point.at) for point in points_of(root) for hit in _first(family, point)]
     step = isqrt(stride)
     inner = stride // step
-    return [Stem(family, case, inner, index % inner) for index, case in enumerate(chosen[::step])]
+    return [Stem(family, case, inner, (index + seed) % inner) for index, case in enumerate(chosen[seed % step :: step])]
 
 
 def expand(stem: Stem) -> Iterator[Case]:

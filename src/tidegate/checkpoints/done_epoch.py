@@ -38,7 +38,7 @@ def fingerprints_in_force(ledger: LocalStorage) -> tuple[OperatorFingerprint, ..
 
 
 def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) -> DoneEpoch | None:
-    """The epoch that the query is finished through; None where the ledger has gone on and lets go of it."""
+    """The epoch that the query is finished through; None if the ledger has moved on and removed it."""
     name = entry(DECIDED, finished.epoch)
     data = ledger.read(name)
     if data is None:

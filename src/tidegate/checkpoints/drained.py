@@ -1,4 +1,4 @@
-"""*drain*: somebody has asked the job to end for good, and whether it has. Kept in the job's folder."""
+"""*drain*, in the job's folder: the job was asked to end for good; and whether it has."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DrainRecord:
         return found if found is not None and found.job_id == self._job_id else None
 
     def begin(self) -> None:
-        """From now on every start goes on with the drain, and with nothing else."""
+        """From now on every start resumes the drain, and does nothing else."""
         if self.read() is None:  # of this job: what another one has left is written over
             self._storage.replace(DRAIN, encode(Drain(job_id=self._job_id, since=_now())))
 
@@ -36,7 +36,7 @@ class DrainRecord:
             self._storage.replace(DRAIN, encode(Drain(job_id=self._job_id, since=found.since, ended=_now())))
 
     def take_back(self) -> None:
-        """Nobody asks for the end any more: the next start goes on as before. Not when anything has come to it."""
+        """Take the request back: the next start resumes as before. Not if any query has reached the end."""
         self._storage.set_aside(DRAIN)  # durably, unlike a removal
 
 

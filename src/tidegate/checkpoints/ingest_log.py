@@ -67,7 +67,7 @@ class IngestLog:
     def append(self, lines: Sequence[bytes]) -> Position:
         """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them.
 
-        When it raises, none of them counts. It writes at the end that counts, so after a full disk it can go on.
+        When it raises, none of them counts. It writes at the end that counts, so it can continue after a full disk.
         """
         if not lines:
             return self._end
@@ -117,7 +117,7 @@ class IngestLog:
         if not flocks.take(self._open(path, os.O_CREAT)):
             raise TidegateError(
                 Code.DRIVER_ALIVE,
-                expected="an ingest log that nobody else appends to",
+                expected="an ingest log without another writer",
                 found="its lock is held",
                 where=str(path),
                 next_step="wait until the other driver has ended, or end it: `tidegate list -r` names what runs,"
@@ -143,7 +143,7 @@ class IngestLog:
         return end
 
     def _roll(self) -> None:
-        """Go on in a new segment. Every frame of the old one is synced. It is let go of when the new one is open: its
+        """Continue in a new segment. Every frame of the old one is synced. It is closed when the new one is open: its
         descriptor's number may then be that of any file."""
         segment = _create(self._folder, self._end)
         try:

@@ -1,4 +1,4 @@
-"""Where things stand in the folder of jobs, and what is there: for whoever drives a job, and for whoever only looks.
+"""Layout of the folder of jobs, for drivers and for commands that only read.
 
 It imports next to nothing: every command that looks at jobs begins here.
 """
@@ -24,8 +24,8 @@ _GENERATION = re.compile(r"g([1-9][0-9]*)")
 
 
 def job_names(root: Path) -> list[str]:
-    """The names of the jobs in `root`, sorted; [] when there is no such folder. Also of those whose folder cannot be
-    looked into: whoever reads them says why."""
+    """The names of the jobs in `root`, sorted; [] when there is no such folder. Unreadable
+    folders are among them: reading one gives the reason."""
     return [name for name in _names(root) if is_name(name) and _is_there(root / name / JOB_RECORD)]
 
 

@@ -81,8 +81,8 @@ class RetainedCheckpoints:
         self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done), drained))
 
     def write(self) -> None:
-        """Write the manifests of what was noted, oldest first, and remove those that are too many. Nobody who notes
-        waits for it. What it raises at stays noted for the next time, unless newer ones have taken its place."""
+        """Write the manifests of what was noted, oldest first, and remove those that are too many. The threads that
+        note checkpoints do not wait for it. After an error the rest is retried, unless newer ones have replaced it."""
         with self._writing:
             with self._lock:
                 waiting = list(self._noted)
@@ -99,7 +99,7 @@ class RetainedCheckpoints:
             self._noted.remove(written)
 
     def _record(self, noted: _Noted) -> CheckpointRecord | None:
-        """None where Spark and the ledger have gone on so far that nothing could be restored from it."""
+        """None if Spark and the ledger have moved so far that it can no longer be restored."""
         queries: list[DoneEpoch] = []
         for uid, each in self._queries.items():
             reached = noted.queries.get(uid)

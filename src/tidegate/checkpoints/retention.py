@@ -1,8 +1,8 @@
 """Giving up the checkpoints of a job that was cancelled (checkpointing.retention=delete) or is forgotten
 (`tidegate forget`), so that it can begin anew.
 
-The order makes it safe to be killed anywhere. Before the record *closing* is there nothing has been touched, and the
-next start goes on. From then on whoever starts the job goes on with the clearing first, and begins anew.
+The order makes it safe to be killed anywhere. Before the record *closing* exists nothing has changed, and the
+next start resumes the job. From then on the next start completes the clearing, and begins anew.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ClearSinks = Callable[[str], None]
 
 
 def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -> None:
-    """Remove what the job would go on from: in its sinks, then in its folder. Only with the job's locks held, and
-    when everything of it has ended. What is not its checkpoint stays: its history, its locks."""
+    """Remove everything from which the job could resume: in its sinks, then in its folder. Only with the job's locks
+    held, and when everything of it has ended. What is not its checkpoint stays: its history, its locks."""
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
     LocalStorage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
     go_on_deleting(job_folder, clear_sinks)
@@ -55,12 +55,12 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
 
 
 def is_being_deleted(job_folder: Path) -> bool:
-    """Whether somebody has begun to delete the job's checkpoints: what is left of them belongs to nothing."""
+    """True if deletion of the job's checkpoints has begun: the rest of them no longer counts."""
     return (job_folder / _CLOSING).exists()
 
 
 def closing_id(job_folder: Path) -> str | None:
-    """The id of the job whose checkpoints are being deleted; None where nobody has begun to."""
+    """The id of the job whose checkpoints are being deleted; None if no deletion has begun."""
     storage = LocalStorage(job_folder)
     data = storage.read(_CLOSING)
     return None if data is None else decode(Closing, data, str(storage.path(_CLOSING))).job_id

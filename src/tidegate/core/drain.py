@@ -62,7 +62,7 @@ def last_epoch_is_due() -> Steps[bool]:
 
 
 def take_back_last_epoch() -> Steps[None]:
-    """Put the last epoch's entry aside where it does not count yet: the next start goes on as if it had never been.
+    """Rename the last epoch's entry aside if it does not count yet: the next start resumes as if it had not existed.
 
     Only while no run of the query is alive. What was prepared for it is given up by that start, as for any other.
     """

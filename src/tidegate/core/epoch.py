@@ -58,7 +58,7 @@ def _let_in(query: Query, run: Run, epoch: int) -> Steps[int]:
     finished = yield from _finished_below(query, epoch)
     for older in range(finished + 1, epoch):
         if (yield from decide(query, older)) is None:
-            # Finished meanwhile: by the finisher of this run, or by others, who may be far ahead by now.
+            # Finished meanwhile: by the finisher of this run, or by another run, which may be far ahead by now.
             finished = yield from _finished_below(query, epoch)
     if finished < epoch - query.max_concurrent:
         yield AwaitFinished(epoch - query.max_concurrent)

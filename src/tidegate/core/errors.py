@@ -206,7 +206,7 @@ class Code(Enum):
     )
     DRIVER_STALLED = ("TG-DRIVER-STALLED", Remedy.RESTART, "the driver was alive and did nothing for progress_timeout")
 
-    # Somebody has to decide.
+    # The operator has to decide.
     TRANSACTION_UNNAMED = ("TG-TRANSACTION-UNNAMED", Remedy.DECIDE, "no transaction of this name waits in the job")
     TRANSACTION_KEPT = (
         "TG-TRANSACTION-KEPT",

@@ -79,7 +79,7 @@ class Action(Enum):
 
     CRASH = "crash"  # the process kills itself with SIGKILL
     HOLD = "hold"  # a file is written to say that the place was reached; then nothing happens any more
-    PAUSE = "pause"  # the process stops itself with SIGSTOP, until somebody sends SIGCONT
+    PAUSE = "pause"  # the process stops itself with SIGSTOP, until it gets SIGCONT
     ERROR = "error"  # an OSError is raised in its place
     ACKLOST = "acklost"  # what comes before the place is done, and its answer is lost: a TimeoutError is raised
 

@@ -116,7 +116,7 @@ def _tell_dead_letters(query: Query, prepared: Prepared) -> Steps[None]:
 def decide(query: Query, epoch: int) -> Steps[Decided | None]:
     """*decided/N* for an epoch at or below the newest commits entry: what stands there, or put now.
 
-    Whoever loses the put obeys the record that won. None when the epoch was finished and cleaned by others while
+    A driver that loses the put obeys the record that won. None if another run finished and cleaned the epoch while
     this driver stood still: then nothing may be committed.
     """
     standing = yield from read_decided(epoch)

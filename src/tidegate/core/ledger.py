@@ -52,7 +52,7 @@ class Query:
     `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
     evidence over a restart (a console); `expiring`: those whose evidence goes with time. `levels`: of the sinks that
     are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
-    of its generation. `may_repeat`: somebody has said that this generation may show rows of older ones once more.
+    of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones once more.
     `fingerprints`: of the stateful operators of the program; None where there is no program, or they cannot be read.
     `allowed`: which of them may differ from those that the state was computed with. `dead_letters`: the sink that takes
     the rows that the others refuse, if there is one.

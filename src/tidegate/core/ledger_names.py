@@ -1,4 +1,4 @@
-"""Names below a generation's folder that also those read who only look: nothing of the protocol is loaded for them."""
+"""Names below a generation's folder, also for commands that only read: they load nothing of the protocol."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     """*checkpoints/n/_metadata.json*: a checkpoint of the whole job, whose files stay where they are.
 
     `queries` are in the order of the program; one that has done no epoch yet is not among them. After `drained`
-    nothing goes on: its watermarks stand at the end of time.
+    no job resumes from it: its watermarks are at the end of time.
     """
 
     number: int
@@ -285,7 +285,7 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*closing*: the job's checkpoints are given up, with everything that its sinks keep for them.
 
-    From this record on nothing of the job counts; whoever finds it, goes on with the clearing.
+    From this record on nothing of the job counts. A start that finds it completes the clearing.
     """
 
     job_id: str
@@ -293,8 +293,8 @@ class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*drain*: somebody has asked the job to end for good. Every start goes on with that; when it has `ended`, none
-    does anything."""
+    """*drain*: the job was asked to end for good. Every start resumes that; when it has `ended`, a start does
+    nothing."""
 
     job_id: str
     since: str
@@ -360,9 +360,9 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job goes on under the savepoint's own job id,
-    in which folder of which host, since when. The digest is that of the savepoint's manifest. `token` is that of the
-    folder, and "" in one of an older release, which knew it by its host."""
+    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job continues under the savepoint's own job
+    id, in which folder of which host, since when. The digest is that of the savepoint's manifest. `token` is that of
+    the folder, and "" in one of an older release, which knew it by its host."""
 
     job: str
     job_id: str
@@ -382,10 +382,10 @@ class FolderToken(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """*restores/G*: what generation G of the job was opened from. It counts once *job.json* names G.
 
-    `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it goes on.
-    `left_behind`: uids of the job's older generations that nothing goes on from. `rewind`: under which id somebody has
-    let it go back behind rows that were visible; `program`: the queries of the program, of which he was told then.
-    `renamed`: uids in the savepoint, and those that they go on under.
+    `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it resumes.
+    `left_behind`: uids of the job's older generations that no query resumes. `rewind`: the id under which the job was
+    allowed to go back behind visible rows. `program`: the queries shown when the rewind was accepted. `renamed`: by uid
+    in the savepoint, the uid from then on.
     """
 
     job_id: str

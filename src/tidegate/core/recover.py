@@ -94,7 +94,7 @@ def close_run(query: Query, run: Run) -> Steps[bool]:
 def finish_decided(query: Query, through: int) -> Steps[list[int]]:
     """Recovery's first half, without a start of Spark: finish the decided epochs up to `through`; which they were.
 
-    For somebody who operates the job while no run of it is alive: the locks must be held. It claims a run, as any
+    For commands, while no run of the job is alive: the locks must be held. It claims a run, as any
     other finisher does, so that an older one that lives in spite of the locks stops. What is undecided stays as it
     is, and Spark's log too: both are the next start's.
     """
@@ -368,7 +368,8 @@ def _look_at_log(query: Query) -> Steps[Found]:
 
 
 def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[dict[int, dict[str, bytes]]]:
-    """The undecided entries of the logs that Spark's sources keep; after a decided epoch only file sources go on.
+    """The undecided entries of the logs that Spark's sources keep; after a decided epoch only those of file sources
+    count.
 
     Positions go by the leaves of a plan, these logs by its sources: where one stands in a query twice their numbers
     differ, and nothing is looked at.
@@ -453,8 +454,8 @@ def _may_repeat(query: Query) -> bool:
 
 
 def _begins_over(query: Query, sink: str, position: Position) -> TidegateError:
-    """A query that a restore has left behind is in the program again. What goes on from a savepoint has its last epoch
-    in its ledger from the beginning; this one would read its input from the start, and repeat what is visible."""
+    """A query that a restore left behind is in the program again. A restored query has its last epoch in its ledger
+    from the beginning; this one would read its input from the start, and repeat visible rows."""
     return TidegateError(
         Code.SINK_AHEAD,
         expected=f"nothing, as the query begins anew in generation {query.generation}",

@@ -16,7 +16,7 @@ _VARIABLE_AT_LEAST = 6
 
 
 class Secrets:
-    """The secrets that this process has met. Whoever reads one says so; then no text shows it any more."""
+    """The secrets that this process knows. Code that reads a secret adds it here; from then on no text shows it."""
 
     def __init__(self) -> None:
         self._forms: dict[str, None] = {}

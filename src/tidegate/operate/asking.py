@@ -25,7 +25,7 @@ from tidegate.operate.supervisor_lock import Supervising, supervisor_of
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
 _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS = 10.0
-"""It waits some seconds for a JVM to end; and for its program, which may go on after its job as long as it likes."""
+"""It waits some seconds for a JVM to end; and for its program, which may run after its job for any time."""
 
 
 def new_id() -> str:
@@ -99,8 +99,8 @@ class _Asking:
         return self._awaited(self._desk.ask(request))
 
     def _living(self, kind: Kind) -> Incarnation | None:
-        """Whom to ask: the incarnation that runs, waited for while one is being started, or the supervisor where it can
-        do it; None when there is nobody to wait for."""
+        """The incarnation that runs, or, if it can serve the request, the supervisor. Waits while a driver is being
+        started. None if there is neither."""
         while True:
             lives, supervised = driver_lives(self._folder), supervisor_lives(self._folder)
             beat = self._beat()
@@ -138,7 +138,8 @@ class _Asking:
         return beat is not None and beat.incarnation != incarnation and self._is_of_holder(beat)
 
     def _without_driver(self, request: Request) -> Answer:
-        """Who was asked has ended: it may have answered before, else the end of the job tells."""
+        """The process that was asked has ended. It may have answered before; otherwise the end of the job gives the
+        answer."""
         gone = self._has_begun and not (self._folder / JOB_RECORD).exists()
         if gone and request.kind not in WITH_SAVEPOINT:
             done = request.kind is Kind.CANCEL
@@ -187,7 +188,7 @@ class _Asking:
         supervised_until = answered_at + _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS
         while driver_lives(self._folder) or (time.monotonic() < supervised_until and self._is_supervised()):
             if time.monotonic() >= self._end:
-                return  # the answer is true all the same: the program goes on after its job
+                return  # the answer is true all the same: the program runs after its job
             self._pause("the driver to end", stands=False)
 
     def _is_supervised(self) -> bool:

@@ -1,7 +1,7 @@
 """What a running driver says of itself: `beat.json` in the job's folder, written anew about once a second.
 
-It is for the living and may be thrown away: nothing of it is needed to go on. So it is not synced, and after a power
-loss it may be torn; whoever reads it then sees none.
+It may be removed: no start needs it. So it is not synced, and after a power loss it may be torn; a reader then sees
+none.
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_of_holder(beat: Beat, holder: Holder | None) -> bool:
-    """Whether the beat is of whoever holds the driver lock, or held it last; not of an earlier start by a process of
-    the same number, as every container has one."""
+    """True if the beat is of the process that holds the driver lock, or held it last; not of an earlier start by a
+    process of the same number, as every container has one."""
     if holder is None or (holder.process, holder.host) != (beat.process, beat.host):
         return False
     try:
         return datetime.fromisoformat(holder.since).timestamp() <= beat.started_at
-    except (ValueError, OverflowError):  # no time: somebody has spoilt the file, and it names nobody
+    except (ValueError, OverflowError):  # no time: the file is damaged, and names no process
         return False
 
 

@@ -28,7 +28,7 @@ VERSION = 1
 ANSWERS_KEPT = 100
 
 REQUEST_BYTES_AT_MOST = 64 * 1024
-"""A request has some hundred bytes. What is larger is none, and nobody reads it to see."""
+"""A request has some hundred bytes. A larger file is not a request, and is not read."""
 
 REQUESTS = "control/requests"
 ANSWERS = "control/answers"
@@ -70,11 +70,11 @@ class Outcome(Enum):
     NOT_RUNNING = "not running"
     """There was no job any more to do it."""
     UNKNOWN = "unknown"
-    """The job's driver died, and nobody can tell whether it was done."""
+    """The job's driver died, and it is unknown whether it was done."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks of one incarnation of a job. `into` is the folder for a savepoint; None: the job's own.
+    """A request to one incarnation of a job. `into` is the folder for a savepoint; None: the job's own.
     `format` is how that one keeps state."""
 
     id: str
@@ -107,7 +107,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts_for_good(self) -> bool:
-        """Whether whoever asks again under the id has the same answer. A savepoint that is not there is tried again:
+        """True if a repeated request with this id gets the same answer. A savepoint that is not there is tried again:
         its folder is named by the id, so there is never a second one of the same epochs."""
         return self.outcome is Outcome.DONE or self.kind not in {Kind.SAVEPOINT, *WITH_SAVEPOINT}
 
@@ -120,7 +120,7 @@ class Desk:
         self._passed_over: set[str] = set()
         """The names of files that were complained of."""
 
-    # --- who asks ------------------------------------------------------------------------------------------
+    # --- asking --------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Request:
         """Put a request there, unless its id is taken; the request that stands under the id, answered or not.
@@ -174,7 +174,7 @@ class Desk:
         """Make room for another answer under the id: what this one tells of is not there any more."""
         self._storage.delete(_answer(answer.id))
 
-    # --- who answers ---------------------------------------------------------------------------------------
+    # --- answering -----------------------------------------------------------------------------------------
 
     def open_requests(self, now: float) -> list[Request]:
         """The requests without an answer, the oldest first. What cannot be read, or is newer, is answered here."""
@@ -205,7 +205,7 @@ class Desk:
         if not is_name(request_id):
             self._set_aside(path, f"its name is no id: {NAME_RULE}")
             return None
-        if self._storage.read(_answer(request_id)) is not None:  # whoever answered died before removing it
+        if self._storage.read(_answer(request_id)) is not None:  # the process that answered died before removing it
             self._storage.delete(path)
             return None
         try:

@@ -1,6 +1,6 @@
-"""How far a savepoint is that is being taken: a small file beside the desk, for whoever waits in a terminal.
+"""How far a savepoint is that is being taken: a small file beside the desk, for a command that waits in a terminal.
 
-It is for the living and may be thrown away, as the beat is: it is not synced, and nothing is decided by it.
+It may be removed, as the beat may: it is not synced, and nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) -> None:
-    """Say how far the savepoint of a request is. What the disk has against it is dropped: nobody needs it."""
+    """Say how far the savepoint of a request is. Errors of the disk are dropped: the figures are not needed."""
     target = _path(job_folder, request_id)
     with suppress(OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) ->
 
 
 def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
-    """How far the savepoint of a request is; None where nobody says so."""
+    """How far the savepoint of a request is; None if unknown."""
     try:
         return msgspec.json.decode(_path(job_folder, request_id).read_bytes(), type=CopyProgress)
     except (OSError, msgspec.DecodeError):

@@ -129,7 +129,7 @@ def _folder(job: JobPlace, into: str | None) -> Path:
 
 
 def _said(job: JobPlace, setting: str) -> str:
-    """A setting as the job's last driver had it; empty where nobody said so."""
+    """A setting as the job's last driver had it; empty if unknown."""
     beat = read_beat(job.folder)
     found = {} if beat is None else {each.name: each.value for each in beat.settings if each.origin != "default"}
     return found.get(setting, "")

@@ -43,7 +43,7 @@ def finish(
 
 
 class _Port:
-    """A run without Spark: it waits for a sink, for so long, and tells nobody."""
+    """A run without Spark: it waits for a sink, for so long, without reports."""
 
     def __init__(self, give_up_at: float) -> None:
         self._give_up_at = give_up_at
@@ -69,7 +69,7 @@ class _Port:
         raise RuntimeError(f"no Spark is here to compute epoch {effect.epoch}")
 
     def await_finished(self, epoch: int) -> None:
-        raise RuntimeError(f"nobody else is here to finish epoch {epoch}")
+        raise RuntimeError(f"no other thread is here to finish epoch {epoch}")
 
     def await_commits(self, epoch: int) -> bool:
-        raise RuntimeError(f"no Spark is here to go on after epoch {epoch}")
+        raise RuntimeError(f"no Spark is here to continue after epoch {epoch}")

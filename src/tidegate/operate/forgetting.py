@@ -3,7 +3,7 @@
 It is what a cancel does with `checkpointing.retention=delete`, without the job's program: the sinks are those that the
 last start has described in *sinks.json*. All of them are asked first, so that one which is out of reach keeps the job
 as it is. Then the steps are those of `checkpoints.retention`: the record *closing*, the sinks, the folders, *job.json*.
-A second call goes on with what a killed one has begun; so does the next start of the job.
+A second call completes what a killed one has begun; so does the next start of the job.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def clear_sink(sink: TwoPhaseSink, identities: Sequence[SinkIdentity]) -> None:
 
 @contextmanager
 def _alone(job_folder: Path, name: str) -> Generator[None]:
-    """While both locks of the job prove that no run of it is alive, and nobody is there to start another."""
+    """While both locks of the job prove that no run of it is alive, and that no supervisor can start another."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
     with acquire(job_folder, name):

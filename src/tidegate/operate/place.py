@@ -1,4 +1,4 @@
-"""Where a job and its queries stand in `checkpointing.dir`, for whoever looks without the job's program."""
+"""Where a job and its queries stand in `checkpointing.dir`, for commands without the job's program."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def driver_died(where: str, returned: int | None) -> TidegateError:
         where=where,
         next_step="see what it printed last, logs/spark.log in the job's folder, and `dmesg` for want of"
         " memory; the next start"
-        " goes on",
+        " resumes",
     )
 
 

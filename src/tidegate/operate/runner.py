@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 
 
 def _pass_by(_point: str, _epoch: int | None) -> None:
-    """Nobody waits at the places of the protocol."""
+    """No thread waits at the places of the protocol."""
 
 
 class RunPort(Protocol):

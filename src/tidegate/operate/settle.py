@@ -44,7 +44,7 @@ class Ending(Enum):
     NOT_COMMITTED = "not committed: the sink is not ready, and the transaction waits as before"
     ABORTED = "aborted"
     NOTHING_OPEN = "nothing of it is open in the sink, so there is nothing to abort"
-    UNKNOWN = "asked for, and nobody can tell what became of it: look again"
+    UNKNOWN = "asked for, and the outcome is unknown: look again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What somebody wants: which transaction, by its whole name, ended how.
+    """A request: which transaction, by its full name, and how it is to end.
 
-    `force` is the name once more, where it shall be done against the verdict. `options` are put in for what
-    *sinks.json* leaves out. `reach` is told of the places of the protocol that are passed.
+    `force` repeats the name to act against the verdict. `options` complete those that *sinks.json* leaves out. `reach`
+    is called at each place of the protocol.
     """
 
     act: Act
@@ -172,7 +172,7 @@ def _sinks_for(job: JobPlace, place: QueryPlace, order: Order, through: int) -> 
 
 
 def _commit_undecided(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
-    """By force: every transaction of its record into this sink, as the sink wants an epoch's; no record is written."""
+    """Force-commit all transactions that the prepared record holds for this sink. Writes no ledger record."""
     place = _query_of(job, waiting)
     record = _record_of(job, place, order.name)
     sink = open_sink(_described(job, waiting), order.options)
@@ -209,7 +209,7 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
 
 
 def _what_is_done(job: JobPlace, order: Order, found: Look) -> Ended:
-    """Nothing of this name waits: it was committed, or nobody knows it."""
+    """Nothing of this name waits: it was committed, or is unknown."""
     for place in job.queries():
         if any(name_of(each.committable) == order.name for each in recorded(job, place, driver_alive=False).done):
             if order.act is Act.COMMIT:

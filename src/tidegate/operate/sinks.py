@@ -1,8 +1,8 @@
 """What a started job leaves in its folder so that its sinks can be reached without its program: *sinks.json*.
 
-Written anew at each start, by the driver; a file for the living, which may be lost: the next start writes it again.
+Written anew at each start, by the driver; it may be lost: the next start writes it again.
 No secret is in it. An option whose value names an environment variable or a file (`env:NAME`, `file:PATH`) is kept as
-it is; one that may hold a secret itself is left out, by its name, and whoever needs the sink is asked for it.
+it is; one that may hold a secret itself is left out, by its name, and a command that needs the sink asks for it.
 
 The sinks themselves are loaded when one of their kind is opened or described: a command that finds none does not wait
 for the clients of all.

@@ -1,6 +1,6 @@
 """How jobs are, read from their folders: for the command and the page. No JVM, no process is asked, nothing is taken.
 
-A job's state is what its driver last said, held against the locks: they tell who lives, whatever was said.
+A job's state is what its driver last said, compared with the locks: they prove which process is alive.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class State(Enum):
     RUNNING = ("RUNNING", True, "its driver runs")
     RESTARTING = ("RESTARTING", True, "its driver has ended, and its supervisor will start another one")
     FINISHED = ("FINISHED", False, "it has ended by itself, with everything done")
-    STOPPED = ("STOPPED", False, "it was stopped; a start goes on where it stopped")
+    STOPPED = ("STOPPED", False, "it was stopped; a start resumes where it stopped")
     CANCELED = ("CANCELED", False, "it was canceled")
-    FAILED = ("FAILED", False, "an error has ended it; a start goes on from its last checkpoint")
-    DIED = ("DIED", False, "its driver was killed; a start goes on from its last checkpoint")
+    FAILED = ("FAILED", False, "an error has ended it; a start resumes from its last checkpoint")
+    DIED = ("DIED", False, "its driver was killed; a start resumes from its last checkpoint")
     UNKNOWN = ("UNKNOWN", False, "it does not run, and no driver has said how it ended")
     UNREADABLE = ("UNREADABLE", False, "its job.json, or its folder, cannot be read")
 
@@ -145,12 +145,12 @@ def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of the jobs that have begun, and of those that somebody tries to begin."""
+    """Of the jobs that have begun, and of those that are being started."""
     return sorted([*job_names(folder), *(name for name in unbegun_names(folder) if _is_attended(folder / name))])
 
 
 def _is_attended(job_folder: Path) -> bool:
-    """Whether somebody drives the job, or keeps it alive; a lock that cannot be looked at tells of nobody."""
+    """True if the job has a driver or a supervisor. A lock that cannot be read counts as free."""
     try:
         return driver_lives(job_folder) or supervisor_lives(job_folder)
     except TidegateError:

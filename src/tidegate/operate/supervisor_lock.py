@@ -1,4 +1,4 @@
-"""One supervisor per job: a lock on `locks/supervisor.lock`, held for life, and in the file who holds it."""
+"""One supervisor per job: a lock on `locks/supervisor.lock`, held for life; the file names the holder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.operate.beat import Incarnation, Post
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):
-    """Who keeps a job alive, and since when (seconds since 1970)."""
+    """The process that keeps a job alive, and since when (seconds since 1970)."""
 
     host: str
     process: int
@@ -67,7 +67,7 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
 
 
 def supervisor_of(job_folder: str | Path) -> Supervising | None:
-    """Who keeps the job alive now; None where nobody does, or has left no name."""
+    """The holder of the lock now; None if there is none, or it has left no name."""
     return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
 
 

@@ -69,7 +69,7 @@ class Look:
 def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None = None) -> Look:
     """Everything that waits in a job. `options` are those that the job's start has left out of *sinks.json*.
 
-    `driver_alive` where the caller knows it: who holds the locks himself.
+    `driver_alive`: given by a caller that holds the locks itself.
     """
     alive = driver_or_jvm_lives(job.folder) if driver_alive is None else driver_alive
     found = Look([], [])
@@ -121,7 +121,7 @@ def read(storage: LocalStorage, steps: fx.Steps[ResultT]) -> ResultT:
                 case fx.List(folder):
                     result = storage.list(folder)
                 case effect:
-                    raise RuntimeError(f"not for somebody who only looks: {effect}")
+                    raise RuntimeError(f"not for a command that only reads: {effect}")
     except StopIteration as stop:
         return stop.value
     finally:

@@ -1,4 +1,5 @@
-"""What may be done with a transaction that waits: a pure function of the ledger, the sink and who is alive."""
+"""What may be done with a transaction that waits: a pure function of the ledger, the sink and the processes that are
+alive."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Verdict(Enum):
 
 
 class Act(Enum):
-    """What somebody wants to do with a transaction."""
+    """How a transaction is to end."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -57,7 +58,7 @@ def verdict_of(named: Named, seen: Seen, *, driver_alive: bool) -> Verdict:
 
     Decided means committed, whatever the sink has of it by now: what it has lost is written again from the journal.
     Only what no decided record names is aborted, and only when no run is alive that may still decide. Rows that are
-    visible without a decision, and an epoch that was committed with other rows, are for somebody to look into.
+    visible without a decision, and an epoch that was committed with other rows, need a decision by the operator.
     """
     match named:
         case Named.ANOTHER_JOB:
@@ -77,8 +78,8 @@ def verdict_of(named: Named, seen: Seen, *, driver_alive: bool) -> Verdict:
 def permission(act: Act, named: Named, verdict: Verdict) -> Permission:
     """Whether `act` is done: as the verdict has it; against it only by force; never beside a driver that is alive.
 
-    What no prepared record names cannot be committed at all: nobody knows whether it is whole. Nor can an epoch that
-    the sink has with other rows.
+    What no prepared record names cannot be committed at all: it is unknown whether it is complete. Nor can an epoch
+    that the sink has with other rows.
     """
     if act.value == verdict.value:
         return Permission.GIVEN
@@ -103,6 +104,6 @@ def price(act: Act, named: Named) -> str:
                 " they are lost"
             )
         case Act.ABORT, Named.ANOTHER_JOB:
-            return "the rows of another job's transaction are lost, unless that job goes on and writes them again"
+            return "the rows of another job's transaction are lost, unless that job resumes and writes them again"
         case Act.ABORT, _:
             return "if it was decided, its rows are lost unless the ledger is put in order and they are written again"

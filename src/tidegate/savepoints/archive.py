@@ -1,8 +1,8 @@
 """A savepoint as one stream, for a pipe or a store of objects: a tar archive whose first member is the manifest.
 
-So whoever reads it knows, before the first file comes, which files there are, how long each is and what it hashes to.
-What is written proves itself against the manifest on the way; what is read is taken only where the manifest names it,
-below a hidden name, and gets its own name when all of it is durable.
+A reader therefore knows every file, its length and its checksum before the first file arrives. Both sides compare each
+file with the manifest. Import takes only files that the manifest names, into a hidden folder, and renames the folder
+when all of it is durable.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Passed = Callable[[int, int], None]
 
 
 def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda _more, _total: None) -> None:
-    """Write a savepoint as an archive. Where it fails, the archive lacks its end, and nobody takes it for whole.
+    """Write a savepoint as an archive. If that fails, the archive has no end, and every reader refuses it.
 
     Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken, what
     its disk has to say, and OSError for what cannot be written.
@@ -62,8 +62,8 @@ def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda
 
 
 def export_file(savepoint: Savepoint, target: Path, passed: Passed = lambda _more, _total: None) -> None:
-    """Write a savepoint as an archive of this name, which is whole or not there. Raises REQUEST_REFUSED where the name
-    is taken, or somebody else writes it."""
+    """Write a savepoint as an archive of this name, which is complete or absent. Raises REQUEST_REFUSED if the name is
+    taken, or another process writes it."""
     partial = target.with_name(f".{target.name}.export")
     with Trust().over(target, "export a savepoint"), _alone(partial, os.O_RDWR | os.O_CREAT) as descriptor:
         with open(os.dup(descriptor), "wb") as file:
@@ -253,8 +253,8 @@ def _empty(folder: Path) -> None:
 
 @contextmanager
 def _alone(path: Path, flags: int) -> Generator[int, None, None]:
-    """The open file or folder of this name, which nobody else writes as long as the body runs; a killed process lets go
-    of it. Raises REQUEST_REFUSED where somebody does."""
+    """The open file or folder of this name, locked against other writers while the body runs. A killed process releases
+    the lock. Raises REQUEST_REFUSED if another process holds it."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o644)
     try:
         try:

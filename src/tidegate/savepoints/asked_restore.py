@@ -23,7 +23,7 @@ SAYS = "tidegate: what a restore would be: "
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict (`core.restoring.Verdict`), what changes, and by query the epoch behind which it would go on."""
+    """A verdict (`core.restoring.Verdict`), what changes, and by query the epoch behind which it would resume."""
 
     verdict: str
     changes: tuple[str, ...] = ()

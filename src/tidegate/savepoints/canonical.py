@@ -1,4 +1,4 @@
-"""The state of a canonical savepoint: Parquet, for whoever reads it, with or without Spark.
+"""The state of a canonical savepoint: Parquet, readable with or without Spark.
 
     queries/<uid>/state/<operator>/<store>/part-00000.parquet ...     columns key, value (structs) and partition_id
 

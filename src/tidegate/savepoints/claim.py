@@ -1,11 +1,12 @@
-"""Who has claimed a savepoint: one job goes on under its job id, wherever that job stands, and no other.
+"""The claim of a savepoint: exactly one job may continue under its job id.
 
-The record stands beside the savepoint's folder, which stays as it was taken. It is put before the job's new generation
-counts: whoever was killed in between finds it there as its own. Nobody takes it over, not even to go back. A copy of
-the savepoint has no claim: this keeps apart who names the same folder, and the evidence in the sinks everybody else.
+The record is beside the savepoint's folder, which stays unchanged. It is written before the job's new generation
+counts, so a start that was killed in between finds its own claim. No other job takes it over, not even with a rewind. A
+copy of the savepoint has no claim: the record separates jobs that use the same folder, the evidence in the sinks all
+others.
 
-The job's folder is known by its path and by a random token that is put into it before the claim. A host name would not
-do: a pod comes back to its folder under another one, and two containers of one name have a folder each.
+The job's folder is recognized by its path and by a random token in it, which is written before the claim. A host name
+is not enough: a pod returns to its folder under another name, and two containers of one name have a folder each.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _TOKEN = "folder-token"
 
 
 def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
-    """Who has claimed it; None where nobody has."""
+    """The claim; None if there is none."""
     path = _place(savepoint)
     data = LocalStorage(path.parent).read(path.name)
     return None if data is None else decode(SavepointClaim, data, str(path))
 
 
 def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
-    """What stands against going on under the savepoint's job id in this folder: a job in another one does."""
+    """The error if a job in another folder has claimed the savepoint's job id; None otherwise."""
     found = read_claim(savepoint)
     if found is None or _is_same(found, _claim(target, job_folder, _token_in(job_folder))):
         return None

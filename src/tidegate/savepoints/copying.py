@@ -1,4 +1,4 @@
-"""How far the copying of one savepoint is, for whoever watches it; and its end, for whoever calls it off."""
+"""Progress of the copy of one savepoint, and the request to abort it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Copying:
     def __init__(self, what: str = "the savepoint") -> None:
         self._what = what
         self.total_bytes = 0
-        """What is to be copied; 0 as long as nobody knows."""
+        """Bytes to copy; 0 until the number is known."""
         self.copied_bytes = 0
         self.called_off = threading.Event()
         self.appears = False
-        """Whether it has its name, or gets it next: then nobody calls it off any more."""
+        """True if the savepoint has its name, or gets it next: it can no longer be aborted."""
         self._why = ""
         self._deciding = threading.Lock()
         self._counting = threading.Lock()
 
-    # --- who watches ---------------------------------------------------------------------------------------
+    # --- for watchers --------------------------------------------------------------------------------------
 
     def call_off(self, why: str) -> bool:
         """Nothing more is copied from the next block on, and no savepoint appears. False where it does already."""
@@ -52,7 +52,7 @@ class Copying:
             next_step=next_step,
         )
 
-    # --- who copies ----------------------------------------------------------------------------------------
+    # --- for the copy ---------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
         """Raises SAVEPOINT_CUT_OFF when it was called off."""

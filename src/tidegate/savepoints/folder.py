@@ -2,10 +2,10 @@
 
     savepoint-<job id>-<id>/
       _metadata.json            the record *savepoint*: it names every other file, with its size and SHA-256
-      queries/<uid>/spark/...   what Spark goes on from, at one done epoch
+      queries/<uid>/spark/...   the files from which Spark resumes, at one done epoch
 
-No path in it is absolute. What is being written or removed has a hidden name beside it, so a folder under its own name
-is whole, unless somebody else has copied or changed it.
+No path in it is absolute. A savepoint that is being written or removed has a hidden name beside it. A folder under its
+own name is therefore complete, unless it was copied or changed from outside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.savepoints.state_tables import tables_of
 
 MANIFEST = "_metadata.json"
 CLAIM = ".claim"
-"""How a record beside a savepoint's folder ends that says who has claimed it."""
+"""Suffix of the claim record beside a savepoint's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Savepoint:
 
     @property
     def found_at(self) -> Path:
-        """The folder that somebody has named."""
+        """The folder as the caller named it."""
         return self.origin or self.folder
 
     @property
@@ -99,7 +99,7 @@ def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
                 found.append(open_savepoint(place))
         except TidegateError as error:
             wrong.append(error)
-        except OSError as error:  # of somebody else's folder among them
+        except OSError as error:  # of a foreign folder among them
             wrong.append(storage_error(error, place, "look for a savepoint"))
     return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
 
@@ -152,11 +152,11 @@ def dispose(savepoint: Savepoint) -> None:
     except TidegateError:
         if folder.exists():
             raise
-        finish_disposal(folder)  # somebody else was quicker, and it was looked at while it went
+        finish_disposal(folder)  # another process removed it while it was read
         return
     try:
         _remove_hidden(folder)
-        with suppress(FileNotFoundError):  # somebody else was quicker
+        with suppress(FileNotFoundError):  # another process was quicker
             os.rename(folder, _trash(folder))
         sync_folder(folder.parent)
         _remove_hidden(folder)
@@ -165,7 +165,7 @@ def dispose(savepoint: Savepoint) -> None:
 
 
 def finish_disposal(folder: Path) -> bool:
-    """Whether the savepoint that had this folder was being removed by somebody who was killed; it is gone then."""
+    """True if a killed process had begun to remove the savepoint of this folder. The rest is removed now."""
     try:
         if folder.exists() or not _trash(folder).is_dir():
             return False
@@ -185,19 +185,19 @@ def manifest_digest(folder: Path) -> str:
 
 
 def claim_of(folder: Path, digest: str) -> Path:
-    """Where it stands who has claimed the savepoint of that manifest in this folder: by whatever links somebody comes
-    to it the same place, and for another savepoint that gets its name another one."""
+    """Path of the claim record for this manifest. Links to the folder give the same path; another savepoint that gets
+    the folder's name has another one."""
     folder = folder.resolve()
     return folder.with_name(f"{folder.name}.{digest.removeprefix('sha256:')[:16]}{CLAIM}")
 
 
 def _remove_hidden(folder: Path) -> None:
-    """Remove what had the name of this folder. First who has claimed it, as long as its manifest tells where."""
+    """Remove the files of this folder. The claim record goes first, while the manifest still gives its path."""
     trash = _trash(folder)
     with suppress(FileNotFoundError):
         claim_of(folder, digest_of((trash / MANIFEST).read_bytes())).unlink()
     while trash.exists():
-        with suppress(FileNotFoundError):  # whoever else removes it was quicker with a file
+        with suppress(FileNotFoundError):  # another process that removes it was quicker
             shutil.rmtree(trash)
 
 

@@ -1,6 +1,6 @@
-"""Holds what Spark needs to go on from one done epoch, while the query runs on: by hard links, which cost no copy.
+"""Holds the files from which Spark can resume one done epoch, while the query continues: by hard links, without a copy.
 
-Whatever Spark removes meanwhile (old entries of its logs, old versions of state) stays under the link. Spark writes no
+Files that Spark removes meanwhile (old entries of its logs, old versions of state) stay under the link. Spark writes no
 state file a second time: those of rocksdb have names of their own, and those of hashmap appear by a rename.
 """
 
@@ -73,7 +73,7 @@ def hold_files(spark: Path, done: DoneEpoch, held: Path, bring: Callable[[Path, 
 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:
-    """The newest epoch that is done, by the ledger; None where there is none, or the ledger goes on meanwhile."""
+    """The newest epoch that is done, by the ledger; None if there is none, or the ledger moves meanwhile."""
     ledger = LocalStorage(running.folder)
     data = ledger.read(FINISHED_THROUGH)
     if data is None:

@@ -1,8 +1,8 @@
-"""Which stateful operator of a program goes on with the state of which one in a savepoint, decided before it is.
+"""Matches stateful operators of a program with those of a savepoint, before any state is moved.
 
-By uid where both have one. Of what the savepoint has no uid of, by Spark's name of its kind and by order: where that
-leaves one way alone. Spark itself knows an operator by its number in the plan, which changes with every operator that
-is added, removed or moved.
+Operators with a uid on both sides are matched by uid. Those without a uid in the savepoint are matched by Spark's name
+of their kind and by order, if only one match is possible. Spark itself knows an operator by its number in the plan,
+which changes with every operator that is added, removed or moved.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tidegate.savepoints.state_change import lives_by_rows
 
 @dataclass(frozen=True, slots=True)
 class OperatorMatch:
-    """`pairs`: an operator of the savepoint and the one of the program that goes on with its state. `new` begin with
-    empty state, the state of `left` is left behind. `unclear`: those of the savepoint that could be several of the
-    program's, or none, so that somebody would have to guess."""
+    """`pairs`: an operator of the savepoint, and the program's operator that takes its state. `new`: operators that
+    begin with empty state. `left`: operators whose state is left behind. `unclear`: operators of the savepoint that fit
+    several of the program, or none."""
 
     pairs: tuple[tuple[StatefulOperator, StatefulOperator], ...]
     new: tuple[StatefulOperator, ...] = ()
@@ -105,7 +105,7 @@ def carried(saved: SavedQuery, match: OperatorMatch) -> SavedQuery:
 
 
 def numbered_otherwise(before: Mapping[str, str], now: Mapping[str, str], where: str) -> TidegateError | None:
-    """What stands against going on without a restore, by the uids of the newest epoch and of the program, by number:
+    """Errors of a start without a restore, by the uids of the newest epoch and of the program, by number:
     Spark would give the state of one operator to another, and says nothing where their kinds and schemas are the same.
     An operator may get a uid, or lose it."""
     moved = {uid for number, uid in before.items() if now.get(number, uid) != uid}

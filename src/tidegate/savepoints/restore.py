@@ -6,7 +6,7 @@
     queries/<uid>/g<G>              the hidden folder, renamed; `ingest_restore` does the same for ingest logs
 
 Killed before *job.json*, the next start finds folders that it names no generation of, and removes them; killed after
-it, the next start goes on with the renames. `settle` is that part of every start.
+it, the next start completes the renames. `settle` is that part of every start.
 
 A generation begins as if its last epoch had been done in it: *start* with the epoch behind it, *decided* with the bytes
 of Spark's entries (so recovery mends them, adds a no-data epoch that is due, and the first epoch is compared with
@@ -73,12 +73,12 @@ _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredQuery:
-    """A query of the program and what it goes on from. `run`: what stands for all earlier runs, whose numbers its own
-    are above. `places`: by position of a source in Spark's plan, that of the same source in the savepoint; None for one
-    that begins anew. `accepted`: which operators compute something else now; None where none does. `operators`: by the
-    number of a stateful operator in the savepoint, the one that it has now; None where all have theirs. `make_empty`
-    makes a checkpoint of epoch 0 with empty state, in this folder; None where the state comes along, and the epoch
-    keeps its number."""
+    """A query of the program and the saved query that it resumes. `run`: the number that stands for all earlier runs;
+    its own numbers are above it. `places`: by position of a source in Spark's plan, that of the same source in the
+    savepoint; None for one that begins anew. `accepted`: which operators compute something else now; None where none
+    does. `operators`: by the number of a stateful operator in the savepoint, the one that it has now; None where all
+    have theirs. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the state comes
+    along, and the epoch keeps its number."""
 
     uid: str
     saved: SavedQuery
@@ -91,7 +91,7 @@ class RestoredQuery:
 
     @property
     def epoch(self) -> int:
-        """The epoch behind which it goes on."""
+        """The epoch behind which it resumes."""
         return self.saved.done.epoch if self.make_empty is None else 0
 
 
@@ -125,15 +125,15 @@ def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
 
 
 def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
-    """Whether somebody has allowed that this query of the generation repeats rows. Whoever allowed it was told of the
-    queries that were in the program then; any other one is asked about again."""
+    """True if a rewind allowed this query of the generation to repeat rows. It covers the queries that the program had
+    then; any other query needs a new permission."""
     restored = read_restored(job_folder, record)
     return restored is not None and restored.rewind != "" and uid in restored.program
 
 
 def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
-    """What stands against a query that a restore has left behind, or let go on under another uid, and that is in the
-    program again with no savepoint that has it: it would read its input from the beginning. Of sinks with evidence
+    """The error for a query that a restore left behind or renamed, and that is in the program again without a savepoint
+    that contains it: it would read its input from the beginning. Of sinks with evidence
     recovery sees the same in them; this is for those that keep none."""
     left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
     ledger = LocalStorage(generation_folder(job_folder / QUERIES / uid, record.generation))
@@ -146,8 +146,7 @@ def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError 
 def would_begin_over(
     record: JobRecord, uid: str, now: str | None, generation: int, savepoint: str | os.PathLike[str]
 ) -> TidegateError:
-    """`now`: the uid that the query goes on under since that generation was opened from that savepoint; None where it
-    was left behind."""
+    """`now`: the uid of the query since that generation was opened from that savepoint; None if it was left behind."""
     return TidegateError(
         Code.RESTORE_UNMATCHED,
         expected=f"the queries that go on in generation {record.generation}",
@@ -383,7 +382,7 @@ def _settle_query(folder: Path, current: int) -> None:
 
 
 def _leave_behind(folder: Path, current: int) -> None:
-    """Nothing goes on from what a query of this uid has done before."""
+    """No later query resumes the work of an earlier query with this uid."""
     for number in generations(folder):
         if number < current:
             remove_folder(generation_folder(folder, number))

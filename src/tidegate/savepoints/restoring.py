@@ -1,6 +1,6 @@
-"""Whether a program can go on from a savepoint, decided before anything is touched, and why not.
+"""Judges whether a program can resume from a savepoint, before anything is changed.
 
-Only the manifest and what the program declares count here; what stands in the sinks is `restoring_sinks`.
+Only the manifest and the declarations of the program count here; `restoring_sinks` judges the sinks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.savepoints.state_change import StateChange, changes_told, refusals
 
 
 class Scope(Enum):
-    """What of a savepoint a job goes on from."""
+    """The part of a savepoint that is restored."""
 
     WHOLE = "whole"
     """The ends of its sources, and its state."""
@@ -40,14 +40,13 @@ class Scope(Enum):
 
 
 class Restore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The savepoint that a start shall go on from: its folder.
+    """The savepoint from which a start restores the job; `path` is its folder.
 
-    `claim`: the savepoint belongs to the job from now on. The job keeps its id, wherever it stands, and files are
-    linked where they can be. `renamed`: uids of queries, sources, sinks and operators in the savepoint, and what the
-    program calls them. `allow_non_restored_state`: queries and operators that the program has no more, and sources that
-    its queries read no more, are left behind; `allow_non_restored_of`: of these queries alone. `scope`: what of the
-    savepoint counts. `rewind`: an id of the caller's, under which the job goes back once, also where rows are visible
-    that then come a second time.
+    `claim`: the savepoint belongs to the job from now on. The job keeps its id in any folder, and files are linked
+    where the disk can. `renamed`: by uid of a query, source, sink or operator in the savepoint, its uid in the program.
+    `allow_non_restored_state`: leave behind queries, operators and sources that the program no longer has;
+    `allow_non_restored_of`: of these queries alone. `scope`: the part that is restored. `rewind`: an id that the caller
+    chooses. The job goes back once for each id, also if visible rows then come a second time.
     """
 
     path: str
@@ -67,9 +66,9 @@ class Verdict(Enum):
     """What becomes of a restore."""
 
     OK = "ok"
-    """The job goes on exactly as it was."""
+    """The job resumes unchanged."""
     MIGRATE = "migrate"
-    """It goes on, changed as is said."""
+    """The job resumes with the listed changes."""
     IMPOSSIBLE = "impossible"
 
 
@@ -198,7 +197,7 @@ def _names_wrong(
 
 
 def _as_one(kind: str, now: Mapping[str, str], program: Program) -> Iterator[TidegateError]:
-    """Of two that go on under one uid, one would be lost in silence."""
+    """Of two that resume under one uid, one would be lost without a message."""
     names = list(now.values())
     for name in sorted({name for name in names if names.count(name) > 1}):
         both = _list(uid for uid, after in now.items() if after == name)
@@ -246,8 +245,8 @@ def _begins_empty(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> bool
 
 
 def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMatch | None:
-    """None where every operator is what it was; also where nobody has given one a uid and they do not fit: Spark's own
-    comparison, by number and kind, then says why."""
+    """None if every operator is unchanged. Also None if no operator has a uid and they do not fit: Spark's own
+    comparison, by number and kind, then gives the reason."""
     if _begins_empty(query, saved, wish):
         return None
     found = match_operators(saved.operators, query.operators, wish.renamed)
@@ -348,7 +347,7 @@ def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str
 
 
 def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
-    """A stream that a plan reads twice is one source for Spark or two, as the plan is. Where it is one, it cannot go on
+    """A stream that a plan reads twice is one source for Spark or two, as the plan is. If it is one, it cannot resume
     in one place and begin anew in the other."""
     if wish.scope is Scope.STATE_ONLY:
         return
@@ -376,8 +375,8 @@ def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where:
 
 def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
     """Spark's file source keeps what it has read in a log under its number, which is its place as long as each source
-    stands in the query once. A stream that is read twice is one source for Spark or two, as the plan is: nobody can
-    tell which log those behind it have, and with another one they would read all files again."""
+    stands in the query once. A stream that is read twice is one source for Spark or two, as the plan is. The logs
+    of the sources behind it are then unknown, and with another log they would read all files again."""
     places = places_of(query.sources, saved, wish)
     clear_before, clear_now = _each_once(saved.done.sources), _each_once(query.sources)
     for now, (uid, place, files) in enumerate(zip(query.sources, places, query.reads_files, strict=True)):

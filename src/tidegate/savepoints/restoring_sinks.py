@@ -37,8 +37,8 @@ class SinkSeen:
 
 
 def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> set[tuple[str, str]]:
-    """The other names that a sink of a query may have had since: `renamed` by each restore, the oldest first. Which
-    savepoints those were of nobody knows any more, so each name that it can have come to is among them."""
+    """The other names that a sink of a query may have had since: `renamed` by each restore, the oldest first. The
+    savepoints of those restores are unknown now, so every possible name is among them."""
     names = {(query, sink)}
     for now in renamed:
         names |= {(now.get(query, query), now.get(sink, sink)) for query, sink in names}

@@ -1,8 +1,8 @@
 """A retained checkpoint of a job that does not run, as a savepoint: its files are brought together for one restore.
 
 A manifest below `checkpoints/` points at files that stand in the job's folder, among those of later epochs. They are
-linked where the disk can, else copied, into a folder that the caller removes. What was recorded of them is nothing, so
-whoever restores them knows only that they were not changed meanwhile.
+linked where the disk can, else copied, into a folder that the caller removes. No checksums of
+them were recorded, so a restore can only prove that they did not change meanwhile.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def retained_in(folder: Path) -> CheckpointRecord | None:
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
-        return None  # whoever opens it as a savepoint says why
+        return None  # opening it as a savepoint gives the reason
     if not data.startswith(f"tidegate {KINDS[CheckpointRecord]} ".encode()):
         return None
     record = decode(CheckpointRecord, data, str(folder / MANIFEST))

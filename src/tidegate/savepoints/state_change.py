@@ -59,8 +59,8 @@ def is_custom(kind: str) -> bool:
 
 
 def lives_by_rows(operators: Iterable[StatefulOperator]) -> bool:
-    """Whether rows of a key and a value are all that the state of these operators is. Custom state has more to it, such
-    as the order of timers, and goes on from Spark's files alone."""
+    """Whether rows of a key and a value are all that the state of these operators is. Custom state has more, such
+    as the order of timers, and is restored from Spark's files alone."""
     return all(MOVABLE.get(operator.name) is Reach.EVERYWHERE for operator in operators)
 
 
@@ -149,7 +149,7 @@ def _stays(operator: StatefulOperator, change: StateChange, where: str, *, moves
 
 
 def _unknown(saved: SavedQuery, backend: Backend, partitions: int | None, where: str) -> Iterator[TidegateError]:
-    """Another form is asked for, and what the savepoint's is nobody has written down in a way that is known here."""
+    """The error if another form is requested, and the savepoint's own form is not recorded in a known way."""
     if saved.backend not in (None, backend.value):
         yield TidegateError(
             Code.STATE_FORMAT,

@@ -92,7 +92,7 @@ def take(
         if not copying.called_off.is_set():  # else the job has ended, and another driver of it may hold something there
             _remove(job.folder / HELD)  # of one that was killed, also where its savepoint stands
         if (target / MANIFEST).exists():
-            sync_folder(into)  # whoever renamed it may have been killed before that
+            sync_folder(into)  # the process that renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)
         copying.go_on()
         ensure_folder(into)
@@ -122,11 +122,10 @@ def take_last(
     copying: Copying | None = None,
     form: SavepointFormat = SavepointFormat.NATIVE,
 ) -> Savepoint:
-    """A savepoint of a job whose queries have all ended: of the very epochs that they have ended with.
+    """A savepoint of a job whose queries have all ended, at exactly their last epochs.
 
-    One of this id may be there of earlier epochs: whoever took it was killed before the end of the job, and the job has
-    gone on since. Nobody touches it; the new one is named `<id>-2`, or by the next number that is free. Raises as
-    `take`.
+    A savepoint of earlier epochs may exist under this id: its process was killed before the end of the job, and the job
+    has run since. It stays; the new one is named `<id>-2`, or by the next free number. Raises as `take`.
     """
     job.end_input()
     ended_with = {each.query.uid: newest_done(each) for each in job.queries}
@@ -151,7 +150,7 @@ def check_form(job: RunningJob, form: SavepointFormat) -> None:
 
 
 def check_folder(job: RunningJob, into: Path) -> None:
-    """Raises what the disk has against savepoints in this folder, which is made."""
+    """Create the folder; raise a storage error if savepoints cannot be written there."""
     scratch = into / f".savepoint-{job.record.job_id}-{secrets.token_hex(4)}{_PARTIAL}"
     with Trust().over(into, "take a savepoint"):
         ensure_folder(into)
@@ -208,8 +207,8 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """The query; or raises, for nothing goes on from one that a drain has brought to the end of time, and nobody has
-    asked for that."""
+    """The query. Raises for one that a drain has brought to the end of time, unless the caller asked for that: no job
+    can resume from it."""
     if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
         found = "it was drained: every row behind its savepoint would be too late"
         raise _refused(job, f"query {query.done.query} before the end of time", found)
@@ -223,8 +222,8 @@ def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> Non
 
 
 def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
-    """Raises SAVEPOINT_REFUSED where it is of the other form, SAVEPOINT_INCOMPLETE where somebody has begun to remove
-    it. No file is read."""
+    """Raises SAVEPOINT_REFUSED if it is of the other form, SAVEPOINT_INCOMPLETE if its removal has begun. Reads no file
+    of it."""
     if standing.record.format is not form:
         raise _refused(
             job,
@@ -371,7 +370,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 def _remove(folder: Path) -> None:
     for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):  # whoever was cut off removes it at the same time
+        with suppress(FileNotFoundError):  # the aborted copy removes it at the same time
             if folder.exists():
                 shutil.rmtree(folder)
             return

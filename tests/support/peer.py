@@ -27,6 +27,12 @@ class Peer:
             self._connections.append(self._server.accept()[0])
         return bool(self._connections)
 
+    def was_asked_again(self) -> bool:
+        """Whether another connection has come since the last look."""
+        before = len(self._connections)
+        self.was_asked()
+        return len(self._connections) > before
+
     def __enter__(self) -> Peer:
         return self
 

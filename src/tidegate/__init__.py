@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidegate.core import happenings
     from tidegate.core.errors import TidegateError
     from tidegate.savepoints.restoring import Restore
     from tidegate.sinks.base import TwoPhaseSink
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tidegate.spark.handle import JobHandle
     from tidegate.spark.job import Job
     from tidegate.spark.job_status import JobStatus
+    from tidegate.spark.listeners import JobEvent
     from tidegate.spark.operator_uids import uid
     from tidegate.spark.parsing import only_parsed, parsed_or_dead
     from tidegate.spark.read_savepoint import SavedState, read_savepoint
@@ -32,6 +34,7 @@ __all__ = [
     "FileSource",
     "FunctionSink",
     "Job",
+    "JobEvent",
     "JobHandle",
     "JobStatus",
     "KafkaSink",
@@ -47,6 +50,7 @@ __all__ = [
     "TidegateError",
     "TwoPhaseCommitSink",
     "TwoPhaseSink",
+    "happenings",
     "only_parsed",
     "parsed_or_dead",
     "read_savepoint",
@@ -58,6 +62,7 @@ _HOMES = {
     "FileSource": "tidegate.spark.sources.files",
     "FunctionSink": "tidegate.spark.function_sink",
     "Job": "tidegate.spark.job",
+    "JobEvent": "tidegate.spark.listeners",
     "JobHandle": "tidegate.spark.handle",
     "JobStatus": "tidegate.spark.job_status",
     "KafkaSink": "tidegate.sinks.kafka.sink",
@@ -86,6 +91,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("tidegate")
+    if name == "happenings":
+        return import_module("tidegate.core.happenings")
     if name not in _HOMES:
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

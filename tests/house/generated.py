@@ -34,6 +34,21 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def happenings() -> str:
+    import inspect
+
+    from tidegate.core import happenings as module
+    from tidegate.core.effects import Happening
+
+    rows: list[str] = []
+    for name, kind in vars(module).items():
+        if inspect.isclass(kind) and issubclass(kind, Happening) and kind is not Happening:
+            fields = ", ".join(f"`{each}`" for each in inspect.signature(kind).parameters)
+            meaning = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
+            rows.append(f"| `{name}` | {fields} | {meaning} |")
+    return "\n".join(["| type | fields | what happened |", "|---|---|---|", *rows])
+
+
 def settings() -> str:
     from tidegate.settings.reference import settings_table
 
@@ -86,6 +101,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "commands": command_reference.reference,
     "errors": errors,
+    "happenings": happenings,
     "fingerprint-parts": fingerprint_parts,
     "owned-source-options": partial(owned_options, "source"),
     "owned-sink-options": partial(owned_options, "sink"),

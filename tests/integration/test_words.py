@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run
-from tidegate import FileSink, JobStatus, SQLiteSink
+from tidegate import FileSink, JobEvent, JobStatus, SQLiteSink, happenings
 from tidegate.testing.memory import MemorySink
 
 
-def count_words(place: Place) -> JobStatus:
+def count_words(place: Place, *listeners: Callable[[JobEvent], object]) -> JobStatus:
     """The program of the story: counts into a keyed table and, as they change, into files."""
-    job = place.job()
+    job = place.job(listeners=listeners)
     counts = place.words(job).groupBy("word").count()
     table = SQLiteSink("table", place.folder / "out.db", table="words", key="word")
     files = FileSink("files", place.folder / "out", format="json")
@@ -31,13 +32,21 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(place: Place):
     first = count_words(place)
     assert place.table() == [("sand", 1), ("sea", 3)]
     place.write("sand", "wind")
-    second = count_words(place)
+    heard: list[JobEvent] = []
+    second = count_words(place, heard.append, fail)
 
     assert place.table() == [("sand", 2), ("sea", 3), ("wind", 1)]
     changes = {epoch: sorted((row["word"], row["count"]) for row in rows) for epoch, rows in place.files().items()}
     assert changes == {0: [("sand", 1), ("sea", 2)], 1: [("sea", 3)], 2: [("sand", 2), ("wind", 1)]}
     assert [(each.queries[0].finished, each.queries[0].epochs) for each in (first, second)] == [(1, 2), (2, 1)]
     assert place.log("ledger/done") == place.log("spark/commits") == [0, 1, 2]
+    done = [event.happening.epoch for event in heard if isinstance(event.happening, happenings.EpochDone)]
+    assert done == [2]
+
+
+def fail(_: JobEvent) -> None:
+    """A listener cannot harm the job."""
+    raise SystemExit(3)
 
 
 def test_a_run_without_new_input_adds_nothing(place: Place):

@@ -61,6 +61,7 @@ from tidegate.spark.interrupts import (
     obey_signals,
 )
 from tidegate.spark.levels import leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
+from tidegate.spark.listeners import Delivery, Listener
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators
 from tidegate.spark.operator_fingerprints import fingerprints_of
 from tidegate.spark.plan_check import check_for_hashmap, check_plan
@@ -95,14 +96,24 @@ class Job:
     `settings` are those of `tidegate` with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`;
     `tidegate.toml`, the environment and `tidegate run -D` are stronger.
     `spark` is a classic session of the user's own; without it the active one, or a new one, is used.
+    `listeners` are called with every `JobEvent`, each in a thread of its own; none of them can hold the job up or end
+    it.
     """
 
-    def __init__(self, name: str, *, spark: SparkSession | None = None, **settings: str | float) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        spark: SparkSession | None = None,
+        listeners: Sequence[Listener] = (),
+        **settings: str | float,
+    ) -> None:
         begin_program()
         self.name = checked_name(name)
         begin_job(self.name)
         self.settings = load_settings(settings, job=self.name)
         self._session = None if spark is None else adopt_session(spark, self.settings.state_backend)
+        self._listeners = tuple(listeners)
         self._registry: SourceRegistry | None = None
         self._uids: set[str] = set()
         self._operators: set[str] = set()
@@ -284,6 +295,7 @@ class Job:
         clerk = Clerk(folder, pulse.incarnation, self._keep_nothing)
         return [
             *(each for each in own if each is not None),
+            *(Delivery(self.name, each) for each in self._listeners),
             Advice(advice_for(self.name, self.settings, plans, self._uids | self._operators)),
             *self._retaining(folder, record, plans),
             *self._clearing(folder, record),

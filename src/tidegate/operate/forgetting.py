@@ -232,4 +232,4 @@ def _identity(name: str, job_id: str, each: DescribedSink, generation: int) -> S
 
 
 def _told(each: DescribedSink) -> str:
-    return f"{each.query}/{each.uid}: {each.target}"
+    return f"{each.query}/{each.uid}: {each.told}"

@@ -80,6 +80,7 @@ SURROUNDINGS: Mapping[Code, Cure] = {
     Code.BROKER_REFUSED: Cure.NONE,
     Code.BROKER_FAILED: Cure.NONE,
     Code.JARS_UNAVAILABLE: Cure.NONE,
+    Code.FILE_NAME: Cure.NONE,
 }
 """Surroundings change by themselves, or somebody has to do something: each code says which."""
 

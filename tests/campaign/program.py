@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -48,7 +49,7 @@ def open_session(
 def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:
     """The job with its checkpoints in `checkpoints`."""
     level = os.environ.get(DELIVERY)
-    settings = {} if level is None else {"checkpointing_mode": level}
+    settings: dict[str, Any] = {} if level is None else {"checkpointing_mode": level}
     job = Job(JOB, spark=session, checkpointing_dir=str(checkpoints), checkpointing_interval=0, **settings)
     places.database.parent.mkdir(exist_ok=True)
     lucky = F.udf(random.random, "double").asNondeterministic()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -15,7 +16,7 @@ from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 def main(folder: Path, doing: str, partitions: str) -> None:
     spark = small_session()
-    settings = {"checkpointing_dir": str(folder / "checkpoints"), "parallelism": partitions}
+    settings: dict[str, Any] = {"checkpointing_dir": str(folder / "checkpoints"), "parallelism": partitions}
     job = Job("job", spark=spark, checkpointing_interval=0, **settings)
     source = FileSource(str(folder / "in"), format="json", schema="at timestamp, word string", maxFilesPerTrigger=1)
     events = job.source("events", source)

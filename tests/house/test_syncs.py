@@ -15,7 +15,7 @@ OF_SQLITE = {
     SOURCE / "sinks/sqlite/stage.py": "stages, which SQLite does not sync; `Stage.sync` does",
     SOURCE / "sinks/sqlite/constraints.py": "tries rows in the memory of a task",
     SOURCE / "sinks/sqlite/check.py": "looks; SQLite itself rolls back what a killed commit left, or says why not",
-    SOURCE / "operate/sink_checks.py": "takes the write lock and gives it back",
+    SOURCE / "sinks/sqlite/described.py": "takes the write lock and gives it back",
 }
 """SQLite syncs by itself: who may open a database, and why that is sound."""
 

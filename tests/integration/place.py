@@ -7,7 +7,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.driver import numbers
 from tidegate import FileSource, Job, JobHandle, JobStatus, TidegateError
-from tidegate.spark.listeners import Listener
 
 Row = dict[str, Any]
 
@@ -47,10 +46,10 @@ class Place:
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
-    def job(self, name: str = "job", listeners: Sequence[Listener] = (), **settings: str | float) -> Job:
+    def job(self, name: str = "job", **settings: Any) -> Job:
         """A job in the suite's session, as fast as it can."""
-        given: dict[str, str | float] = {"checkpointing_interval": 0, "checkpointing_dir": str(self.checkpoints)}
-        return Job(name, spark=self.spark, listeners=listeners, **{**given, **settings})
+        given: dict[str, Any] = {"checkpointing_interval": 0, "checkpointing_dir": str(self.checkpoints)}
+        return Job(name, spark=self.spark, **{**given, **settings})
 
     def words(self, job: Job, uid: str = "words") -> DataFrame:
         """Rows (word) of the input, one file an epoch."""

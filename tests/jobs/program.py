@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -51,7 +52,7 @@ def main(folder: Path) -> None:
 
     job_module.RunningJob = partial(RunningJob, reach=hold_up)  # type: ignore[misc, assignment]
     for _ in sys.stdin:
-        settings = {"checkpointing_dir": str(folder / "checkpoints"), "checkpointing_interval": "50ms"}
+        settings: dict[str, Any] = {"checkpointing_dir": str(folder / "checkpoints"), "checkpointing_interval": "50ms"}
         job = Job("words", spark=spark, stop_timeout="1s", **settings)
         source = FileSource(str(folder / "in"), format="json", schema="word string", maxFilesPerTrigger=1)
         rows = job.source("lines", source).select(F.udf(slowly, "string")("word").alias("word"))

@@ -73,6 +73,12 @@ def job_states() -> str:
     return "\n".join(["| state | meaning |", "|---|---|", *(f"| {each.label} | {each.meaning} |" for each in State)])
 
 
+def job_ends() -> str:
+    from tidegate.operate.job_end import markdown_tables
+
+    return markdown_tables()
+
+
 def owned_options(end: str) -> str:
     from tidegate.kafka.options import OWNED_BY_SINK, OWNED_BY_SOURCE, owned_table
 
@@ -108,6 +114,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "settings-rules": settings_rules,
     "settings-effects": effects.table,
+    "job-ends": job_ends,
     "job-states": job_states,
     "run-states": run_states,
     "states": states,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from tidegate.operate.beat import Beat, Incarnation, JobState, Post, QueryBeat
+from tidegate.operate.beat import Beat, Incarnation, JobState, Post, QueryBeat, Wrong
 from tidegate.operate.control import Kind, Outcome, Request
 from tidegate.operate.settling import settle
 
@@ -35,6 +35,7 @@ CASES = [
     Case(Kind.STOP, JobState.RUNNING, Outcome.FAILED),
     Case(Kind.DRAIN, JobState.STOPPED, Outcome.NOT_RUNNING),
     Case(Kind.DRAIN, JobState.STOPPED, Outcome.PENDING, error="TG-SINK-UNAVAILABLE"),
+    Case(Kind.DRAIN, JobState.STOPPED, Outcome.FAILED, error="TG-STORAGE-FULL"),
     Case(Kind.DRAIN, JobState.RUNNING, Outcome.FAILED),
     Case(Kind.CANCEL, JobState.CANCELED, Outcome.DONE),
     Case(Kind.CANCEL, JobState.STOPPED, Outcome.NOT_RUNNING),
@@ -74,7 +75,12 @@ def beat(state: JobState, error: str = "") -> Beat:
         progress_at=NOW,
         queries=(query,),
         error=error,
+        wrong=wrong_of(error),
     )
+
+
+def wrong_of(error: str) -> Wrong:
+    return {"": Wrong.NOTHING, "TG-SINK-UNAVAILABLE": Wrong.SINK}.get(error, Wrong.OTHER)
 
 
 def request(kind: Kind) -> Request:
@@ -89,6 +95,11 @@ def test_the_end_of_the_job_tells(case: Case):
     assert answer.outcome is case.outcome
     assert answer.epochs == ({"query": 4} if case.outcome in (Outcome.DONE, Outcome.PENDING) else {})
     assert case.error in answer.detail or case.outcome is Outcome.NOT_RUNNING
+
+
+def test_what_a_driver_of_an_older_release_has_met_is_told_but_not_taken_for_a_sink():
+    last = msgspec.structs.replace(beat(JobState.STOPPED, "TG-SINK-UNAVAILABLE"), wrong=None)
+    assert settle(request(Kind.STOP), last, NOW).outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize("kind", list(Kind))

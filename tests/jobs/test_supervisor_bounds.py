@@ -25,7 +25,9 @@ from tidegate.operate.failures import Failure, read_failures
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE
 from tidegate.supervise import child, cures, progress, session_processes, supervisor
-from tidegate.supervise.supervisor import Ending, News, Outcome, Supervisor
+from tidegate.supervise.news import News
+from tidegate.supervise.outcomes import Ending, Outcome
+from tidegate.supervise.supervisor import Supervisor
 
 STARTING = """
 supervised = declare()

@@ -14,7 +14,7 @@ from tidegate.cli.flink_forms import FORMS, answer_to
 from tidegate.cli.run import exit_of
 from tidegate.core.fingerprints import Allowed
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
-from tidegate.supervise.supervisor import Ending, Outcome
+from tidegate.supervise.outcomes import Ending, Outcome
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import storage_error
 from tidegate.operate.failures import Failure
-from tidegate.supervise.supervisor import News
+from tidegate.supervise.news import News
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):

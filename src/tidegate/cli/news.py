@@ -14,7 +14,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
 from tidegate.operate.failures import Failure
-from tidegate.supervise.supervisor import News
+from tidegate.supervise.news import News
 
 
 def news_in(choice: LogChoice) -> News:

@@ -45,8 +45,10 @@ from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.supervise.news import News
+from tidegate.supervise.outcomes import Ending, Outcome
 from tidegate.supervise.signals import Signals
-from tidegate.supervise.supervisor import Ending, News, Outcome, Supervisor
+from tidegate.supervise.supervisor import Supervisor
 
 
 class RunCommand(TyperCommand):

@@ -36,6 +36,16 @@ class JobState(Enum):
         return self in (JobState.FINISHED, JobState.STOPPED, JobState.CANCELED)
 
 
+class Wrong(Enum):
+    """What kind of thing was wrong when a job ended."""
+
+    NOTHING = "nothing"
+    SINK = "sink not ready"
+    SAVEPOINT = "savepoint of its end"
+    INTERRUPTED = "interrupted"
+    OTHER = "anything else"
+
+
 class Post(Enum):
     """What a process is to a job."""
 
@@ -102,6 +112,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     queries: tuple[QueryBeat, ...] = ()
     error: str = ""
     """What ended the job, when it did not end well."""
+    wrong: Wrong | None = None
+    """What kind of thing that was. None: an older release, which did not say, or a job that runs."""
     savepoint: str = ""
     """The savepoint that the job has ended with, if it has."""
 

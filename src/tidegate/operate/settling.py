@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from tidegate.core.errors import Code
-from tidegate.operate.beat import Beat, JobState, Post
+from tidegate.operate.beat import Beat, Post, Wrong
 from tidegate.operate.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Request
-
-_WAS_DONE = {
-    (Kind.STOP, JobState.STOPPED): "the job has stopped",
-    (Kind.STOP, JobState.FINISHED): "the job had finished by itself",
-    (Kind.CANCEL, JobState.CANCELED): "the job is canceled",
-    (Kind.CHECKPOINT, JobState.STOPPED): "the job has stopped, and everything it had read is done",
-    (Kind.CHECKPOINT, JobState.FINISHED): "the job has finished, and everything it had read is done",
-}
-"""The ends of a job that tell that a request was done; they say nothing when something is pending."""
+from tidegate.operate.job_end import AFTERWARDS, LastSeen, Wish, last_seen
 
 
 def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool = False) -> Answer:
@@ -43,45 +34,68 @@ def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Out
         return Outcome.DONE, "the job is drained"
     if last is None or last.incarnation != request.to:
         return Outcome.UNKNOWN, f"its driver ({request.to}) has ended, and another one has started the job since"
+    seen = last_seen(last.state, _wrong(last))
+    outcome = AFTERWARDS.cell(_wish(request.kind, last), seen)
     if request.kind is Kind.SAVEPOINT:
         detail = "a savepoint is whole or is not there: `tidegate savepoint ls` shows it"
-        return Outcome.UNKNOWN, f"its driver ({request.to}) ended before it answered; {detail}"
+        return outcome, f"its driver ({request.to}) ended before it answered; {detail}"
     if request.kind in WITH_SAVEPOINT:
-        return _settled_with_savepoint(request, last)
-    return _settled_by_the_end(request, last)
+        return outcome, _told_with_savepoint(request, last, seen, outcome)
+    return outcome, _told(request, last, seen, outcome)
 
 
-def _settled_by_the_end(request: Request, last: Beat) -> tuple[Outcome, str]:
-    done = _WAS_DONE.get((request.kind, last.state))
-    if done is not None and not last.error:
-        return Outcome.DONE, done
-    match last.state:
-        case JobState.STOPPED if request.kind is Kind.STOP and not _waits_for_a_sink(last):
-            return Outcome.FAILED, f"the job has stopped, and not all of it went well: {last.error}"
-        case JobState.STOPPED if request.kind is Kind.STOP or (request.kind is Kind.DRAIN and last.error):
-            return Outcome.PENDING, last.error
-        case JobState.FAILED:
-            return Outcome.FAILED, f"the job failed: {last.error}"
-        case JobState.RUNNING | JobState.RESTARTING if request.kind is Kind.CHECKPOINT:
-            return Outcome.UNKNOWN, f"its driver ({request.to}) died before it answered"
-        case JobState.RUNNING | JobState.RESTARTING:
-            return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost"
+def _wrong(last: Beat) -> Wrong:
+    return last.wrong or (Wrong.OTHER if last.error else Wrong.NOTHING)
+
+
+def _wish(kind: Kind, last: Beat) -> Wish:
+    if kind in WITH_SAVEPOINT:
+        return Wish.SAVED if last.savepoint else Wish.NOT_SAVED
+    return _WISH[kind]
+
+
+_WISH = {
+    Kind.CHECKPOINT: Wish.CHECKPOINT,
+    Kind.SAVEPOINT: Wish.SAVEPOINT,
+    Kind.STOP: Wish.STOP,
+    Kind.DRAIN: Wish.NOT_DRAINED,
+    Kind.CANCEL: Wish.CANCEL,
+}
+
+_DONE = {
+    (Kind.STOP, LastSeen.STOPPED): "the job has stopped",
+    (Kind.STOP, LastSeen.FINISHED): "the job had finished by itself",
+    (Kind.CANCEL, LastSeen.CANCELED): "the job is canceled",
+    (Kind.CHECKPOINT, LastSeen.STOPPED): "the job has stopped, and everything it had read is done",
+    (Kind.CHECKPOINT, LastSeen.FINISHED): "the job has finished, and everything it had read is done",
+}
+
+
+def _told(request: Request, last: Beat, seen: LastSeen, outcome: Outcome) -> str:
+    match outcome:
+        case Outcome.DONE:
+            return _DONE[request.kind, seen]
+        case Outcome.PENDING:
+            return last.error
+        case Outcome.UNKNOWN:
+            return f"its driver ({request.to}) died before it answered"
+        case Outcome.FAILED if seen is LastSeen.DIED:
+            return f"its driver ({request.to}) died before the job had ended: nothing is lost"
+        case Outcome.FAILED if seen is LastSeen.FAILED:
+            return f"the job failed: {last.error}"
+        case Outcome.FAILED:
+            return f"the job has stopped, and not all of it went well: {last.error}"
         case _:
             undrained = ", and was not drained" if request.kind is Kind.DRAIN else ""
-            return Outcome.NOT_RUNNING, f"the job had ended before: {last.state.value}{undrained}"
+            return f"the job had ended before: {last.state.value}{undrained}"
 
 
-def _settled_with_savepoint(request: Request, last: Beat) -> tuple[Outcome, str]:
+def _told_with_savepoint(request: Request, last: Beat, seen: LastSeen, outcome: Outcome) -> str:
     again = "asked again under its id it is ended, and saved"
-    if last.state in (JobState.RUNNING, JobState.RESTARTING):
-        return Outcome.FAILED, f"its driver ({request.to}) died before the job had ended: nothing is lost; {again}"
-    if last.savepoint and not last.error:
-        return Outcome.DONE, f"the job is {last.state.value}, with a savepoint of its end"
+    if seen is LastSeen.DIED:
+        return f"its driver ({request.to}) died before the job had ended: nothing is lost; {again}"
+    if outcome is Outcome.DONE:
+        return f"the job is {last.state.value}, with a savepoint of its end"
     why = f": {last.error}" if last.error else ""
-    waits = last.state is JobState.STOPPED and _waits_for_a_sink(last)
     saved = f"the savepoint {last.savepoint}" if last.savepoint else "no savepoint"
-    return Outcome.PENDING if waits else Outcome.FAILED, f"the job is {last.state.value}, with {saved}{why}; {again}"
-
-
-def _waits_for_a_sink(last: Beat) -> bool:
-    return last.error.startswith(Code.SINK_UNAVAILABLE.label)
+    return f"the job is {last.state.value}, with {saved}{why}; {again}"

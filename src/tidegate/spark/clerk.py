@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.operate.beat import Incarnation
+from tidegate.operate.beat import Incarnation, Wrong
 from tidegate.operate.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
+from tidegate.operate.endings import Ending
+from tidegate.operate.job_end import ANSWER, Wish
 from tidegate.operate.supervisor_lock import supervisor_of
-from tidegate.spark.endings import Ending
 from tidegate.spark.savepoint_requests import (
     SavepointRequests,
     Word,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tidegate.spark.running_job import RunningJob
 
 _LOOK_SECONDS = 0.2
-
+_REACHED = "everything the job had read is done"
 
 _ENDINGS: Mapping[Kind, Ending] = {
     Kind.STOP: Ending.STOP,
@@ -100,7 +101,7 @@ class Clerk(Ticking):
         targets = self._checkpoints.setdefault(request.id, handle.under_way())
         if handle.has_done(targets):
             del self._checkpoints[request.id]
-            self._answer(request, Outcome.DONE, "everything the job had read is done", handle.finished())
+            self._answer(request, Outcome.DONE, _REACHED, handle.finished())
 
     def _savepoint(self, handle: RunningJob, request: Request) -> None:
         word = self._savepoints.look_after(handle, request)
@@ -154,21 +155,35 @@ class Clerk(Ticking):
             asked = request.id in self._endings
             self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
             return
-        error = None if handle.last_savepoint.is_all_that_failed else error
-        finished = handle.finished()
-        ended = "the job has ended before" if error is None else f"the job failed: {error}"
+        wrong = handle.wrong(error)
+        well = wrong in (Wrong.NOTHING, Wrong.SAVEPOINT)
+        ended = "the job has ended before" if well else f"the job failed: {error}"
         if request.kind is Kind.SAVEPOINT:
             self._tell(request, self._savepoints.at_the_end(handle, request, ended))
-        elif request.kind is Kind.CHECKPOINT and handle.has_done(self._checkpoints.get(request.id, handle.under_way())):
-            self._answer(request, Outcome.DONE, "everything the job had read is done", finished)
-        elif error is None and request.kind is Kind.DRAIN and not handle.is_drained:
-            self._answer(request, Outcome.FAILED, in_one_line(handle.not_drained()), finished)
-        elif error is None and request.kind is not Kind.CHECKPOINT:
-            self._answer(request, Outcome.DONE, how_it_ended(handle), finished)
-        elif isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE:
-            self._answer(request, Outcome.PENDING, what_waits(error), finished)
+            return
+        wish = self._wish(handle, request)
+        outcome = ANSWER.cell(wish, wrong)
+        if wish is Wish.CHECKPOINT_REACHED:
+            detail = _REACHED
+        elif outcome is Outcome.DONE:
+            detail = how_it_ended(handle)
+        elif outcome is Outcome.PENDING and isinstance(error, TidegateError):
+            detail = what_waits(error)
         else:
-            self._answer(request, Outcome.FAILED, ended, finished)
+            detail = in_one_line(handle.not_drained()) if well and wish is Wish.NOT_DRAINED else ended
+        self._answer(request, outcome, detail, handle.finished())
+
+    def _wish(self, handle: RunningJob, request: Request) -> Wish:
+        match request.kind:
+            case Kind.CHECKPOINT:
+                reached = handle.has_done(self._checkpoints.get(request.id, handle.under_way()))
+                return Wish.CHECKPOINT_REACHED if reached else Wish.CHECKPOINT
+            case Kind.DRAIN:
+                return Wish.DRAINED if handle.is_drained else Wish.NOT_DRAINED
+            case Kind.CANCEL:
+                return Wish.CANCEL
+            case _:
+                return Wish.STOP
 
     def _tell(self, request: Request, word: Word) -> None:
         self._answer(request, word.outcome, word.detail, word.epochs, word.savepoint)

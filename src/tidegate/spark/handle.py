@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -24,11 +24,21 @@ from tidegate.core.records import SavepointFormat
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.disk.locks import keep_for_life
-from tidegate.operate.beat import JobState
+from tidegate.operate.beat import JobState, Wrong
+from tidegate.operate.endings import Ending
+from tidegate.operate.job_end import (
+    STATE,
+    Left,
+    gives_up_its_checkpoints,
+    is_left_to_the_next_start,
+    is_of_a_sink,
+    leaves_a_drain,
+    wanted,
+    wrong_of,
+)
 from tidegate.spark.companions import Companion
 from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining, Reins
-from tidegate.spark.endings import Ending
 from tidegate.spark.figures import Figures
 from tidegate.spark.interrupts import main_thread_waits
 from tidegate.spark.job_status import JobStatus, status_of
@@ -134,7 +144,7 @@ class JobHandle:
             self._note(error)
             self.last_savepoint.pass_by(error)
             self._give_up_the_start()
-            if not (self._asked and _is_of_a_sink(error)):
+            if not (self._asked and is_of_a_sink(error)):
                 raise
 
     def _give_up_the_start(self) -> None:
@@ -367,17 +377,18 @@ class JobHandle:
 
     @property
     def leaves_a_drain(self) -> bool:
-        """Whether the job has failed in a drain with which its next start goes on. Not where the drain waits for a
-        sink as long as whoever asked for it has allowed: then it has ended as it was asked to."""
-        if self._error is None or self._ending is not Ending.DRAIN or not self._draining.stands:
-            return False
-        return not (self._asked and _is_of_a_sink(self._error))
+        """Whether the job has failed in a drain with which its next start goes on."""
+        return leaves_a_drain(self._ending, self._error, asked=self._asked, stands=self._draining.stands)
 
     @property
     def has_given_up_its_checkpoints(self) -> bool:
         """Whether the job was canceled, and nothing is left that a next start would have to finish."""
-        clean = self._error is None and self.left_behind is None and self.last_savepoint.error is None
-        return self._ending is Ending.CANCEL and clean and not self.may_still_write()
+        return gives_up_its_checkpoints(self._ending, self._error or self.last_savepoint.error, self._left)
+
+    def _left(self) -> Left:
+        if self.left_behind is not None:
+            return Left.EPOCH
+        return Left.THREAD if self.may_still_write() else Left.NOTHING
 
     @property
     def was_asked_to_end(self) -> bool:
@@ -392,14 +403,13 @@ class JobHandle:
 
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
-        if isinstance(error, KeyboardInterrupt):  # the second Ctrl-C of a start: it comes where a first one has asked
-            return JobState.STOPPED
-        if error is not None and not self.last_savepoint.is_all_that_failed:
-            stopped = self._asked and self._ending in (Ending.STOP, Ending.DRAIN) and _is_of_a_sink(error)
-            return JobState.STOPPED if stopped else JobState.FAILED
-        if self._bounded and self._draining.goes_on:
-            return JobState.FINISHED
-        return _ENDED_WELL[self._ending]
+        caught_up = self._bounded and self._draining.goes_on
+        was_wanted = wanted(self._ending, asked=self._asked, catches_up_with_a_drain=caught_up)
+        return STATE.cell(was_wanted, self.wrong(error))
+
+    def wrong(self, error: BaseException | None) -> Wrong:
+        """What kind of thing was wrong with a job that has ended with this error, or none."""
+        return wrong_of(error, is_the_last_savepoint=self.last_savepoint.is_all_that_failed)
 
     def error(self) -> BaseException | None:
         """What made the job fail; None while it runs, or when it ended well."""
@@ -454,7 +464,7 @@ class JobHandle:
                     run.keep_time()
 
     def _note(self, error: BaseException) -> None:
-        if self._ending is Ending.CANCEL and _is_of_a_sink(error):
+        if is_left_to_the_next_start(error, self._ending):
             self._left_behind = self._left_behind or error
         else:
             self._error = self._error or error
@@ -635,25 +645,12 @@ class JobHandle:
             except BaseException as error:  # noqa: BLE001 (the first is raised below)
                 errors.append(error)
         if errors:
-            raise next((error for error in errors if not _is_of_a_sink(error)), errors[0])
-
-
-_ENDED_WELL = {
-    Ending.NONE: JobState.FINISHED,
-    Ending.STOP: JobState.STOPPED,
-    Ending.DRAIN: JobState.STOPPED,
-    Ending.CANCEL: JobState.CANCELED,
-}
+            raise next((error for error in errors if not is_of_a_sink(error)), errors[0])
 
 
 def _log_beside(error: BaseException) -> None:
     """What went wrong beside the error that is raised."""
     _LOG.error("beside what ended the start: %s", error, exc_info=error)
-
-
-def _is_of_a_sink(error: BaseException) -> TypeGuard[TidegateError]:
-    """Whether all that is wrong is a sink that does not take a decided epoch yet."""
-    return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
 
 
 def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:

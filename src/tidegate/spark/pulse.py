@@ -18,7 +18,7 @@ from tidegate.core.happenings import EpochDone
 from tidegate.core.ledger import PREPARED
 from tidegate.core.records import Prepared, decode
 from tidegate.core.redaction import SECRETS
-from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, write_beat
+from tidegate.operate.beat import Beat, Incarnation, JobState, QueryBeat, ShownSetting, Wrong, write_beat
 from tidegate.settings.config import Settings
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.ticking import Ticking
@@ -66,9 +66,10 @@ class Pulse(Ticking):
 
     def last(self, error: BaseException | None) -> None:
         if self._handle is not None:
-            self._write(self._handle, self._handle.end_state(error), "" if error is None else _in_a_line(error))
+            said = "" if error is None else _in_a_line(error)
+            self._write(self._handle, self._handle.end_state(error), said, self._handle.wrong(error))
 
-    def _write(self, handle: RunningJob, state: JobState, error: str) -> None:
+    def _write(self, handle: RunningJob, state: JobState, error: str, wrong: Wrong | None = None) -> None:
         now = time.time()
         queries = handle.status().queries
         beat = Beat(
@@ -84,6 +85,7 @@ class Pulse(Ticking):
             settings=self._settings,
             queries=tuple(self._query(query, handle.folder_of(query.uid), now) for query in queries),
             error=error,
+            wrong=wrong,
             savepoint=str(last.folder) if (last := handle.last_savepoint.savepoint) is not None else "",
         )
         write_beat(self._folder, beat)

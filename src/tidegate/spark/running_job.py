@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.operate.beat import JobState
-from tidegate.spark.endings import Ending
+from tidegate.operate.beat import JobState, Wrong
+from tidegate.operate.endings import Ending
 from tidegate.spark.job_status import JobStatus
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import Savepoints
@@ -68,6 +68,10 @@ class RunningJob(Protocol):
 
     def end_state(self, error: BaseException | None) -> JobState:
         """What a job that has ended with this error, or none, is called."""
+        ...
+
+    def wrong(self, error: BaseException | None) -> Wrong:
+        """What kind of thing was wrong with a job that has ended with this error, or none."""
         ...
 
     def not_drained(self) -> TidegateError:

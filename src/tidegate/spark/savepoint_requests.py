@@ -13,6 +13,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.operate.beat import JobState
 from tidegate.operate.control import Outcome, Request
 from tidegate.operate.copy_progress import CopyProgress, drop_all_progress, drop_progress, write_progress
+from tidegate.operate.job_end import ANSWER, Wish, wrong_of
 from tidegate.savepoints.copying import Copying
 from tidegate.spark.savepointing import Taking
 
@@ -85,17 +86,20 @@ class SavepointRequests:
         self._forget(request)
         last, finished = handle.last_savepoint, handle.finished()
         ended = f"the job is {handle.end_state(error).value}"
-        if not asked:
-            return Word(Outcome.FAILED, f"{ended}: it had ended before it was asked; ask again", finished)
         why = last.error or error
+        wish = Wish.NOT_HEARD if not asked else Wish.NOT_SAVED if last.savepoint is None else Wish.SAVED
+        outcome = ANSWER.cell(wish, wrong_of(why, is_the_last_savepoint=False))
+        if wish is Wish.NOT_HEARD:
+            return Word(outcome, f"{ended}: it had ended before it was asked; ask again", finished)
         if last.savepoint is not None:
-            outcome, beside = (Outcome.DONE, "") if why is None else (Outcome.FAILED, f": {why}")
+            beside = "" if why is None else f": {why}"
             detail = f"{ended}, with a savepoint of its end{beside}"
             return Word(outcome, detail, finished, str(last.savepoint.folder))
-        if isinstance(why, TidegateError) and why.catalogue_entry is Code.SINK_UNAVAILABLE:
-            return Word(Outcome.PENDING, f"{ended}, without a savepoint: {what_waits(why)}", finished)
-        shown = in_one_line(why) if isinstance(why, TidegateError) else f"{type(why).__name__}: {why}"
-        return Word(Outcome.FAILED, f"{ended}, without a savepoint: {shown}", finished)
+        if isinstance(why, TidegateError):
+            shown = what_waits(why) if outcome is Outcome.PENDING else in_one_line(why)
+        else:
+            shown = f"{type(why).__name__}: {why}"
+        return Word(outcome, f"{ended}, without a savepoint: {shown}", finished)
 
     def _begin(self, handle: RunningJob, request: Request) -> None:
         savepoints = handle.savepoints()

@@ -20,6 +20,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
 from tidegate.logs.last_word import show_errors_alone
+from tidegate.operate.job_end import is_final
 from tidegate.operate.reports import report_of
 from tidegate.settings.config import Settings
 from tidegate.supervise.line import (
@@ -131,7 +132,7 @@ class Supervised:
         report = None if error is None else report_of(error)
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
-        ended_for_good = handle is not None and (of_job is None or (asked and not handle.leaves_a_drain))
+        ended_for_good = handle is not None and is_final(of_job, asked=asked, drain_goes_on=handle.leaves_a_drain)
         tolerated = handle is not None and of_job is not None and of_job is handle.tolerated
         failed = handle.failed_epochs() if handle is not None and tolerated else {}
         self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked, failed_epochs=failed))

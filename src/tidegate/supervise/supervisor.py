@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from enum import Enum
 from pathlib import Path
 from typing import IO
 
@@ -23,13 +22,12 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import parts_of
 from tidegate.operate.beat import Beat, Incarnation
 from tidegate.operate.control import Kind
-from tidegate.operate.control import Outcome as Answered
 from tidegate.operate.failures import Failure, add_failure, failure_of
 from tidegate.operate.reports import Report, code_of, driver_died, driver_stalled, report_of
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
 from tidegate.supervise.child import Child
-from tidegate.supervise.cures import can_restart, refuses
+from tidegate.supervise.cures import can_restart
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
 from tidegate.supervise.line import (
     Declared,
@@ -42,63 +40,12 @@ from tidegate.supervise.line import (
     Running,
     Stop,
 )
+from tidegate.supervise.news import News
+from tidegate.supervise.outcomes import Ending, Fault, Outcome, answer_of, fault_of, outcome_of
 from tidegate.supervise.porter import Porter
 from tidegate.supervise.progress import ProgressWatch
 from tidegate.supervise.restart import Restarted, Strategy, strategy_of
 from tidegate.supervise.signals import Signals
-
-
-class Outcome(Enum):
-    """How a supervised job ended, for good."""
-
-    FINISHED = "finished"
-    """The program came to its end."""
-    STOPPED = "stopped"
-    PENDING = "pending"
-    """Stopped, and a decided epoch waits for its sink: the next start commits it."""
-    FAILED = "failed"
-    REFUSED = "refused"
-    """Somebody has to decide, or has the job already; or the program does not fit what the job goes on from."""
-    UNUSABLE = "unusable"
-    """The program cannot be run as it is written."""
-    INTERRUPTED = "interrupted"
-    """Ended at once, with whatever was under way."""
-
-
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a supervised job. `code`: the exit code that the program chose itself, when it finished."""
-
-    outcome: Outcome
-    job: str | None
-    restarts: int
-    code: int = 0
-    failure: Failure | None = None
-
-
-class News:
-    """Told what happens, as it happens."""
-
-    def declared(self, job: str, folder: Path) -> None:
-        """The program has named its job."""
-
-    def running(self) -> None:
-        """Every query has been recovered and started."""
-
-    def failed(self, failure: Failure) -> None:
-        """The driver has failed; its failure may name the query that was at fault."""
-
-    def query_failed(self, failure: Failure) -> None:
-        """One query has failed, and its driver lives."""
-
-    def stopping(self) -> None:
-        """The job was asked to stop, by a signal, or by a command that has found no driver to ask."""
-
-    def stays(self, processes: Sequence[int]) -> None:
-        """Not even SIGKILL has ended these processes of a driver. The job's locks keep the next one out while its
-        Python or its JVM is among them."""
-
-    def history_failed(self, error: TidegateError) -> None:
-        """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
 
 
 class Supervisor:
@@ -153,7 +100,7 @@ class Supervisor:
                     if ending is None and not self._rest(signals):
                         ending = self._ending(Outcome.STOPPED)
                 if self._porter is not None:
-                    self._porter.answer(*_answer_of(ending))
+                    self._porter.answer(*answer_of(ending))
                 return ending
         finally:
             if self._lock is not None:
@@ -302,7 +249,9 @@ class Supervisor:
         if self._at_once:
             return self._ending(Outcome.INTERRUPTED)
         if last.report is None:
-            return self._ending(self._well(last), code=last.code)
+            # where there was a job, only its driver knows whether a stop came before its own end
+            stopped = last.asked if last.job_ended else self._stop_by is not None
+            return self._ending(outcome_of(Fault.NONE, stopped=stopped), code=last.code)
         self._failed_epochs = last.failed_epochs
         refused = self._refused
         if refused is not None and refused[0] == last.report:
@@ -311,12 +260,8 @@ class Supervisor:
             failure = self._failed(last.report, self._news.failed, since=self._over_since, last=last)
         if failure.restart_in_seconds is not None:
             return None
-        return self._ending(self._outcome_of(last.report, job_ended=last.job_ended), failure=failure)
-
-    def _well(self, last: Finished) -> Outcome:
-        """How it ended well. Where there was a job, only its driver knows whether a stop came before its own end."""
-        stopped = last.asked if last.job_ended else self._stop_by is not None
-        return Outcome.STOPPED if stopped else Outcome.FINISHED
+        fault = fault_of(_codes_of(last.report))
+        return self._ending(outcome_of(fault, stopped=last.job_ended or self._stop_by is not None), failure=failure)
 
     def _query_failed(self, report: Report) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed, since=time.monotonic())
@@ -360,16 +305,6 @@ class Supervisor:
         self._taken_since = now if self._taken_since is None else self._taken_since
         return now - self._taken_since
 
-    def _outcome_of(self, report: Report, *, job_ended: bool) -> Outcome:
-        codes = _codes_of(report)
-        if any(code in _UNUSABLE for code in codes):
-            return Outcome.UNUSABLE
-        if any(code in _TAKEN or refuses(code) for code in codes):
-            return Outcome.REFUSED
-        if (job_ended or self._stop_by is not None) and Code.SINK_UNAVAILABLE in codes:
-            return Outcome.PENDING
-        return Outcome.FAILED
-
     def _ending(self, outcome: Outcome, *, code: int = 0, failure: Failure | None = None) -> Ending:
         return Ending(outcome=outcome, job=self._job, restarts=len(self._past), code=code, failure=failure)
 
@@ -387,17 +322,6 @@ end for threads that are no daemons: one of the program's own, or one that hangs
 
 _CANCEL_SECONDS = 10.0
 """What a driver may take to end at a cancel, which has not yet begun to recover anything."""
-
-_UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
-_TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
-
-
-def _answer_of(ending: Ending) -> tuple[Answered, str]:
-    """What is said to whoever has asked for the end of a job that did not run."""
-    failed = "" if ending.failure is None else f"; it had failed ({ending.failure.code})"
-    if ending.outcome is Outcome.PENDING:
-        return Answered.PENDING, f"the job has ended, and a decided epoch waits for its sink{failed}"
-    return Answered.DONE, f"no driver ran; the job is not started again{failed}"
 
 
 def _codes_of(report: Report) -> list[Code]:

@@ -18,7 +18,7 @@ from tests.house.markdown import Block, blocks
 from tests.house.repository import ROOT, project_files, relative
 from tests.house.site import on_page_markdown
 from tidegate.core.errors import Code, TidegateError
-from tidegate.settings.config import Settings
+from tidegate.settings.reading import read_settings
 
 DOCUMENTS = project_files(".md")
 
@@ -90,7 +90,7 @@ def test_the_keys_of_flink_in_the_documents_are_understood_or_answered() -> None
 def refusal(key: str) -> str:
     """The error for a value that fits no setting under this key."""
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, [f"{key}=\0"])
+        read_settings({}, {}, [f"{key}=\0"])
     return str(caught.value)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pkgutil
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
+
+import grimp
 
 import tidegate
 
@@ -18,3 +21,12 @@ def test_nothing_but_tidegate_spark_loads_pyspark() -> None:
     program = f"import sys, {', '.join(modules)}; sys.exit('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr or "pyspark was loaded"
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    """Also for types alone, and inside functions: who wants to understand a file of a circle has to read all of it."""
+    graph = grimp.build_graph("tidegate", cache_dir=None)
+    try:
+        TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()
+    except CycleError as error:
+        raise AssertionError(" <- ".join(error.args[1])) from None

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tidegate.cli.view import open_view
+from tidegate.cli.open_view import open_view
 
 
 def main(folder: Path, program: str, seconds: float) -> None:

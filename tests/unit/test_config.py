@@ -7,23 +7,24 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.settings.config import SETTINGS, Settings
+from tidegate.settings.config import SETTINGS
+from tidegate.settings.reading import read_settings
 
 
 def interval(value: object) -> float:
-    return Settings.load({"checkpointing_interval": value}, {}).checkpointing_interval
+    return read_settings({"checkpointing_interval": value}, {}).checkpointing_interval
 
 
 def refused(
     code: dict[str, object] | None = None, environment: dict[str, str] | None = None, overrides: list[str] | None = None
 ) -> TidegateError:
     with pytest.raises(TidegateError) as caught:
-        Settings.load(code or {}, environment or {}, overrides or [])
+        read_settings(code or {}, environment or {}, overrides or [])
     return caught.value
 
 
 def test_defaults() -> None:
-    settings = Settings.load({}, {"PATH": "x", "HOME": "y"})
+    settings = read_settings({}, {"PATH": "x", "HOME": "y"})
     assert settings.checkpointing_dir == "./.tidegate"
     assert settings.checkpointing_interval == 10.0
     assert settings.origins == {}
@@ -33,28 +34,28 @@ def test_defaults() -> None:
 def test_a_later_place_wins_and_is_remembered() -> None:
     code = {"checkpointing_interval": "1s", "checkpointing_dir": "code"}
     environment = {"TIDEGATE_CHECKPOINTING_INTERVAL": "2s"}
-    settings = Settings.load(code, environment)
+    settings = read_settings(code, environment)
     assert settings.checkpointing_interval == 2.0
     assert str(settings.origins["checkpointing.interval"]) == "environment: TIDEGATE_CHECKPOINTING_INTERVAL"
     assert settings.checkpointing_dir == "code"
     assert str(settings.origins["checkpointing.dir"]) == "program: checkpointing_dir"
-    settings = Settings.load(code, environment, ["checkpointing.interval=3s", "checkpointing.interval=4s"])
+    settings = read_settings(code, environment, ["checkpointing.interval=3s", "checkpointing.interval=4s"])
     assert settings.checkpointing_interval == 4.0
     assert str(settings.origins["checkpointing.interval"]) == "-D: checkpointing.interval"
 
 
 @pytest.mark.parametrize("name", ["checkpointing.interval", "checkpointing-interval", "Checkpointing_Interval"])
 def test_spellings_of_a_name(name: str) -> None:
-    assert Settings.load({name: "3s"}, {}).checkpointing_interval == 3.0
-    assert Settings.load({}, {}, [f"{name}=3s"]).checkpointing_interval == 3.0
+    assert read_settings({name: "3s"}, {}).checkpointing_interval == 3.0
+    assert read_settings({}, {}, [f"{name}=3s"]).checkpointing_interval == 3.0
 
 
 def test_the_keys_of_flink() -> None:
     flink = {"execution.checkpointing.interval": "10 s", "state.checkpoints.dir": "file:///data/checkpoints"}
-    settings = Settings.load(flink, {})
+    settings = read_settings(flink, {})
     assert settings.checkpointing_interval == 10.0
     assert settings.checkpointing_dir == "/data/checkpoints"
-    assert Settings.load({}, {}, ["execution.checkpointing.dir=a=b"]).checkpointing_dir == "a=b"
+    assert read_settings({}, {}, ["execution.checkpointing.dir=a=b"]).checkpointing_dir == "a=b"
 
 
 @pytest.mark.parametrize("value", ["30000", 30000, "1.5", "0.25"])
@@ -66,7 +67,7 @@ def test_a_bare_number_under_a_key_of_flink_is_not_guessed(value: object) -> Non
 
 
 def test_zero_is_the_same_in_every_unit() -> None:
-    assert Settings.load({"execution.checkpointing.interval": 0}, {}).checkpointing_interval == 0.0
+    assert read_settings({"execution.checkpointing.interval": 0}, {}).checkpointing_interval == 0.0
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_what_is_no_duration(value: object) -> None:
 
 
 def test_folders() -> None:
-    assert Settings.load({"checkpointing_dir": Path("a") / "b"}, {}).checkpointing_dir == "a/b"
+    assert read_settings({"checkpointing_dir": Path("a") / "b"}, {}).checkpointing_dir == "a/b"
 
 
 @pytest.mark.parametrize("value", ["", " ", "s3://bucket/x", "hdfs://host/x", "file://host/x", "a\0b", 3, b"x", None])
@@ -116,7 +117,7 @@ def test_an_unknown_name_gets_the_nearest_known_one() -> None:
 
 
 def test_variables_of_tidegate_that_are_no_settings() -> None:
-    Settings.load({}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x", "TIDEGATE_PLACE": "/disk"})
+    read_settings({}, {"TIDEGATE_TESTING": "1", "TIDEGATE_FAILPOINTS": "x", "TIDEGATE_PLACE": "/disk"})
 
 
 def test_all_violations_at_once() -> None:

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from tidegate.cli.live_view import Stage, Watched, duration, live_view
-from tidegate.cli.view import View, open_view, stop_message
+from tidegate.cli.open_view import open_view
+from tidegate.cli.view import View, stop_message
 from tidegate.operate.beat import Beat, JobState, QueryBeat
 
 START = 1_790_000_000.0

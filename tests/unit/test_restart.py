@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.settings.config import Settings
+from tidegate.settings.reading import read_settings
 from tidegate.supervise.restart import (
     ExponentialDelay,
     FailureRate,
@@ -38,7 +38,7 @@ def pauses(strategy: Strategy, times: list[float], chance: float = MIDDLE) -> li
 
 def test_the_defaults_are_those_of_flink():
     def of(*overrides: str) -> Strategy:
-        return strategy_of(Settings.load({}, {}, overrides))
+        return strategy_of(read_settings({}, {}, overrides))
 
     assert of() == FLINK
     assert of("restart.strategy=none") == NoRestart()

@@ -9,9 +9,10 @@ import pytest
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.settings.config import SETTINGS, Settings
+from tidegate.settings.config import SETTINGS
 from tidegate.settings.found import load_settings
 from tidegate.settings.kinds import Backend, Retention, Strategy
+from tidegate.settings.reading import read_settings
 
 TEXT = """
 parallelism = 3
@@ -87,7 +88,7 @@ def test_another_file_may_be_named_and_then_has_to_be_there() -> None:
 
 
 def test_without_a_file_everything_is_as_it_was(here: Path) -> None:
-    assert load_settings({}, environment={}) == Settings.load({}, {})
+    assert load_settings({}, environment={}) == read_settings({}, {})
     (here / "tidegate.toml").mkdir()
     with pytest.raises(TidegateError) as caught:
         load_settings({}, environment={})
@@ -137,7 +138,7 @@ def test_every_place_is_heard_before_anything_is_refused() -> None:
 @pytest.mark.parametrize("text", ["{", "{}", '"x"', "[1]", "secret"])
 def test_overrides_that_are_no_list_are_refused_and_not_shown(text: str) -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {"TIDEGATE_OVERRIDES": text})
+        read_settings({}, {"TIDEGATE_OVERRIDES": text})
     assert caught.value.where == "environment: TIDEGATE_OVERRIDES"
     assert "secret" not in str(caught.value)
 
@@ -200,27 +201,27 @@ def test_the_settings_of_a_flink_job_are_understood() -> None:
     ],
 )
 def test_values_of_flink(key: str, value: str, attribute: str, understood: object) -> None:
-    assert getattr(Settings.load({}, {}, [f"{key}={value}"]), attribute) is understood
+    assert getattr(read_settings({}, {}, [f"{key}={value}"]), attribute) is understood
 
 
 @pytest.mark.parametrize("value", ["forst", "org.example.MyStateBackendFactory", "rocksdb2", ""])
 def test_another_backend_of_flink_is_refused(value: str) -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, [f"state.backend.type={value}"])
+        read_settings({}, {}, [f"state.backend.type={value}"])
     assert caught.value.expected == "state.backend = one of hashmap, rocksdb"
 
 
 def test_a_key_of_flink_that_has_no_setting_here_gets_an_answer() -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({"state.backend.local-recovery": True}, {})
+        read_settings({"state.backend.local-recovery": True}, {})
     assert caught.value.next_step == "leave it out: state is restored from checkpointing.dir"
 
 
 @pytest.mark.parametrize("key", ["execution.checkpointing.storage", "state.checkpoint-storage"])
 def test_checkpoints_in_files_are_accepted_and_checkpoints_in_memory_are_refused(key: str) -> None:
-    assert Settings.load({}, {}, [f"{key}=filesystem"]) == Settings.load({}, {})
+    assert read_settings({}, {}, [f"{key}=filesystem"]) == read_settings({}, {})
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, [f"{key}=jobmanager"])
+        read_settings({}, {}, [f"{key}=jobmanager"])
     assert caught.value.code == Code.SETTING_VALUE.label
     assert caught.value.expected == f"{key} = filesystem: checkpoints are always files, below checkpointing.dir"
     assert caught.value.next_step.endswith(
@@ -236,6 +237,6 @@ def test_no_two_settings_share_a_name() -> None:
 
 def test_the_login_of_a_url_is_never_shown() -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, ["checkpointing.dir=s3://key:hunter2@bucket/x"])
+        read_settings({}, {}, ["checkpointing.dir=s3://key:hunter2@bucket/x"])
     assert "hunter2" not in str(caught.value)
     assert "s3://***@bucket/x" in caught.value.found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.settings.config import SETTINGS, Settings
-from tidegate.settings.rules import RULES, Verdict
+from tidegate.settings.config import SETTINGS
+from tidegate.settings.reading import read_settings
+from tidegate.settings.rules import RULES, Verdict, notes
 
 BROKEN = {
     "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),
@@ -31,7 +32,7 @@ BROKEN = {
 def test_settings_that_do_not_go_together_are_refused_at_once(case: str) -> None:
     overrides, count = BROKEN[case]
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, overrides)
+        read_settings({}, {}, overrides)
     error = caught.value
     clashes = error.violations or (error,)
     assert [each.code for each in clashes] == [Code.SETTINGS_CLASH.label] * count
@@ -51,12 +52,12 @@ ALLOWED = {
 
 @pytest.mark.parametrize("case", ALLOWED)
 def test_settings_that_go_together(case: str) -> None:
-    Settings.load({}, {}, ALLOWED[case])
+    read_settings({}, {}, ALLOWED[case])
 
 
 def test_a_value_that_nobody_could_read_breaks_no_rule_as_well() -> None:
     with pytest.raises(TidegateError) as caught:
-        Settings.load({}, {}, ["checkpointing.aligned_timeout=1s", "checkpointing.unaligned=yes"])
+        read_settings({}, {}, ["checkpointing.aligned_timeout=1s", "checkpointing.unaligned=yes"])
     assert caught.value.code == Code.SETTING_VALUE.label
     assert caught.value.violations == ()
 
@@ -80,26 +81,26 @@ SAID = {
 @pytest.mark.parametrize("case", SAID)
 def test_what_does_not_do_what_it_seems_to_is_said(case: str) -> None:
     overrides, words = SAID[case]
-    (note,) = Settings.load({}, {}, overrides).notes()
+    (note,) = notes(read_settings({}, {}, overrides))
     assert words in note
 
 
 def test_where_a_failed_epoch_is_tolerated_by_a_new_process_a_start_says_who_makes_it() -> None:
     overrides = ["checkpointing.tolerable_failures=10", "state.backend=hashmap"]
-    (note, _) = sorted(Settings.load({}, {}, overrides).notes(), key=lambda each: "transformWithState" in each)
+    (note, _) = sorted(notes(read_settings({}, {}, overrides)), key=lambda each: "transformWithState" in each)
     assert "only `tidegate run` makes" in note
     assert "checkpointing.tolerable_failures = 10, state.backend = hashmap" in note
 
 
 def test_nothing_is_said_of_the_defaults_or_of_what_is_chosen() -> None:
-    assert Settings.load({}, {}).notes() == []
-    assert Settings.load({}, {}, ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=3"]).notes() == []
+    assert notes(read_settings({}, {})) == []
+    assert notes(read_settings({}, {}, ["restart.strategy=fixed-delay", "restart.fixed_delay.attempts=3"])) == []
 
 
 @pytest.mark.parametrize(("pause", "at_once"), [("0", 3), ("1ms", 1)])
 def test_a_pause_makes_it_one_epoch_at_a_time(pause: str, at_once: int) -> None:
     overrides = ["checkpointing.max_concurrent=3", f"checkpointing.min_pause={pause}"]
-    assert Settings.load({}, {}, overrides).max_concurrent == at_once
+    assert read_settings({}, {}, overrides).max_concurrent == at_once
 
 
 def test_every_parameter_of_a_strategy_has_its_rule() -> None:
@@ -108,7 +109,7 @@ def test_every_parameter_of_a_strategy_has_its_rule() -> None:
 
 
 def test_every_setting_is_described_with_its_value_and_who_set_it() -> None:
-    settings = Settings.load({"state_incremental": False}, {}, ["checkpointing.interval=1.5s"])
+    settings = read_settings({"state_incremental": False}, {}, ["checkpointing.interval=1.5s"])
     rows = {row.name: (row.value, row.origin) for row in settings.describe()}
     assert list(rows) == [setting.name for setting in SETTINGS.values()]
     assert rows["checkpointing.interval"] == ("1500ms", "-D: checkpointing.interval")
@@ -119,7 +120,7 @@ def test_every_setting_is_described_with_its_value_and_who_set_it() -> None:
 
 
 def test_what_is_described_means_the_same_when_it_is_read_again() -> None:
-    settings = Settings.load({}, {}, ["checkpointing.interval=90s", "stop_timeout=0.25", "lease.timeout=36h"])
-    again = Settings.load({}, {}, [f"{row.name}={row.value}" for row in settings.describe()])
+    settings = read_settings({}, {}, ["checkpointing.interval=90s", "stop_timeout=0.25", "lease.timeout=36h"])
+    again = read_settings({}, {}, [f"{row.name}={row.value}" for row in settings.describe()])
     assert [row.value for row in again.describe()] == [row.value for row in settings.describe()]
     assert (again.checkpointing_interval, again.stop_timeout, again.lease_timeout) == (90.0, 0.25, 129600.0)

@@ -85,14 +85,14 @@ def _findings(
     from tidegate.operate.place import open_job
     from tidegate.operate.sink_checks import check_cluster, check_sinks
     from tidegate.operate.surroundings import look_at_surroundings
-    from tidegate.settings.config import Settings
+    from tidegate.settings.reading import read_settings
 
     yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)
     if job is not None:
         yield from check_sinks(open_job(Path(find_job(jobs_folder(dir), job).folder)), options)
     if kafka is not None:
         try:
-            interval = Settings.load({}, os.environ, overrides).checkpointing_interval
+            interval = read_settings({}, os.environ, overrides).checkpointing_interval
         except TidegateError:  # said above
             interval = 0.0
         yield from check_cluster(kafka, options, interval)

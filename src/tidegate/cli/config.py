@@ -10,6 +10,7 @@ from tidegate.cli.common import Json, Overrides, print_json
 from tidegate.settings.config import SETTINGS
 from tidegate.settings.found import load_settings
 from tidegate.settings.reference import rules_table, settings_table
+from tidegate.settings.rules import notes
 
 config = typer.Typer(help="The settings: what they are here and why, and what there is.", no_args_is_help=True)
 
@@ -34,15 +35,15 @@ def show(
     - `tidegate config show -D checkpointing.interval=1s --json`
     """
     settings = load_settings({}, job=job, overrides=overrides or ())
-    rows, notes = settings.describe(), settings.notes()
+    rows, told = settings.describe(), notes(settings)
     if json:
         shown = [{"name": row.name, "value": row.value, "origin": row.origin, "meaning": row.meaning} for row in rows]
-        print_json({"settings": shown, "notes": notes})
+        print_json({"settings": shown, "notes": told})
         return
     names, values = max(len(row.name) for row in rows), max(len(row.value) for row in rows)
     for row in rows:
         typer.echo(f"{row.name:<{names}}  {row.value or '-':<{values}}  {row.origin}")
-    for note in notes:
+    for note in told:
         typer.echo(f"note: {note}", err=True)
 
 

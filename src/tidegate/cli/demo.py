@@ -17,7 +17,9 @@ import msgspec
 import typer
 
 from tidegate.core.errors import TidegateError
-from tidegate.settings.config import Place, Settings
+from tidegate.settings.config import Settings
+from tidegate.settings.given import Place
+from tidegate.settings.reading import read_settings
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.places import Places
 from tidegate.testing.demo.run import Options, run_demo
@@ -117,7 +119,7 @@ def _settings(folder: Path, overrides: list[str]) -> Settings:
     """The settings of the demo's job. What does not fit is wrong usage."""
     code = {"checkpointing.dir": Places(folder).checkpoints, "checkpointing.interval": 0}
     try:
-        settings = Settings.load(code, {}, overrides)
+        settings = read_settings(code, {}, overrides)
     except TidegateError as error:
         typer.echo(error, err=True)
         raise typer.Exit(WRONG_USAGE) from None

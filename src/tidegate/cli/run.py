@@ -21,6 +21,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import LogFormatOption, LogLevelOption, VerboseOption, verbose_if
 from tidegate.cli.news import Watching, news_in
+from tidegate.cli.open_view import open_view
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
     AllowNonRestored,
@@ -37,7 +38,6 @@ from tidegate.cli.restore_options import (
     fresh_if,
     restore_if_any,
 )
-from tidegate.cli.view import open_view
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, LogLevel

@@ -5,7 +5,6 @@ What draws the live view is loaded where there is a terminal to draw in: in the 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,8 +13,6 @@ from pathlib import Path
 from types import TracebackType
 
 from tidegate.operate.beat import Beat, read_beat
-
-OUTPUT, ERRORS = 1, 2
 
 
 class View:
@@ -50,15 +47,6 @@ class View:
         with suppress(OSError):  # the storage is away: the answer then says nothing of epochs
             beat = self._read()
         print(stop_message(beat), file=sys.stderr, flush=True)
-
-
-def open_view() -> View:
-    """A live view where the standard error is a terminal that can move its cursor, and ours to write to."""
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-        return View()
-    from tidegate.cli.live import LiveView
-
-    return LiveView(os.dup(ERRORS), (OUTPUT, ERRORS) if sys.stdout.isatty() else (ERRORS,))
 
 
 def stop_message(beat: Beat | None) -> str:

@@ -22,7 +22,7 @@ from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.machine.java import find_java
 from tidegate.machine.user import user_name
-from tidegate.settings.config import Settings
+from tidegate.settings.reading import read_settings
 
 _PYTHON_AT_LEAST = (3, 10)
 _SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)
@@ -42,7 +42,7 @@ def look_at_surroundings(
     yield from _user()
     yield _spark()
     try:
-        settings = Settings.load({}, environment, overrides)
+        settings = read_settings({}, environment, overrides)
     except TidegateError as error:
         yield from failed_by("settings", error)
         settings = None

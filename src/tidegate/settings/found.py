@@ -10,6 +10,7 @@ from pathlib import Path
 from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.config import Settings
 from tidegate.settings.given import CONFIG_VARIABLE, SettingsFile
+from tidegate.settings.reading import read_settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,7 +29,7 @@ def load_settings(
     overrides: Sequence[str] = (),
 ) -> Settings:
     """The settings of a job, or of no job in particular. Raises one error that lists everything that does not fit."""
-    return Settings.load(code, environment, overrides, file=read_settings_file(environment), job=job)
+    return read_settings(code, environment, overrides, file=read_settings_file(environment), job=job)
 
 
 def read_settings_file(environment: Mapping[str, str]) -> SettingsFile | None:

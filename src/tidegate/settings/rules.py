@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.settings.config import Settings
 from tidegate.settings.kinds import Backend, Strategy
-
-if TYPE_CHECKING:
-    from tidegate.settings.config import Settings
 
 
 class Verdict(Enum):

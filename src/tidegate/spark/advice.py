@@ -10,6 +10,7 @@ from tidegate.core.effects import Happening
 from tidegate.core.fingerprints import without_uid
 from tidegate.core.happenings import EpochDone
 from tidegate.settings.config import Settings
+from tidegate.settings.rules import notes
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.companions import Companion
 from tidegate.spark.query_plan import QueryPlan
@@ -43,7 +44,7 @@ class Advice(Companion):
 def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: Iterable[str]) -> Iterator[str]:
     """Settings that do not do what they seem to, together or because the checkpoint has fixed something else; stateful
     operators without a uid. `uids`: those that the job has."""
-    for note in settings.notes():
+    for note in notes(settings):
         yield f"job {job}: {note}"
     for plan in plans if settings.max_concurrent > 1 else ():
         for uid in places_at_once(plan.sinks.values())[:1]:

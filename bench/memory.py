@@ -13,7 +13,7 @@ from bench.epochs import job_of
 from bench.figures import Figure
 from bench.growth import Size, driver_growth, size_of
 from bench.seen import Seen, told
-from tidegate.settings.config import Settings
+from tidegate.settings.reading import read_settings
 from tidegate.spark.session import open_session
 
 EPOCHS = (300, 1500)
@@ -24,7 +24,7 @@ def measure(rounds: int, *, quick: bool) -> list[Figure]:
     """One run, whatever `rounds` says: it takes minutes, and what grows shows in one."""
     del rounds
     case, (early, late) = EPOCH_CASES["epoch-stateful"], _QUICK_EPOCHS if quick else EPOCHS
-    session = open_session("bench", Settings.load({}, {}))
+    session = open_session("bench", read_settings({}, {}))
     session.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         place = Path(folder)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from tidegate.settings.config import Settings
+from tidegate.settings.reading import read_settings
 from tidegate.spark.query_conf import query_conf
 from tidegate.spark.session import open_session
 
@@ -16,7 +16,7 @@ from tidegate.spark.session import open_session
 def shared_session() -> Generator[SparkSession]:
     """tidegate's own session (adaptive execution off, as many shuffle partitions as cores), with the file manager,
     the state store and the retention of its queries set for all queries."""
-    settings = Settings.load({}, {})
+    settings = read_settings({}, {})
     session = open_session("bench", settings)
     session.sparkContext.setLogLevel("OFF")
     for key, value in query_conf(settings).items():

@@ -19,8 +19,8 @@ from tidegate.checkpoints.retained import read_retained
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import JobState, read_beat
+from tidegate.operate.endings import Ending
 from tidegate.savepoints.folder import open_savepoint, verify
-from tidegate.spark.endings import Ending
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
 

@@ -14,8 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, error_of, run, setting, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink, StageOnlyShelfSink
-from tidegate import FileSink, Job, JobHandle, SQLiteSink, TidegateError
+from tidegate import FileSink, Job, SQLiteSink, TidegateError
 from tidegate.core.errors import Code
+from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.query_run import QueryRun
 from tidegate.testing.memory import MemorySink
 
@@ -297,7 +298,7 @@ def test_a_bounded_query_that_cannot_run_its_due_epoch_does_not_leave_the_others
         raise TidegateError(Code.QUERY_FAILED, expected="it runs", found="it fails", where="again", next_step="mend")
 
     failed = threading.Event()
-    monkeypatch.setattr(JobHandle, "_another_run_of", fail)
+    monkeypatch.setattr(JobRuns, "another_run_of", fail)
     with setting(place.spark, NO_DATA_EPOCHS, "false"):
         handle = job.start(until="caught-up")
         assert failed.wait(60)

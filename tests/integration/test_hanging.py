@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.integration.shelf import FitfulShelfSink, ShelfSink
-from tidegate import FileSink, FileSource, Job, JobHandle
+from tidegate import FileSink, FileSource, Job
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
@@ -26,10 +26,11 @@ from tidegate.disk.locks import jvm_lock_is_free
 from tidegate.operate.beat import JobState
 from tidegate.spark import epoch_watch, finisher, stream_thread
 from tidegate.spark.historian import Historian
+from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.query_run import QueryRun
 
 
-def shelf_job(place: Place, **settings: str | float) -> Job:
+def shelf_job(place: Place, **settings: Any) -> Job:
     job = place.job("job", **settings)
     job.query("query", place.words(job), sinks=[ShelfSink("shelf", place.folder)])
     return job
@@ -211,9 +212,9 @@ def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
 ):
     """Both have failed of one cause, and are due in the same look. Nobody is left to run for a job that has failed."""
     opens: list[str] = []
-    again, opened = JobHandle._start_again, QueryRun.open
+    again, opened = JobRuns._start_again, QueryRun.open
 
-    def both_at_once(self: JobHandle, alive: list[QueryRun]) -> None:
+    def both_at_once(self: JobRuns, alive: list[QueryRun]) -> None:
         self._waiting.sort(key=lambda each: each.ended.plan.query.uid)
         if len(self._waiting) != 1:
             again(self, alive)
@@ -224,7 +225,7 @@ def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
             raise RuntimeError("no recovery")
         opened(self)
 
-    monkeypatch.setattr(JobHandle, "_start_again", both_at_once)
+    monkeypatch.setattr(JobRuns, "_start_again", both_at_once)
     monkeypatch.setattr(QueryRun, "open", open_once)
     place.write("sea")
     job = place.job(checkpointing_tolerable_failures=1)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,7 +32,7 @@ from tidegate.spark.query_run import QueryRun
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 
 
-def mined_counts(place: Place, **settings: str | float) -> Job:
+def mined_counts(place: Place, **settings: Any) -> Job:
     """Running counts into a table and files. A task that meets "boom" while the file `mined` is there removes it and
     then sleeps far longer than any test."""
     mined = str(place.folder / "mined")
@@ -98,7 +99,7 @@ def test_an_epoch_that_takes_too_long_fails_a_job_that_tolerates_none(place: Pla
     assert counts_out(place) == {0: [("boom", 1), ("sea", 1)]}
 
 
-def slow_counts(place: Place, seconds: float, **settings: str | float) -> Job:
+def slow_counts(place: Place, seconds: float, **settings: Any) -> Job:
     """Running counts into a table and files. The task that meets "boom" needs so long, at each try."""
 
     def step(word: str) -> str:
@@ -173,7 +174,7 @@ def test_what_an_epoch_had_prepared_when_it_took_too_long_is_aborted(place: Plac
     assert not staged(place)
 
 
-def held_words(place: Place, hold: Path, **settings: str | float) -> Job:
+def held_words(place: Place, hold: Path, **settings: Any) -> Job:
     """Words into a table, by two tasks. The one that meets "boom" hangs while the file `hold` is there."""
 
     def step(word: str) -> str:
@@ -199,7 +200,7 @@ def of_a_job_that_runs(handle: JobHandle, seen: object) -> object:
     return seen
 
 
-def shelf_job(place: Place, sink: ShelfSink, **settings: str | float) -> Job:
+def shelf_job(place: Place, sink: ShelfSink, **settings: Any) -> Job:
     job = place.job("job", **settings)
     table = SQLiteSink("table", place.folder / "out.db", table="words")
     job.query("query", place.words(job), sinks=[sink, table])
@@ -254,7 +255,7 @@ def test_a_run_after_a_tolerated_failure_that_cannot_recover_asks_the_restart_st
         return 0.0
 
     monkeypatch.setattr(QueryRun, "open", fail_once)
-    monkeypatch.setattr(handle, "_pause_after", pause_after)
+    monkeypatch.setattr(handle._runs, "_rules", replace(handle._runs._rules, pause_after=pause_after))
     sink.refusal_of(1).touch()
     place.write("sand")
     wait_until_finished(handle, 1)
@@ -298,7 +299,7 @@ def test_a_sync_that_failed_is_never_tolerated_and_no_run_follows_in_the_same_pr
     """The next run would believe what a second sync says of the same files. Under a supervisor, too."""
     sink = LosingShelfSink("shelf", place.folder)
     handle = shelf_job(place, sink, checkpointing_tolerable_failures=10).start()
-    monkeypatch.setattr(handle, "_pause_after", lambda *_: 0.0)
+    monkeypatch.setattr(handle._runs, "_rules", replace(handle._runs._rules, pause_after=lambda *_: 0.0))
     place.write("sea")
     assert error_of(lambda: handle.wait(60)).code == "TG-STORAGE-UNUSABLE"
     assert place.log("ledger/runs") == [1]
@@ -685,7 +686,7 @@ def test_a_storage_that_goes_away_ends_the_job_and_when_it_is_back_nothing_is_lo
 
 
 def test_a_bounded_job_leaves_the_due_epoch_to_the_next_start_where_it_is_told_to(place: Place):
-    def windows(**settings: str | float) -> Job:
+    def windows(**settings: Any) -> Job:
         job = place.job("job", **settings)
         events = place.source(job, "events", "at timestamp").withWatermark("at", "5 seconds")
         closed = events.groupBy(F.window("at", "10 seconds")).count().select("count")

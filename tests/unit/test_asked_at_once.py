@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 import threading
-from typing import cast
+from functools import partial
 
-from pyspark.sql import SparkSession
-
-from tidegate.operate.beat import JobState
-from tidegate.spark.handle import Ending, JobHandle
+from tidegate.operate.endings import Ending
+from tidegate.spark.asked_end import AskedEnd
 
 
 def test_a_cancel_that_comes_within_a_stop_is_not_turned_into_one():
-    handle = SlowHandle()
-    stop = threading.Thread(target=handle.ask_to_stop, name="stop")
-    cancel = threading.Thread(target=handle.ask_to_cancel, name="cancel")
+    asked = SlowEnd()
+    stop = threading.Thread(target=partial(asked.ask, Ending.STOP, 60.0), name="stop")
+    cancel = threading.Thread(target=partial(asked.ask, Ending.CANCEL, 0.0), name="cancel")
     stop.start()
-    assert handle.looked.wait(10)
+    assert asked.looked.wait(10)
     cancel.start()
     for each in (cancel, stop):
         each.join(10)
-    assert handle.end_state(None) is JobState.CANCELED
+    assert asked.ending is Ending.CANCEL
 
 
-class SlowHandle(JobHandle):
-    """A handle whose stop looks at how the job is to end, and then takes long, if nobody waits for it."""
+def test_of_several_times_the_shortest_counts_but_the_first_one_replaces_the_setting():
+    asked = AskedEnd(5.0, goes_on_draining=False)
+    assert not asked.ask(Ending.STOP, 60.0)
+    assert asked.timeout_seconds == 60.0
+    assert asked.ask(Ending.STOP, 90.0)
+    assert asked.timeout_seconds == 60.0
+
+
+def test_what_an_earlier_start_was_asked_is_nobodys_request_here():
+    asked = AskedEnd(5.0, goes_on_draining=True)
+    assert (asked.ending, asked.is_asked(), asked.of_this_start) == (Ending.DRAIN, True, False)
+    assert not asked.ask(Ending.STOP, 60.0)
+    assert (asked.ending, asked.of_this_start) == (Ending.DRAIN, True)
+
+
+class SlowEnd(AskedEnd):
+    """Its stop looks at how the job is to end, and then takes long, if nobody waits for it."""
 
     def __init__(self) -> None:
         self.looked = threading.Event()
         self.cancelled = threading.Event()
-        super().__init__(
-            name="job",
-            session=cast("SparkSession", None),
-            plans=[],
-            interval_seconds=0,
-            bounded=False,
-            stop_timeout_seconds=60,
-            tolerable_failures=0,
-            runs_due_epoch=False,
-            companions=(),
-            pause_after=None,
-        )
+        super().__init__(5.0, goes_on_draining=False)
 
     @property
-    def _ending(self) -> Ending:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def ending(self) -> Ending:  # pyright: ignore[reportIncompatibleVariableOverride]
         found = self._how
         if threading.current_thread().name == "stop":
             self.looked.set()
             self.cancelled.wait(0.3)
         return found
 
-    @_ending.setter
-    def _ending(self, ending: Ending) -> None:
+    @ending.setter
+    def ending(self, ending: Ending) -> None:
         self._how = ending
         if ending is Ending.CANCEL:
             self.cancelled.set()

@@ -16,16 +16,17 @@ from tests.support.saved_job import running, write_job
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.operate.beat import Incarnation
+from tidegate.operate.beat import Incarnation, Wrong
 from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.operate.copy_progress import CopyProgress, read_progress, write_progress
+from tidegate.operate.endings import Ending
+from tidegate.operate.job_end import wrong_of
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import dispose, open_savepoint, savepoints_in, verify
 from tidegate.savepoints.state_tables import StateTable
 from tidegate.savepoints.take import HELD, STEPS, remove_held
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
-from tidegate.spark.endings import Ending
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import Savepoints, Taking
 
@@ -235,6 +236,9 @@ class Standing:
 
     def has_done(self, _epochs: dict[str, int]) -> bool:
         return True
+
+    def wrong(self, error: BaseException | None) -> Wrong:
+        return wrong_of(error, is_the_last_savepoint=False)
 
 
 MINE = Incarnation(host="here", process=7, started_at=1.0)

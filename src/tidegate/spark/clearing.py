@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tidegate.spark.companions import Companion
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 
 class Clearing(Companion):
@@ -17,9 +17,9 @@ class Clearing(Companion):
 
     def __init__(self, delete: Callable[[], None]) -> None:
         self._delete = delete
-        self._handle: RunningJob | None = None
+        self._handle: LiveJob | None = None
 
-    def opening(self, handle: RunningJob) -> None:
+    def opening(self, handle: LiveJob) -> None:
         self._handle = handle
 
     def ended(self, error: BaseException | None) -> None:

@@ -26,7 +26,7 @@ from tidegate.spark.savepoint_requests import (
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 _LOOK_SECONDS = 0.2
 _REACHED = "everything the job had read is done"
@@ -54,7 +54,7 @@ class Clerk(Ticking):
         self._folder = job_folder
         self._mine = {mine}
         self._forgetful = forgetful
-        self._handle: RunningJob | None = None
+        self._handle: LiveJob | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
         """What each checkpoint that is waited for must reach, by the request's id."""
         self._savepoints = SavepointRequests(job_folder)
@@ -63,7 +63,7 @@ class Clerk(Ticking):
         self._saving: set[str] = set()
         """The ids of those among them that end the job with a savepoint."""
 
-    def begin(self, handle: RunningJob) -> None:
+    def begin(self, handle: LiveJob) -> None:
         self._handle = handle
         self._savepoints.begin()
         supervisor = supervisor_of(self._folder)
@@ -96,19 +96,19 @@ class Clerk(Ticking):
             if request.to in self._mine:
                 self._answer_at_the_end(self._handle, request, error)
 
-    def _checkpoint(self, handle: RunningJob, request: Request) -> None:
+    def _checkpoint(self, handle: LiveJob, request: Request) -> None:
         """Done is a checkpoint when every epoch is that was under way when it was asked for."""
         targets = self._checkpoints.setdefault(request.id, handle.under_way())
         if handle.has_done(targets):
             del self._checkpoints[request.id]
             self._answer(request, Outcome.DONE, _REACHED, handle.finished())
 
-    def _savepoint(self, handle: RunningJob, request: Request) -> None:
+    def _savepoint(self, handle: LiveJob, request: Request) -> None:
         word = self._savepoints.look_after(handle, request)
         if word is not None:
             self._tell(request, word)
 
-    def _end(self, handle: RunningJob, request: Request) -> None:
+    def _end(self, handle: LiveJob, request: Request) -> None:
         if _ENDINGS[request.kind] is not Ending.CANCEL and self._forgetful:
             again = f"cancel {handle.name}{' -s' if request.kind in WITH_SAVEPOINT else ''}"
             self._answer(
@@ -122,7 +122,7 @@ class Clerk(Ticking):
         else:
             self._end_without(handle, request)
 
-    def _end_with_savepoint(self, handle: RunningJob, request: Request) -> None:
+    def _end_with_savepoint(self, handle: LiveJob, request: Request) -> None:
         """Nothing is stopped before the folder for the savepoint was looked at."""
         try:
             if self._savepoints.may_go_there(handle, request):
@@ -135,12 +135,12 @@ class Clerk(Ticking):
             elsewhere = f"; `tidegate stop {handle.name} -p DIR` takes the savepoint elsewhere"
             self._tell(request, replace(word, detail=word.detail + elsewhere) if request.kind is Kind.STOP else word)
 
-    def _tell_how_far(self, handle: RunningJob, request: Request) -> None:
+    def _tell_how_far(self, handle: LiveJob, request: Request) -> None:
         taking = handle.last_savepoint.taking
         if request.id in self._saving and taking is not None:
             self._savepoints.tell(request.id, taking.copying)
 
-    def _end_without(self, handle: RunningJob, request: Request) -> None:
+    def _end_without(self, handle: LiveJob, request: Request) -> None:
         self._endings.add(request.id)
         match _ENDINGS[request.kind]:
             case Ending.STOP:
@@ -150,7 +150,7 @@ class Clerk(Ticking):
             case _:
                 handle.ask_to_cancel()
 
-    def _answer_at_the_end(self, handle: RunningJob, request: Request, error: BaseException | None) -> None:
+    def _answer_at_the_end(self, handle: LiveJob, request: Request, error: BaseException | None) -> None:
         if request.kind in WITH_SAVEPOINT or request.id in self._saving:
             asked = request.id in self._endings
             self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
@@ -173,7 +173,7 @@ class Clerk(Ticking):
             detail = in_one_line(handle.not_drained()) if well and wish is Wish.NOT_DRAINED else ended
         self._answer(request, outcome, detail, handle.finished())
 
-    def _wish(self, handle: RunningJob, request: Request) -> Wish:
+    def _wish(self, handle: LiveJob, request: Request) -> Wish:
         match request.kind:
             case Kind.CHECKPOINT:
                 reached = handle.has_done(self._checkpoints.get(request.id, handle.under_way()))

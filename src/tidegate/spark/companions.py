@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.effects import Happening
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 
 class Companion:
@@ -16,13 +16,13 @@ class Companion:
     `happened` is called from the threads of the queries, the others from one thread of the job at a time.
     """
 
-    def opening(self, handle: RunningJob) -> None:
+    def opening(self, handle: LiveJob) -> None:
         """The job holds its locks and nothing stands against its start; recovery of every query comes next.
 
         From here on `ended` is called in any case, also when the start fails.
         """
 
-    def started(self, job: RunningJob) -> None:
+    def started(self, job: LiveJob) -> None:
         """Every query has been recovered and started."""
 
     def happened(self, query: str, run: int, happening: Happening) -> None:

@@ -14,7 +14,7 @@ from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpo
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 _WRITE_SECONDS = 1.0
 
@@ -26,13 +26,13 @@ class Historian(Ticking):
         super().__init__("history of checkpoints", _WRITE_SECONDS)
         self._folder = job_folder
         self._history: CheckpointsHistory | None = None
-        self._handle: RunningJob | None = None
+        self._handle: LiveJob | None = None
         self._lock = threading.Lock()
         self._done: list[DoneCheckpoint] = []
         self._aborted: Counter[str] = Counter()
         self._redone: Counter[str] = Counter()
 
-    def begin(self, handle: RunningJob) -> None:
+    def begin(self, handle: LiveJob) -> None:
         self._handle = handle
         self._history = CheckpointsHistory(self._folder)
 

@@ -60,6 +60,7 @@ from tidegate.spark.interrupts import (
     main_thread_waits,
     obey_signals,
 )
+from tidegate.spark.job_runs import RunRules
 from tidegate.spark.levels import leaves_evidence, level_of, levels_of, nothing_to_catch_up_with
 from tidegate.spark.listeners import Delivery, Listener
 from tidegate.spark.operator_checks import allowed_changes, check_allowed, check_operators
@@ -327,14 +328,16 @@ class Job:
             name=self.name,
             session=self.spark,
             plans=plans,
-            interval_seconds=self.settings.checkpointing_interval,
-            bounded=bounded,
+            rules=RunRules(
+                bounded=bounded,
+                interval_seconds=self.settings.checkpointing_interval,
+                runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
+                tolerable_failures=self.settings.checkpointing_tolerable_failures,
+                failed_epochs={} if supervised is None else supervised.failed_epochs,
+                pause_after=None if supervised is None else supervised.pause_after,
+            ),
             stop_timeout_seconds=self.settings.stop_timeout,
-            tolerable_failures=self.settings.checkpointing_tolerable_failures,
-            failed_epochs=None if supervised is None else supervised.failed_epochs,
-            runs_due_epoch=self.settings.checkpointing_after_tasks_finish,
             companions=() if only_look else self._companions(folder, record, plans),
-            pause_after=None if supervised is None else supervised.pause_after,
             drain=drain,
             savepoints=None if only_look else self._savepoints(folder, record, plans),
         )

@@ -25,7 +25,7 @@ from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
     from tidegate.spark.job_status import QueryStatus
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 _BEAT_SECONDS = 1.0
 _RATE_SECONDS = 10.0
@@ -40,7 +40,7 @@ class Pulse(Ticking):
         self._folder = job_folder
         self._job_id = job_id
         self._settings = tuple(settings)
-        self._handle: RunningJob | None = None
+        self._handle: LiveJob | None = None
         self._lock = threading.Lock()
         self._runs: dict[str, int] = {}
         self._done_at: dict[str, float] = {}
@@ -48,7 +48,7 @@ class Pulse(Ticking):
         self._copied = 0
         self._samples: dict[str, deque[tuple[float, int]]] = {}
 
-    def begin(self, handle: RunningJob) -> None:
+    def begin(self, handle: LiveJob) -> None:
         self._handle = handle
         self._write(handle, JobState.RUNNING, "")
 
@@ -69,7 +69,7 @@ class Pulse(Ticking):
             said = "" if error is None else _in_a_line(error)
             self._write(self._handle, self._handle.end_state(error), said, self._handle.wrong(error))
 
-    def _write(self, handle: RunningJob, state: JobState, error: str, wrong: Wrong | None = None) -> None:
+    def _write(self, handle: LiveJob, state: JobState, error: str, wrong: Wrong | None = None) -> None:
         now = time.time()
         queries = handle.status().queries
         beat = Beat(

@@ -13,7 +13,7 @@ from tidegate.core.happenings import EpochDone
 from tidegate.spark.ticking import Ticking
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 _SECONDS_BETWEEN = 0.25
 
@@ -28,10 +28,10 @@ class Retaining(Ticking):
         self._unread: set[str] = set()
         """The queries with a done epoch that could not be noted."""
 
-    def begin(self, handle: RunningJob) -> None:
+    def begin(self, handle: LiveJob) -> None:
         self._checkpoints.look()
 
-    def started(self, job: RunningJob) -> None:
+    def started(self, job: LiveJob) -> None:
         self._attempt(self._checkpoints.look)
 
     def happened(self, query: str, run: int, happening: Happening) -> None:

@@ -18,7 +18,7 @@ from tidegate.savepoints.copying import Copying
 from tidegate.spark.savepointing import Taking
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SavepointRequests:
         """A new driver has the desk."""
         drop_all_progress(self._job_folder)
 
-    def look_after(self, handle: RunningJob, request: Request) -> Word | None:
+    def look_after(self, handle: LiveJob, request: Request) -> Word | None:
         """What is to be answered; None while it is under way. It is of what a checkpoint would be, and begun when that
         is done."""
         taking = self._taking.get(request.id)
@@ -63,7 +63,7 @@ class SavepointRequests:
             return None
         return self._become(taking, request)
 
-    def at_the_end(self, handle: RunningJob, request: Request, ended: str) -> Word:
+    def at_the_end(self, handle: LiveJob, request: Request, ended: str) -> Word:
         """What is to be answered when the job has ended, which has called off what was under way."""
         taking = self._taking.get(request.id)
         if taking is not None:
@@ -71,7 +71,7 @@ class SavepointRequests:
         self._forget(request)
         return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
 
-    def may_go_there(self, handle: RunningJob, request: Request) -> bool:
+    def may_go_there(self, handle: LiveJob, request: Request) -> bool:
         """Whether the folder for a savepoint of the job's end has been looked at; raises what stands against it."""
         if request.id not in self._looked:
             self._looked[request.id] = handle.savepoints().look_at(request.id, request.into, request.format)
@@ -81,7 +81,7 @@ class SavepointRequests:
             looked.result()
         return looked.done()
 
-    def of_the_end(self, handle: RunningJob, request: Request, error: BaseException | None, *, asked: bool) -> Word:
+    def of_the_end(self, handle: LiveJob, request: Request, error: BaseException | None, *, asked: bool) -> Word:
         """What is to be answered to whoever wanted to end the job with a savepoint; `asked`: the job was asked to."""
         self._forget(request)
         last, finished = handle.last_savepoint, handle.finished()
@@ -101,7 +101,7 @@ class SavepointRequests:
             shown = f"{type(why).__name__}: {why}"
         return Word(outcome, f"{ended}, without a savepoint: {shown}", finished)
 
-    def _begin(self, handle: RunningJob, request: Request) -> None:
+    def _begin(self, handle: LiveJob, request: Request) -> None:
         savepoints = handle.savepoints()
         savepoints.check(request.id, request.into, request.format)
         if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
@@ -159,7 +159,7 @@ def what_waits(error: TidegateError) -> str:
     return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"
 
 
-def how_it_ended(handle: RunningJob) -> str:
+def how_it_ended(handle: LiveJob) -> str:
     """The end of a job that nothing was wrong with."""
     state = handle.end_state(None)
     drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""

@@ -41,7 +41,7 @@ from tidegate.supervise.restart import strategy_of
 from tidegate.supervise.session_processes import end_processes
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import FailedRun, SupervisedJob
+    from tidegate.spark.live_job import FailedRun, SupervisedJob
 
 
 class Supervised:

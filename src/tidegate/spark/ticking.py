@@ -11,7 +11,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.spark.companions import Companion
 
 if TYPE_CHECKING:
-    from tidegate.spark.running_job import RunningJob
+    from tidegate.spark.live_job import LiveJob
 
 _LOG = logging.getLogger("tidegate")
 
@@ -29,7 +29,7 @@ class Ticking(Companion):
         self._thread: threading.Thread | None = None
         self._complained = False
 
-    def opening(self, handle: RunningJob) -> None:
+    def opening(self, handle: LiveJob) -> None:
         self.begin(handle)
         self._thread = threading.Thread(target=self._go_on, name=f"tidegate-{self._name}", daemon=True)
         self._thread.start()
@@ -41,7 +41,7 @@ class Ticking(Companion):
         self._attempt_last(error)
 
     @abstractmethod
-    def begin(self, handle: RunningJob) -> None:
+    def begin(self, handle: LiveJob) -> None:
         """Before recovery; what it raises stands against the start."""
 
     @abstractmethod

@@ -15,7 +15,7 @@ from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import Savepoints
 
 
-class RunningJob(Protocol):
+class LiveJob(Protocol):
     """A job from its start to its end, for its companions. They never reach its queries' runs."""
 
     @property

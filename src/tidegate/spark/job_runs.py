@@ -1,0 +1,260 @@
+"""The runs of a job's queries, side by side: started, started again after what may be tolerated, ended together.
+
+When a query fails for good the others end cleanly, and what it raised is the job's error.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from tidegate.core.effects import Happening
+from tidegate.core.errors import TidegateError
+from tidegate.core.happenings import EpochFailed
+from tidegate.core.tolerance import Tolerance
+from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.operate.endings import Ending
+from tidegate.operate.job_end import is_of_a_sink
+from tidegate.spark.asked_end import AskedEnd
+from tidegate.spark.draining import Draining
+from tidegate.spark.figures import Figures
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.query_run import QueryRun
+from tidegate.spark.session import lives
+from tidegate.supervise.cures import ENDS_THE_DRIVER
+
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
+
+    ended: QueryRun
+    restart_at: float
+
+
+PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
+"""The pause before the next run of a query that failed with this error; None: the job fails with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRules:
+    """How the queries of a job are run. `bounded`: each until it has caught up. `tolerable_failures`: epochs in a row,
+    on top of `failed_epochs`, those of the driver before by query."""
+
+    bounded: bool
+    interval_seconds: float
+    runs_due_epoch: bool = True
+    tolerable_failures: int = 0
+    failed_epochs: Mapping[str, int] = field(default_factory=dict[str, int])
+    pause_after: PauseAfter | None = None
+
+    @property
+    def leaves_due_epoch(self) -> bool:
+        """Whether a bounded job ends without the epoch without rows that is due."""
+        return self.bounded and not self.runs_due_epoch
+
+
+class JobRuns:
+    """Of each query the run that it has now, in the order of the program. One thread of the job calls at a time, but
+    for `hurry` and what only looks."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        plans: Sequence[QueryPlan],
+        rules: RunRules,
+        asked: AskedEnd,
+        draining: Draining,
+        tell: Callable[[str, int, Happening], None],
+    ) -> None:
+        self._session = session
+        self._rules = rules
+        self._asked = asked
+        self._draining = draining
+        self._tell = tell
+        self._trigger = trigger_of(rules.bounded, rules.interval_seconds)
+        self._waiting: list[Waiting] = []
+        self._failed: QueryRun | None = None
+        self.figures = {plan.query.uid: Figures() for plan in plans}
+        self._tolerances = {
+            plan.query.uid: Tolerance(rules.tolerable_failures, rules.failed_epochs.get(plan.query.uid, 0))
+            for plan in plans
+        }
+        self.tolerated: TidegateError | None = None
+        """What has ended the job, where it is tolerated: a failed epoch whose query needs a new process."""
+        self.now = [self._run_of(plan) for plan in plans]
+
+    def start(self, *, recover_only: bool, started: Callable[[], None]) -> None:
+        """Recover every query, then start every query, then call `started`. What stands against it is raised when every
+        run has ended."""
+        for run in self.now:
+            run.open()
+        try:
+            for run in [] if recover_only else self.now:
+                self._start_run(run)
+            started()
+        except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+            self.end_all(self.now, [error])
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Until every query has ended for good, or the job is asked to end; then end all. `look` is called meanwhile.
+        Raises what ended the job badly."""
+        alive = list(self.now)
+        errors: list[BaseException] = []
+        try:
+            while (alive or self._waiting) and not self._asked.await_asked(_LOOK_SECONDS):
+                for run in [each for each in alive if each.has_come_to_rest()]:
+                    alive.remove(run)
+                    if self._goes_on_after(run):
+                        self._waiting.append(Waiting(run, restart_at=time.monotonic()))
+                self._start_again(alive)
+                look()
+            if self._asked.ending is Ending.DRAIN:
+                self._draining.begin()
+        except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+            errors.append(error)
+        self.end_all([*alive, *self._recovered(errors)], errors)
+
+    def keep_time(self) -> None:
+        """No epoch takes longer than it may because the watching thread waits for the sink of another query."""
+        for run in list(self.now):
+            with suppress(Py4JError, OSError):  # a JVM that is gone: the watching thread meets it, too
+                run.keep_time()
+
+    def hurry_all(self, timeout_seconds: float) -> None:
+        """The job is asked to end: no run waits longer for its sinks."""
+        for run in list(self.now):
+            self.hurry(run, timeout_seconds)
+
+    def may_still_write(self) -> bool:
+        """Whether a thread of a query lives that nothing has ended: what the job holds stays with this process."""
+        return any(run.may_still_write() for run in self.now)
+
+    def left_behind(self) -> TidegateError | None:
+        """Which decided epoch a cancel has left to the next start, if it has."""
+        return next((run.left_behind for run in self.now if run.left_behind is not None), None)
+
+    def failed_place(self) -> dict[str, Any]:
+        """Which run of which query has ended last with an error, and at which epoch; nothing where none has."""
+        return {} if self._failed is None else self._failed.place()
+
+    def _run_of(self, plan: QueryPlan) -> QueryRun:
+        return QueryRun(plan, self._session, self.figures[plan.query.uid], self._tell)
+
+    def _goes_on_after(self, run: QueryRun) -> bool:
+        """Whether another run follows: for a failed epoch that is tolerated, which runs again with the same input, or
+        for the due no-data epoch, which a bounded job runs before it ends. Raises what ended the run for good."""
+        try:
+            return run.close() and self._rules.bounded and not self._rules.leaves_due_epoch
+        except TidegateError as error:
+            if self._is_tolerated(run, error):
+                return True
+            self._put_off(run, error)
+            return False
+        except BaseException:
+            self._failed = run
+            raise
+
+    def _is_tolerated(self, run: QueryRun, error: TidegateError) -> bool:
+        """Whether another run follows here. Where it cannot, a supervisor starts the program again."""
+        if run.failed_epoch is None:
+            return False
+        uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
+        tolerance, here = self._tolerances[uid], run.plan.again_here
+        tolerated = tolerance.failed(self.figures[uid].epochs) and (here or self._rules.pause_after is not None)
+        run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated, tolerated and not here))
+        self.tolerated = error if tolerated and not here else None
+        return tolerated and here
+
+    def failed_epochs(self) -> dict[str, int]:
+        """By query, the failed epochs in a row."""
+        return {uid: each.count(self.figures[uid].epochs) for uid, each in self._tolerances.items()}
+
+    def _start_run(self, run: QueryRun) -> None:
+        run.start(self._trigger, leaves_due_epoch=self._rules.leaves_due_epoch)
+
+    def another_run_of(self, ended: QueryRun) -> QueryRun:
+        run = self._run_of(ended.plan)
+        self.now[self.now.index(ended)] = run
+        if self._asked.is_asked():  # by a thread that may have gone through the runs before this one
+            self.hurry(run, self._asked.timeout_seconds)
+        return run
+
+    def hurry(self, run: QueryRun, timeout_seconds: float) -> None:
+        if self._asked.ending is Ending.CANCEL:
+            run.cancel()
+        elif self._draining.is_under_way:
+            run.allow_waiting(timeout_seconds)
+        else:
+            run.limit_waiting(timeout_seconds)
+
+    def _put_off(self, run: QueryRun, error: TidegateError) -> None:
+        """Have the query wait for its next run, or raise the error when there is to be none."""
+        self._failed = run
+        may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
+        trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
+        if self._rules.pause_after is None or not may_go_on or not trusted or self._asked.is_asked():
+            raise error
+        pause = self._rules.pause_after(run, error)
+        if pause is None:
+            raise error
+        self._waiting.append(Waiting(run, time.monotonic() + pause))
+
+    def _start_again(self, alive: list[QueryRun]) -> None:
+        """New runs of the queries whose pause is over, each among the living as soon as it is started: the next one may
+        end the job. One that fails in its recovery or its start waits again."""
+        for each in [each for each in self._waiting if time.monotonic() >= each.restart_at]:
+            self._waiting.remove(each)
+            run = self.another_run_of(each.ended)
+            try:
+                run.open()
+                self._start_run(run)
+            except BaseException as error:  # noqa: BLE001 (raised, or put off, when the run has ended)
+                self._end_failed_start(run, error)
+            else:
+                alive.append(run)
+
+    def _end_failed_start(self, run: QueryRun, error: BaseException) -> None:
+        try:
+            self.end_all([run], [error])
+        except TidegateError as first:
+            self._put_off(run, first)
+
+    def _recovered(self, errors: list[BaseException]) -> list[QueryRun]:
+        """Runs, not started, of the queries that wait when the job is stopped: what is decided of them is finished."""
+        recovered: list[QueryRun] = []
+        for each in [] if errors else self._waiting:
+            run = self.another_run_of(each.ended)
+            try:
+                run.open()
+            except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
+                self._failed = run
+                errors.append(error)
+            else:
+                recovered.append(run)
+        return recovered
+
+    def end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
+        """Stop all, then close all. When every run has ended the first error is raised, of `errors` or from here; that
+        of a sink which is not ready yields to any other."""
+        for end in [*(partial(run.stop, self._asked.timeout_seconds) for run in runs), *(run.close for run in runs)]:
+            try:
+                end()
+            except BaseException as error:  # noqa: BLE001 (the first is raised below)
+                errors.append(error)
+        if errors:
+            raise next((error for error in errors if not is_of_a_sink(error)), errors[0])
+
+
+def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:
+    """Spark's trigger for a job that ends when it has caught up, or for one with this interval (0: no pause)."""
+    return {"availableNow": True} if bounded else {"processingTime": f"{int(interval_seconds * 1000)} milliseconds"}

@@ -8,7 +8,8 @@ from itertools import product
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
 from tidegate.core.records import Decided, Evidence, FinishedThrough, Outcome, Position, SinkProgress
-from tidegate.core.recover import AddDueEpoch, Found, PutAside, Restore, judge_position, plan_recovery
+from tidegate.core.recover import judge_position
+from tidegate.core.recovery_plan import AddDueEpoch, Found, PutAside, Restore, plan_recovery
 from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent, TransactionState
 
 _QUERY = Query(job="job", job_id="mine", generation=2, uid="query", sources=("source",), sinks=("sink",))

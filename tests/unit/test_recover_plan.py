@@ -11,7 +11,8 @@ from tidegate.core.errors import Code
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, SinkProgress
-from tidegate.core.recover import AddDueEpoch, Found, PutAside, Restore, _look_at_sources, judge_position, plan_recovery
+from tidegate.core.recover import _look_at_sources, judge_position
+from tidegate.core.recovery_plan import AddDueEpoch, Found, PutAside, Restore, plan_recovery
 from tidegate.core.spark_log import with_watermark
 
 QUERY = Query(job="job", job_id="j0", generation=1, uid="query", sources=("source",), sinks=("sink",))

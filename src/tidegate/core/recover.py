@@ -1,14 +1,10 @@
 """Before Spark starts a query: claim a run, decide and finish what is decided, and put Spark's log in order.
 
-`plan_recovery` is a pure function of what was found; `open_run` gathers, carries out, and can be killed at any
+What must change in Spark's log is planned by `recovery_plan`; `open_run` gathers, carries out, and can be killed at any
 step: a second recovery finds less to do.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from tidegate.core.effects import (
     AbortOpen,
@@ -34,7 +30,6 @@ from tidegate.core.ledger import (
     DECIDED,
     OFFSETS,
     RUNS,
-    SOURCES,
     Query,
     entry,
     newest_committed,
@@ -48,14 +43,20 @@ from tidegate.core.ledger import (
 )
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, SinkProgress, encode
+from tidegate.core.recovery_plan import (
+    AddDueEpoch,
+    Found,
+    PutAside,
+    Restore,
+    due_epoch,
+    plan_recovery,
+    position_of,
+    source_entry,
+    source_log,
+)
 from tidegate.core.spark_log import (
-    OffsetsEntry,
-    goes_back,
-    is_whole_source_entry,
     log_offset,
-    parse_commits,
     parse_offsets,
-    with_watermark,
 )
 from tidegate.core.states import AT_RECOVERY, FINISHING, EpochState, epoch_state
 
@@ -88,7 +89,7 @@ def close_run(query: Query, run: Run) -> Steps[bool]:
     newest, _ = yield from _settle_decisions(query)
     yield from _give_up_undecided(query, newest)
     decided = yield from read_decided(newest)
-    return decided is not None and bool(_due_epoch(decided))
+    return decided is not None and bool(due_epoch(decided))
 
 
 def finish_decided(query: Query, through: int) -> Steps[list[int]]:
@@ -106,154 +107,6 @@ def finish_decided(query: Query, through: int) -> Steps[list[int]]:
     for epoch in due:
         yield from finish_epoch(query, run, epoch)
     return due
-
-
-def plan_recovery(found: Found) -> list[Step]:
-    """What must change in Spark's log so that it says what was decided, and nothing else.
-
-    Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
-    one go aside (after a power loss Spark would skip an epoch with a mere warning), so do torn ones and one that
-    goes back or names what is torn or missing in a file source's own log. A no-data epoch that is due is added: Spark
-    forgets it at a restart, and with it the last windows.
-    """
-    plan: list[Step] = []
-    for epoch, decided in sorted(found.decided.items()):
-        for folder, right in ((OFFSETS, decided.offsets), (COMMITS, decided.commits)):
-            if found.log[folder].get(epoch) != right:
-                plan.append(Restore(entry(folder, epoch), right))
-    offsets, commits = found.log[OFFSETS], found.log[COMMITS]
-    beyond = {epoch for epoch in offsets if epoch > found.newest + 1}
-    broken = _broken_sources(found)
-    if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1], broken):
-        beyond.add(found.newest + 1)
-    plan.extend(
-        PutAside(entry(folder, epoch), found.log[folder][epoch])
-        for folder, undecided in ((OFFSETS, beyond), (COMMITS, {epoch for epoch in commits if epoch > found.newest}))
-        for epoch in sorted(undecided, reverse=True)
-    )
-    plan.extend(  # after the offsets that refer to them
-        PutAside(f"{_source_log(source)}/{name}", data)
-        for source, first in broken.items()
-        for name, data in found.sources[source].items()
-        if (number := _source_entry(name)) is not None and number >= first
-    )
-    newest = found.decided.get(found.newest)
-    if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
-        plan.extend(_due_epoch(newest))
-    return plan
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder.
-
-    `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: how
-    many sources the query has; None where that is not compared.
-    """
-
-    newest: int
-    decided: Mapping[int, Decided]
-    log: Mapping[str, Mapping[int, bytes]]
-    sources: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict[int, Mapping[str, bytes]])
-    places: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Restore:
-    """Make an entry equal to the decision."""
-
-    name: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PutAside:
-    """Rename an undecided entry that held `seen`; whatever else stands there by then is put back."""
-
-    name: str
-    seen: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class AddDueEpoch:
-    """Write the offsets entry of a no-data epoch that Spark has forgotten."""
-
-    epoch: int
-    data: bytes
-    watermark_ms: int
-
-
-Step: TypeAlias = Restore | PutAside | AddDueEpoch
-
-
-def _follows(found: Found, following: bytes, broken: Mapping[int, int]) -> bool:
-    offsets = parse_offsets(following)
-    if offsets is None or found.places not in (None, len(offsets.positions)):
-        return False
-    if any(_names(offsets, source, first) for source, first in broken.items()):
-        return False
-    newest = found.decided.get(found.newest)
-    before = None if newest is None else parse_offsets(newest.offsets)
-    if before is None:
-        return True
-    same_sources = len(before.positions) == len(offsets.positions)
-    return same_sources and not any(map(goes_back, before.positions, offsets.positions))
-
-
-def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
-    """Whether an offsets entry needs the entry `first` of a source's own log, or a later one."""
-    position = _position(offsets, source)
-    reached = log_offset(position)
-    return position is not None and (reached is None or reached >= first)
-
-
-def _broken_sources(found: Found) -> dict[int, int]:
-    """By source, the first undecided entry of its own log that is torn, or missing below what Spark has written.
-
-    Spark does not sync it, and refuses to start without it. The entries below it were made durable with the decided
-    epoch that names them; those above it list what was found after it, so they go with it, and Spark lists it again.
-    """
-    broken: dict[int, int] = {}
-    following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
-    for source, entries in found.sources.items():
-        numbered = {number: data for name, data in entries.items() if (number := _source_entry(name)) is not None}
-        named = log_offset(_position(following, source))
-        newest = max([-1 if named is None else named, *numbered])
-        for number in range(_decided_log_offset(found, source) + 1, newest + 1):
-            if number not in numbered or not is_whole_source_entry(numbered[number]):
-                broken[source] = number
-                break
-    return broken
-
-
-def _decided_log_offset(found: Found, source: int) -> int:
-    newest = found.decided.get(found.newest)
-    before = None if newest is None else parse_offsets(newest.offsets)
-    reached = log_offset(_position(before, source))
-    return -1 if reached is None else reached
-
-
-def _position(offsets: OffsetsEntry | None, source: int) -> str | None:
-    """Where an offsets entry ends a source; None without an entry, or where it names fewer sources."""
-    return None if offsets is None or source >= len(offsets.positions) else offsets.positions[source]
-
-
-def _source_log(source: int) -> str:
-    return f"{SOURCES}/{source}"
-
-
-def _source_entry(name: str) -> int | None:
-    """The number of an entry of a source's own log: `7`, and where Spark has folded older ones in, `9.compact`."""
-    number = name.removesuffix(".compact")
-    return int(number) if number.isdigit() else None
-
-
-def _due_epoch(newest: Decided) -> list[Step]:
-    commits, offsets = parse_commits(newest.commits), parse_offsets(newest.offsets)
-    if commits is None or offsets is None or commits.next_watermark_ms <= offsets.watermark_ms:
-        return []
-    data = with_watermark(newest.offsets, commits.next_watermark_ms)
-    return [AddDueEpoch(newest.epoch + 1, data, commits.next_watermark_ms)]
 
 
 # --- the steps, in their order -----------------------------------------------------------------------------
@@ -378,15 +231,15 @@ def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[
     before = None if newest is None else parse_offsets(newest.offsets)
     each_once = len(set(query.sources)) == len(query.sources)
     for source in range(len(query.sources) if each_once else 0):
-        position = _position(before, source)
+        position = position_of(before, source)
         reached = -1 if position is None else log_offset(position)  # without a position nothing of it is decided
         if reached is None or (before is None and epoch >= 0):
             continue
         found[source] = {}
-        for name in (yield from list_names(_source_log(source))):
-            number = _source_entry(name)
+        for name in (yield from list_names(source_log(source))):
+            number = source_entry(name)
             if number is not None and number > reached:
-                data = yield from get(f"{_source_log(source)}/{name}")
+                data = yield from get(f"{source_log(source)}/{name}")
                 found[source][name] = b"" if data is None else data
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,11 +15,9 @@ from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.wire import CONNECTS, Described
 from tidegate.sinks.base import OpenTransaction, SinkPlan
+from tidegate.sinks.kafka.checks import Described as DeclaredSink
 from tidegate.sinks.kafka.checks import cluster_violations_of
 from tidegate.sinks.kafka.names import TransactionalId
-
-if TYPE_CHECKING:
-    from tidegate.sinks.kafka.sink import KafkaSink
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +40,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"Kafka {self.servers}, {'topics by row' if self.topic is None else f'topic {self.topic}'}"
 
 
-def target_of(sink: KafkaSink) -> KafkaTarget:
+def target_of(sink: DeclaredSink) -> KafkaTarget:
     kept = {name: value for name, value in sink.clients.options.items() if _may_be_shown(name, value)}
     return KafkaTarget(
         servers=sink.clients.servers,
@@ -90,7 +87,7 @@ def open_of(described: Sequence[Described], identity: SinkIdentity, topic: str |
     return found
 
 
-def probed(sink: KafkaSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
+def probed(sink: DeclaredSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
     """Brokers, rights and transactions of the cluster, as the sink would use them; no topic."""
     with _warnings() as warnings:
         violations = cluster_violations_of(sink, plan)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-import re
-import secrets
 import signal
 import subprocess
 import time
@@ -22,22 +20,30 @@ from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka import process
+from tidegate.testing.kafka.cluster_of_folder import (
+    continued,
+    formatted,
+    is_formatted,
+    new_nodes,
+    refuse_other,
+    refuse_our_settings,
+    refuse_running,
+    refuse_taken_ports,
+    refused,
+    users_of,
+)
 from tidegate.testing.kafka.jars import DEFAULT_VERSION, kafka_jars
 from tidegate.testing.kafka.java import find_java
-from tidegate.testing.kafka.ports import free_port, require_free
 from tidegate.testing.kafka.process import Process
-from tidegate.testing.kafka.properties import DATA, FILE, place, security, server_properties
-from tidegate.testing.kafka.record import OWN_USER, Detour, NodeRecord, Record, load, save
+from tidegate.testing.kafka.properties import FILE, server_properties
+from tidegate.testing.kafka.record import Detour, NodeRecord, Record, load, save
 from tidegate.testing.kafka.status import answers
-
-MOST_BROKERS = 3
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
 _SHOWN_LINES = 15
 _LOCK = "lock"
-_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 # Measured: with the quick compiler alone it is ready after 2.2 s of CPU time instead of 3.8 s, in 166 MB, not 190.
 _JVM = (
@@ -68,7 +74,7 @@ class Broker:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).absolute()
         if load(self.folder) is None:
-            raise _refused(
+            raise refused(
                 "a broker in this folder", "none was ever started there", self.folder, "start it, or name its folder"
             )
 
@@ -112,23 +118,23 @@ class Broker:
                 cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
                 transaction_version=transaction_version,
                 settings=dict(settings or {}),
-                nodes=_new_nodes(1 if brokers is None else brokers, port, detour=detour),
+                nodes=new_nodes(1 if brokers is None else brokers, port, detour=detour),
                 jvm=tuple(jvm),
-                users=_users(users),
+                users=users_of(users),
             )
-            _refuse_our_settings(wanted)
-            known = _formatted(root)
+            refuse_our_settings(wanted)
+            known = formatted(root)
             if known is not None:
-                _refuse_running(known, root)
-                _refuse_other(
+                refuse_running(known, root)
+                refuse_other(
                     known,
                     version=version,
                     brokers=brokers,
                     transaction_version=transaction_version,
                     detour=detour or None,
                 )
-                wanted = _continued(known, wanted, port)
-            _refuse_taken_ports(wanted)
+                wanted = continued(known, wanted, port)
+            refuse_taken_ports(wanted)
             machine = _Machine(root, wanted, tell)
             save(root, wanted)
             machine.launch(wanted.nodes)
@@ -139,7 +145,7 @@ class Broker:
         """The broker of a folder, of which at least one process must be alive."""
         broker = cls(folder)
         if not broker.processes():
-            raise _refused("a broker that runs", "none of its processes is alive", broker.folder, "start it first")
+            raise refused("a broker that runs", "none of its processes is alive", broker.folder, "start it first")
         return broker
 
     @property
@@ -195,7 +201,7 @@ class Broker:
     def _record(self) -> Record:
         record = load(self.folder)
         if record is None:
-            raise _refused("the broker of this handle", "its record is gone", self.folder, "start it anew")
+            raise refused("the broker of this handle", "its record is gone", self.folder, "start it anew")
         return record
 
     def _nodes(self, numbers: Sequence[int]) -> list[NodeRecord]:
@@ -238,7 +244,7 @@ class _Machine:
             path.touch(mode=0o600)  # it may hold passwords
             path.write_text(server_properties(self._record, node), encoding="ascii")
         with ThreadPoolExecutor() as pool:
-            list(pool.map(self._format, [node for node in nodes if not _is_formatted(self._root, node)]))
+            list(pool.map(self._format, [node for node in nodes if not is_formatted(self._root, node)]))
 
     def _format(self, node: NodeRecord) -> None:
         features = self._record.transaction_version
@@ -291,98 +297,6 @@ class _Machine:
         )
 
 
-def _new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...]:
-    if not 1 <= brokers <= MOST_BROKERS:
-        raise _bad_value(f"1 to {MOST_BROKERS} brokers", str(brokers), "brokers")
-    taken = {port + offset for offset in range(brokers)} if port else set[int]()
-    nodes: list[NodeRecord] = []
-    for number in range(1, brokers + 1):
-        own = port + number - 1 if port else free_port(taken)
-        controller = free_port({*taken, own})
-        taken |= {own, controller}
-        node = NodeRecord(number=number, port=own, controller_port=controller)
-        if detour:
-            behind = free_port(taken)
-            shown = free_port({*taken, behind})
-            taken |= {behind, shown}
-            node = replace(node, detour=Detour(port=behind, proxy_port=shown))
-        nodes.append(node)
-    return tuple(nodes)
-
-
-def _users(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The users with the brokers' own; none where none are given."""
-    if given is None:
-        return {}
-    for name, password in given.items():
-        if name == OWN_USER or not (_PLAIN.fullmatch(name) and _PLAIN.fullmatch(password)):
-            raise _bad_value(f"letters, digits and `._-`, and no user {OWN_USER}", f"the user {name!r}", "users")
-    return {OWN_USER: secrets.token_hex(16), **given}
-
-
-def _continued(known: Record, wanted: Record, port: int) -> Record:
-    """The known cluster with what may be changed: its settings and, where `port` is not 0, its ports."""
-    ports = [port + node.number - 1 if port else node.port for node in known.nodes]
-    nodes = tuple(replace(node, port=own, process=None) for node, own in zip(known.nodes, ports, strict=True))
-    users = wanted.users or known.users
-    return replace(
-        known, nodes=nodes, settings={**known.settings, **wanted.settings}, jvm=wanted.jvm or known.jvm, users=users
-    )
-
-
-def _refuse_other(
-    known: Record,
-    *,
-    version: str | None,
-    brokers: int | None,
-    transaction_version: int | None,
-    detour: bool | None,
-) -> None:
-    for what, old, new in (
-        ("version", known.version, version),
-        ("brokers", len(known.nodes), brokers),
-        ("transaction version", known.transaction_version, transaction_version),
-        ("detour", known.nodes[0].detour is not None, detour),
-    ):
-        if new is not None and new != old:
-            raise _bad_value(f"{what} {old}, with which the folder was begun", str(new), what)
-
-
-def _refuse_our_settings(record: Record) -> None:
-    ours = place(record, record.nodes[0]).keys() | security(record).keys()
-    for name in sorted(record.settings.keys() & ours):
-        raise _bad_value("settings beside those that make the broker run here", name, "settings")
-
-
-def _refuse_running(record: Record, root: Path) -> None:
-    for node in record.nodes:
-        if node.process is not None and node.process.is_alive():
-            raise _refused(
-                "no broker that runs in this folder",
-                f"process {node.process.pid} at {node.server}",
-                root,
-                "use that one, stop it first, or name another folder",
-            )
-
-
-def _refuse_taken_ports(record: Record) -> None:
-    for node in record.nodes:
-        require_free(node.port)
-        require_free(node.controller_port)
-        if node.detour is not None:
-            require_free(node.detour.port)
-
-
-def _formatted(root: Path) -> Record | None:
-    """The record, if its cluster was ever begun: a first start that failed leaves nothing to go on with."""
-    record = load(root)
-    return record if record is not None and any(_is_formatted(root, node) for node in record.nodes) else None
-
-
-def _is_formatted(root: Path, node: NodeRecord) -> bool:
-    return (node.folder(root) / DATA / "meta.properties").exists()
-
-
 @contextmanager
 def _one_command(root: Path) -> Generator[None, None, None]:
     """Refuse to start or stop while somebody else does so in this folder."""
@@ -390,17 +304,7 @@ def _one_command(root: Path) -> Generator[None, None, None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _refused(
+            raise refused(
                 "to start or stop the broker", "somebody else does so now", root, "wait until that is done"
             ) from None
         yield
-
-
-def _refused(expected: str, found: str, where: Path, next_step: str) -> TidegateError:
-    return TidegateError(Code.BROKER_REFUSED, expected=expected, found=found, where=str(where), next_step=next_step)
-
-
-def _bad_value(expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.SETTING_VALUE, expected=expected, found=found, where=where, next_step="change it, or use another folder"
-    )

@@ -1,0 +1,169 @@
+"""What recovery must change in Spark's log: a pure function of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tidegate.core.ledger import COMMITS, OFFSETS, SOURCES, entry
+from tidegate.core.records import Decided
+from tidegate.core.spark_log import (
+    OffsetsEntry,
+    goes_back,
+    is_whole_source_entry,
+    log_offset,
+    parse_commits,
+    parse_offsets,
+    with_watermark,
+)
+
+
+def plan_recovery(found: Found) -> list[Step]:
+    """What must change in Spark's log so that it says what was decided, and nothing else.
+
+    Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
+    one go aside (after a power loss Spark would skip an epoch with a mere warning), so do torn ones and one that
+    goes back or names what is torn or missing in a file source's own log. A no-data epoch that is due is added: Spark
+    forgets it at a restart, and with it the last windows.
+    """
+    plan: list[Step] = []
+    for epoch, decided in sorted(found.decided.items()):
+        for folder, right in ((OFFSETS, decided.offsets), (COMMITS, decided.commits)):
+            if found.log[folder].get(epoch) != right:
+                plan.append(Restore(entry(folder, epoch), right))
+    offsets, commits = found.log[OFFSETS], found.log[COMMITS]
+    beyond = {epoch for epoch in offsets if epoch > found.newest + 1}
+    broken = _broken_sources(found)
+    if found.newest + 1 in offsets and not _follows(found, offsets[found.newest + 1], broken):
+        beyond.add(found.newest + 1)
+    plan.extend(
+        PutAside(entry(folder, epoch), found.log[folder][epoch])
+        for folder, undecided in ((OFFSETS, beyond), (COMMITS, {epoch for epoch in commits if epoch > found.newest}))
+        for epoch in sorted(undecided, reverse=True)
+    )
+    plan.extend(  # after the offsets that refer to them
+        PutAside(f"{source_log(source)}/{name}", data)
+        for source, first in broken.items()
+        for name, data in found.sources[source].items()
+        if (number := source_entry(name)) is not None and number >= first
+    )
+    newest = found.decided.get(found.newest)
+    if newest is not None and (found.newest + 1 not in offsets or found.newest + 1 in beyond):
+        plan.extend(due_epoch(newest))
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder.
+
+    `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: how
+    many sources the query has; None where that is not compared.
+    """
+
+    newest: int
+    decided: Mapping[int, Decided]
+    log: Mapping[str, Mapping[int, bytes]]
+    sources: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict[int, Mapping[str, bytes]])
+    places: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Make an entry equal to the decision."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """Rename an undecided entry that held `seen`; whatever else stands there by then is put back."""
+
+    name: str
+    seen: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AddDueEpoch:
+    """Write the offsets entry of a no-data epoch that Spark has forgotten."""
+
+    epoch: int
+    data: bytes
+    watermark_ms: int
+
+
+Step: TypeAlias = Restore | PutAside | AddDueEpoch
+
+
+def _follows(found: Found, following: bytes, broken: Mapping[int, int]) -> bool:
+    offsets = parse_offsets(following)
+    if offsets is None or found.places not in (None, len(offsets.positions)):
+        return False
+    if any(_names(offsets, source, first) for source, first in broken.items()):
+        return False
+    newest = found.decided.get(found.newest)
+    before = None if newest is None else parse_offsets(newest.offsets)
+    if before is None:
+        return True
+    same_sources = len(before.positions) == len(offsets.positions)
+    return same_sources and not any(map(goes_back, before.positions, offsets.positions))
+
+
+def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
+    """Whether an offsets entry needs the entry `first` of a source's own log, or a later one."""
+    position = position_of(offsets, source)
+    reached = log_offset(position)
+    return position is not None and (reached is None or reached >= first)
+
+
+def _broken_sources(found: Found) -> dict[int, int]:
+    """By source, the first undecided entry of its own log that is torn, or missing below what Spark has written.
+
+    Spark does not sync it, and refuses to start without it. The entries below it were made durable with the decided
+    epoch that names them; those above it list what was found after it, so they go with it, and Spark lists it again.
+    """
+    broken: dict[int, int] = {}
+    following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
+    for source, entries in found.sources.items():
+        numbered = {number: data for name, data in entries.items() if (number := source_entry(name)) is not None}
+        named = log_offset(position_of(following, source))
+        newest = max([-1 if named is None else named, *numbered])
+        for number in range(_decided_log_offset(found, source) + 1, newest + 1):
+            if number not in numbered or not is_whole_source_entry(numbered[number]):
+                broken[source] = number
+                break
+    return broken
+
+
+def _decided_log_offset(found: Found, source: int) -> int:
+    newest = found.decided.get(found.newest)
+    before = None if newest is None else parse_offsets(newest.offsets)
+    reached = log_offset(position_of(before, source))
+    return -1 if reached is None else reached
+
+
+def position_of(offsets: OffsetsEntry | None, source: int) -> str | None:
+    """Where an offsets entry ends a source; None without an entry, or where it names fewer sources."""
+    return None if offsets is None or source >= len(offsets.positions) else offsets.positions[source]
+
+
+def source_log(source: int) -> str:
+    """The folder in which Spark keeps the log of a source."""
+    return f"{SOURCES}/{source}"
+
+
+def source_entry(name: str) -> int | None:
+    """The number of an entry of a source's own log: `7`, and where Spark has folded older ones in, `9.compact`."""
+    number = name.removesuffix(".compact")
+    return int(number) if number.isdigit() else None
+
+
+def due_epoch(newest: Decided) -> list[Step]:
+    """The no-data epoch that follows the newest decided one, where its watermark has moved on."""
+    commits, offsets = parse_commits(newest.commits), parse_offsets(newest.offsets)
+    if commits is None or offsets is None or commits.next_watermark_ms <= offsets.watermark_ms:
+        return []
+    data = with_watermark(newest.offsets, commits.next_watermark_ms)
+    return [AddDueEpoch(newest.epoch + 1, data, commits.next_watermark_ms)]

@@ -1,0 +1,128 @@
+"""Which cluster stands in a folder, or is to: its nodes, ports and users, and what stands against a start."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.testing.kafka.ports import free_port, require_free
+from tidegate.testing.kafka.properties import DATA, place, security
+from tidegate.testing.kafka.record import OWN_USER, Detour, NodeRecord, Record, load
+
+MOST_BROKERS = 3
+_PLAIN = re.compile(r"[\w.-]+", re.ASCII)
+
+
+def new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...]:
+    """Nodes with ports that are free now; from `port` on where it is not 0."""
+    if not 1 <= brokers <= MOST_BROKERS:
+        raise bad_value(f"1 to {MOST_BROKERS} brokers", str(brokers), "brokers")
+    taken = {port + offset for offset in range(brokers)} if port else set[int]()
+    nodes: list[NodeRecord] = []
+    for number in range(1, brokers + 1):
+        own = port + number - 1 if port else free_port(taken)
+        controller = free_port({*taken, own})
+        taken |= {own, controller}
+        node = NodeRecord(number=number, port=own, controller_port=controller)
+        if detour:
+            behind = free_port(taken)
+            shown = free_port({*taken, behind})
+            taken |= {behind, shown}
+            node = replace(node, detour=Detour(port=behind, proxy_port=shown))
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def users_of(given: Mapping[str, str] | None) -> dict[str, str]:
+    """The users with the brokers' own; none where none are given."""
+    if given is None:
+        return {}
+    for name, password in given.items():
+        if name == OWN_USER or not (_PLAIN.fullmatch(name) and _PLAIN.fullmatch(password)):
+            raise bad_value(f"letters, digits and `._-`, and no user {OWN_USER}", f"the user {name!r}", "users")
+    return {OWN_USER: secrets.token_hex(16), **given}
+
+
+def continued(known: Record, wanted: Record, port: int) -> Record:
+    """The known cluster with what may be changed: its settings and, where `port` is not 0, its ports."""
+    ports = [port + node.number - 1 if port else node.port for node in known.nodes]
+    nodes = tuple(replace(node, port=own, process=None) for node, own in zip(known.nodes, ports, strict=True))
+    users = wanted.users or known.users
+    return replace(
+        known, nodes=nodes, settings={**known.settings, **wanted.settings}, jvm=wanted.jvm or known.jvm, users=users
+    )
+
+
+def refuse_other(
+    known: Record,
+    *,
+    version: str | None,
+    brokers: int | None,
+    transaction_version: int | None,
+    detour: bool | None,
+) -> None:
+    """Raise where something is wanted that a cluster keeps from its first start on. None: whatever it is."""
+    for what, old, new in (
+        ("version", known.version, version),
+        ("brokers", len(known.nodes), brokers),
+        ("transaction version", known.transaction_version, transaction_version),
+        ("detour", known.nodes[0].detour is not None, detour),
+    ):
+        if new is not None and new != old:
+            raise bad_value(f"{what} {old}, with which the folder was begun", str(new), what)
+
+
+def refuse_our_settings(record: Record) -> None:
+    """Raise for a setting that makes the broker run here, and is not the user's."""
+    ours = place(record, record.nodes[0]).keys() | security(record).keys()
+    for name in sorted(record.settings.keys() & ours):
+        raise bad_value("settings beside those that make the broker run here", name, "settings")
+
+
+def refuse_running(record: Record, root: Path) -> None:
+    """Raise while a broker of the folder runs."""
+    for node in record.nodes:
+        if node.process is not None and node.process.is_alive():
+            raise refused(
+                "no broker that runs in this folder",
+                f"process {node.process.pid} at {node.server}",
+                root,
+                "use that one, stop it first, or name another folder",
+            )
+
+
+def refuse_taken_ports(record: Record) -> None:
+    """Raise where somebody else listens at one of its ports."""
+    for node in record.nodes:
+        require_free(node.port)
+        require_free(node.controller_port)
+        if node.detour is not None:
+            require_free(node.detour.port)
+
+
+def formatted(root: Path) -> Record | None:
+    """The record, if its cluster was ever begun: a first start that failed leaves nothing to go on with."""
+    record = load(root)
+    return record if record is not None and any(is_formatted(root, node) for node in record.nodes) else None
+
+
+def is_formatted(root: Path, node: NodeRecord) -> bool:
+    """Whether the node has its data folder."""
+    return (node.folder(root) / DATA / "meta.properties").exists()
+
+
+def refused(expected: str, found: str, where: Path, next_step: str) -> TidegateError:
+    """What a folder of brokers does not allow now."""
+    return TidegateError(Code.BROKER_REFUSED, expected=expected, found=found, where=str(where), next_step=next_step)
+
+
+def bad_value(expected: str, found: str, where: str) -> TidegateError:
+    """An argument that does not fit."""
+    return TidegateError(
+        Code.SETTING_VALUE, expected=expected, found=found, where=where, next_step="change it, or use another folder"
+    )

@@ -22,8 +22,9 @@ from tests.kafka.conformance.both import ALL, SHORT_MS, Both, Identity
 from tests.kafka.conformance.real import RealBroker
 from tests.kafka.conformance.steps import Step, run, sequences
 from tests.simulator.kafka import Reply
-from tidegate.kafka.wire import KafkaRefused, Wire
-from tidegate.kafka.wire import Reply as Code
+from tidegate.kafka.replies import KafkaRefused
+from tidegate.kafka.replies import Reply as Code
+from tidegate.kafka.wire import Wire
 from tidegate.testing.kafka import Broker
 
 _SEQUENCES = 30

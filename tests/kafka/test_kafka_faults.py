@@ -19,7 +19,7 @@ from tests.support.driver import Driver
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.wire import Reply
+from tidegate.kafka.replies import Reply
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.kafka.producers import wire_of
 from tidegate.sinks.kafka.sink import KafkaSink

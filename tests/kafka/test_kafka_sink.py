@@ -24,7 +24,8 @@ from tests.kafka.seen import open_transactions, visible_now
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome, SinkIdentity, epoch_digest
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.wire import KafkaRefused, Producer, Reply
+from tidegate.kafka.replies import KafkaRefused, Reply
+from tidegate.kafka.transactions import Producer
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.kafka.producers import Lease, wire_of
 from tidegate.sinks.kafka.sink import KafkaSink

@@ -14,7 +14,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import LOGINS, OWNED_BY_SINK, OWNED_BY_SOURCE, End, Owned, option_violations
-from tidegate.kafka.wire import MECHANISMS
+from tidegate.kafka.wire_options import MECHANISMS
 
 SOURCE = End(OWNED_BY_SOURCE, Code.SOURCE_OPTION, LOGINS)
 SINK = End(OWNED_BY_SINK, Code.OPTION_UNKNOWN, MECHANISMS)

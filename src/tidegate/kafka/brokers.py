@@ -19,7 +19,8 @@ from kafka.protocol.producer.transaction import (
     TxnOffsetCommitRequest,
 )
 
-from tidegate.kafka.wire import Reply, Wire
+from tidegate.kafka.replies import Reply
+from tidegate.kafka.wire import Wire
 
 OLDEST = "3.0"
 """The first Kafka that tells whose transactions are open (KIP-664), which clean-up and every proof stand on."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, IntEnum
 from typing import Any, TypeVar, cast
 
 import kafka.errors as kafka_errors
@@ -29,6 +27,9 @@ from kafka.protocol.producer.transaction import (
 )
 
 from tidegate.kafka.clients import Clients
+from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
+from tidegate.kafka.transactions import Described, Mark, Producer, TransactionState
+from tidegate.kafka.wire_options import wire_settings
 
 ResultT = TypeVar("ResultT")
 
@@ -47,120 +48,13 @@ _END_TXN_AT_MOST = 4
 _BEFORE_IMPLICIT_ADD = {AddOffsetsToTxnRequest: 3, TxnOffsetCommitRequest: 4}
 
 
-class Reply(IntEnum):
-    """Error codes of the protocol that are told apart here (kafka.apache.org/protocol, "Error Codes")."""
-
-    NO_ANSWER = -2
-    NONE = 0
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    REQUEST_TIMED_OUT = 7
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC = 17
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    INVALID_PRODUCER_ID_MAPPING = 49
-    INVALID_TRANSACTION_TIMEOUT = 50
-    CONCURRENT_TRANSACTIONS = 51
-    TRANSACTION_COORDINATOR_FENCED = 52
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    GROUP_ID_NOT_FOUND = 69
-    UNSTABLE_OFFSET_COMMIT = 88
-    PRODUCER_FENCED = 90
-    TRANSACTIONAL_ID_NOT_FOUND = 105
-
-
-PASSING = frozenset(
-    {
-        Reply.NO_ANSWER,
-        Reply.UNKNOWN_TOPIC_OR_PARTITION,
-        Reply.REQUEST_TIMED_OUT,
-        Reply.COORDINATOR_LOAD_IN_PROGRESS,
-        Reply.COORDINATOR_NOT_AVAILABLE,
-        Reply.NOT_COORDINATOR,
-        Reply.CONCURRENT_TRANSACTIONS,
-        Reply.TRANSACTION_COORDINATOR_FENCED,
-        Reply.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Answers after which the same request may succeed."""
-
-
-class KafkaRefused(Exception):
-    """An answer that trying again does not change, or a cluster that stayed out of reach."""
-
-    def __init__(self, request: str, code: int, detail: str = "") -> None:
-        self.code = code
-        name = Reply(code).name if code in _CODES else getattr(kafka_errors.for_code(code), "__name__", str(code))
-        super().__init__(f"{request}: {name}{f' ({detail})' if detail else ''}")
-
-
-class CoordinatorType(IntEnum):
-    """Of what a coordinator is asked for."""
-
-    GROUP = 0
-    TRANSACTION = 1
-
-
-class TransactionState(Enum):
-    """How a transaction stands at its coordinator, as far as it matters here."""
-
-    OPEN = "Ongoing"
-    ENDING = "ending"
-    CLOSED = "closed"
-
-
-@dataclass(frozen=True, slots=True)
-class Producer:
-    """The identity of one transaction: it serves one attempt, and never another."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-
-    @property
-    def name(self) -> str:
-        """How a sink names this transaction: its id alone may serve another one by now."""
-        return f"{self.transactional_id}@{self.producer_id}:{self.producer_epoch}"
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A transactional id at its coordinator; `partitions` are those of the open transaction, as (topic, number).
-
-    `begun_ms`: when the open transaction began, by the broker's clock (Unix time); None where none is open.
-    """
-
-    producer: Producer
-    state: TransactionState
-    partitions: frozenset[tuple[str, int]]
-    begun_ms: int | None = None
-
-    def is_open(self, producer: Producer) -> bool:
-        """Whether this very producer's transaction is open."""
-        return self.state is TransactionState.OPEN and self.producer == producer
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """An offset of a consumer group that was committed with a transaction: what proves that it was."""
-
-    group: str
-    topic: str
-    offset: int
-    metadata: str
-
-
 class Wire:
     """Connections of one process to a cluster. Threads may share one. Raises KafkaRefused."""
 
     def __init__(self, clients: Clients, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
         settings = {
-            **_wire_settings(clients),
+            **wire_settings(clients),
             "request_timeout_ms": int(patience_seconds * 1000),
             "max_in_flight_requests_per_connection": _AT_ONCE,
             "receive_message_max_bytes": _ANSWER_BYTES,
@@ -436,7 +330,6 @@ for _name in ("kafka", "kafka.protocol.parser", "kafka.net.connection"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 
 _NOT_SENT = (kafka_errors.KafkaError, KafkaRefused, _Passing)
-_CODES = frozenset(Reply)
 _LOCKED_OUT = frozenset({"AuthenticationError", "SaslAuthenticationFailedError", "AuthorizationError"})
 _NOT_KNOWN_YET = frozenset({"UnknownBrokerIdError"})
 """Errors that the client calls final, and that pass when it has asked for the cluster's members again."""
@@ -488,35 +381,3 @@ def _mark_request(producer: Producer, mark: Mark) -> TxnOffsetCommitRequest:
         topics=[topic(name=mark.topic, partitions=[partition])],
         max_version=_BEFORE_IMPLICIT_ADD[TxnOffsetCommitRequest],
     )
-
-
-_OPTIONS: Mapping[str, str] = {
-    "bootstrap.servers": "bootstrap_servers",
-    "client.id": "client_id",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "ssl.crl.location": "ssl_crlfile",
-}
-"""librdkafka's names of what it takes to connect, and those of the client that speaks the protocol here."""
-CONNECTS: frozenset[str] = frozenset({*_OPTIONS, "ssl.endpoint.identification.algorithm"})
-"""The options that this client takes; others that have to do with a login or TLS would not reach it."""
-MECHANISMS: frozenset[str] = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-"""The logins that librdkafka and this client have in common."""
-
-
-def _wire_settings(clients: Clients) -> dict[str, Any]:
-    given = clients.settings()
-    settings: dict[str, Any] = {ours: given[name] for name, ours in _OPTIONS.items() if name in given}
-    settings["bootstrap_servers"] = str(settings["bootstrap_servers"]).split(",")
-    if "security_protocol" in settings:
-        settings["security_protocol"] = str(settings["security_protocol"]).upper()
-    if given.get("ssl.endpoint.identification.algorithm") == "none":
-        settings["ssl_check_hostname"] = False
-    return settings

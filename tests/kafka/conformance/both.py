@@ -10,8 +10,8 @@ from itertools import chain, count
 from tests.kafka.conformance.real import PARTITIONS, RealBroker
 from tests.kafka.conformance.simulated import SimulatedBroker
 from tests.simulator.kafka import Reply
-from tidegate.kafka.wire import Producer
-from tidegate.kafka.wire import Reply as Code
+from tidegate.kafka.replies import Reply as Code
+from tidegate.kafka.transactions import Producer
 
 ALL = range(PARTITIONS)
 LONG_MS, SHORT_MS = 120_000, 1_000

@@ -16,18 +16,9 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, Pr
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.wire import (
-    PASSING,
-    CoordinatorType,
-    KafkaRefused,
-    Mark,
-    Producer,
-    Reply,
-    TransactionState,
-    Wire,
-    _mark_request,
-    _marks_wanted,
-)
+from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
+from tidegate.kafka.transactions import Mark, Producer, TransactionState
+from tidegate.kafka.wire import Wire, _mark_request, _marks_wanted
 from tidegate.sinks.kafka.producers import _WIRES, Opened, Settings
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic

@@ -14,8 +14,10 @@ from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import Cluster, cluster_of
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
+from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.right import Right
-from tidegate.kafka.wire import CONNECTS, MECHANISMS, KafkaRefused, Reply, Wire
+from tidegate.kafka.wire import Wire
+from tidegate.kafka.wire_options import CONNECTS, MECHANISMS
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.kafka.messages import Format, Layout, are_headers
 from tidegate.sinks.kafka.names import ids_begin, sink_part

@@ -13,7 +13,8 @@ from tidegate.core.records import SinkIdentity
 from tidegate.core.redaction import may_be_secret
 from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.wire import CONNECTS, Described
+from tidegate.kafka.transactions import Described
+from tidegate.kafka.wire_options import CONNECTS
 from tidegate.sinks.base import OpenTransaction, SinkPlan
 from tidegate.sinks.kafka.checks import Described as DeclaredSink
 from tidegate.sinks.kafka.checks import cluster_violations_of

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tidegate.core.records import Position, SinkIdentity, digest_of_all
-from tidegate.kafka.wire import Mark, TransactionState, Wire
+from tidegate.kafka.transactions import Mark, TransactionState
+from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.transaction import EvidenceText
 

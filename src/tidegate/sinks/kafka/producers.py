@@ -17,7 +17,9 @@ from confluent_kafka import Producer as Client
 
 from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.clients import Clients
-from tidegate.kafka.wire import KafkaRefused, Producer, Reply, Wire
+from tidegate.kafka.replies import KafkaRefused, Reply
+from tidegate.kafka.transactions import Producer
+from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.slots import TURNS, Slot, Use, take_slot
 

@@ -16,8 +16,9 @@ from kafka.protocol.consumer import HeartbeatRequest, OffsetFetchRequest
 from kafka.protocol.producer.transaction import AddOffsetsToTxnRequest
 
 from tidegate.kafka.brokers import TopicSeen
+from tidegate.kafka.replies import Reply
 from tidegate.kafka.right import Right
-from tidegate.kafka.wire import Reply, Wire
+from tidegate.kafka.wire import Wire
 
 
 def missing_by_name(wire: Wire, name: str, begin: str) -> Iterator[Right]:

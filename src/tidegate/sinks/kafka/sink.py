@@ -34,7 +34,9 @@ from tidegate.core.records import (
 )
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
-from tidegate.kafka.wire import PASSING, Described, KafkaRefused, Reply, TransactionState, Wire
+from tidegate.kafka.replies import PASSING, KafkaRefused, Reply
+from tidegate.kafka.transactions import Described, TransactionState
+from tidegate.kafka.wire import Wire
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.kafka.checks import layout_of, violations_of
 from tidegate.sinks.kafka.described import KafkaTarget, open_of, options_of, probed, target_of

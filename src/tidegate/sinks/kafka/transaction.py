@@ -13,7 +13,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.kafka.wire import OFFSETS_TOPIC, KafkaRefused, Mark, Producer, Reply
+from tidegate.kafka.replies import KafkaRefused, Reply
+from tidegate.kafka.transactions import Mark, Producer
+from tidegate.kafka.wire import OFFSETS_TOPIC
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.kafka.looked_at import Looked, shortly
 from tidegate.sinks.kafka.messages import Message

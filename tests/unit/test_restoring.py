@@ -21,9 +21,11 @@ from tidegate.core.records import (
     SinkProgress,
     StatefulOperator,
 )
-from tidegate.savepoints.restoring import Restore, Scope, Verdict, judge, places_of
+from tidegate.savepoints.judgement import Verdict, judge
+from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
 from tidegate.savepoints.restoring_sinks import SinkSeen, judge_sink, later_names
+from tidegate.savepoints.restoring_sources import places_of
 from tidegate.settings.kinds import Backend
 
 WROTE = SinkProgress(epoch=5, digest="right")

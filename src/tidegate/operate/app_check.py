@@ -18,7 +18,8 @@ from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
-from tidegate.savepoints.restoring import Restore, Verdict
+from tidegate.savepoints.judgement import Verdict
+from tidegate.savepoints.restoring import Restore
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
 """Set to 1 in the environment of a program whose jobs are to be checked and not started."""

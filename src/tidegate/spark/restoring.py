@@ -40,6 +40,7 @@ from tidegate.savepoints.folder import (
     verify,
 )
 from tidegate.savepoints.ingest_restore import JoinedLog, SavedLog
+from tidegate.savepoints.judgement import Judgement, Verdict, judge
 from tidegate.savepoints.operator_match import OperatorMatch, operators_refused
 from tidegate.savepoints.restore import (
     RestoredQuery,
@@ -52,9 +53,10 @@ from tidegate.savepoints.restore import (
     settle,
     would_begin_over,
 )
-from tidegate.savepoints.restoring import Judgement, Restore, Scope, Verdict, judge, places_of
+from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
 from tidegate.savepoints.restoring_sinks import SinkSeen, judge_sink, later_names
+from tidegate.savepoints.restoring_sources import places_of
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.rewritten import offsets_of
 from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form

@@ -1,0 +1,145 @@
+"""Whether the sources and sinks of a query can go on where the savepoint's ended, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidegate.core.drain import END_OF_TIME_MS
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.records import SavedQuery
+from tidegate.core.spark_log import log_offset
+from tidegate.savepoints.operator_match import map_option
+from tidegate.savepoints.restoring import Restore, Scope
+from tidegate.savepoints.restoring_program import Program, ProgramQuery
+from tidegate.savepoints.state_change import refusals, state_change
+
+
+def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:
+    """By position in the program's query, where the savepoint has the same source; None for one that begins anew. A
+    source that a query reads twice, as in a join with itself, stands there twice."""
+    if wish.scope is Scope.STATE_ONLY:
+        return tuple(None for _ in sources)
+    left = dict(enumerate(wish.renamed.get(uid, uid) for uid in saved.done.sources))
+    places: list[int | None] = []
+    for uid in sources:
+        place = next((place for place, before in left.items() if before == uid), None)
+        if place is not None:
+            del left[place]
+        places.append(place)
+    return tuple(places)
+
+
+def sources_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
+    """What is said of sources that do not simply go on."""
+    if wish.scope is Scope.STATE_ONLY:
+        yield f"query {query.uid}: its sources begin where the program says, whatever its state has of their rows"
+        return
+    for uid in _read_no_more(query, saved, wish):
+        yield f"query {query.uid}: source {uid} is read no more"
+    for uid, place in zip(query.sources, places_of(query.sources, saved, wish), strict=True):
+        if place is None:
+            yield f"query {query.uid}: source {uid} is new, and begins where the program says"
+
+
+def _read_no_more(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> list[str]:
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
+    return [uid for uid in before if uid not in query.sources]
+
+
+def sinks_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
+    """What is said of sinks that come or go."""
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sinks]
+    first = 1 if wish.scope is Scope.OFFSETS_ONLY else saved.done.epoch + 1
+    for uid in before:
+        if uid not in query.sinks:
+            yield f"query {query.uid}: sink {uid} gets no more rows"
+    for uid in query.sinks:
+        if uid not in before:
+            yield f"query {query.uid}: sink {uid} is new, and gets rows from epoch {first} on"
+
+
+def query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore) -> Iterator[TidegateError]:
+    """What stands against a query that goes on from the saved one: its sources, and where its state is to be kept."""
+    where = f"job {program.name}, query {query.uid}"
+    gone = [] if wish.scope is Scope.STATE_ONLY else _read_no_more(query, saved, wish)
+    if gone and not wish.allows_to_leave(saved.done.query):
+        expected = f"the savepoint's sources in the query: {', '.join(gone)}"
+        yield _sources_changed(expected, ", ".join(query.sources), where, _source_option(query, saved, wish))
+    yield from _read_more_often(query, saved, wish, where)
+    yield from _kinds_changed(query, saved, wish, where)
+    yield from _logs_unclear(query, saved, wish, where)
+    if wish.scope is not Scope.OFFSETS_ONLY:
+        change = state_change(saved, program.backend, program.partitions)
+        yield from refusals(saved, program.backend, program.partitions, change, where)
+    if saved.watermark_ms >= END_OF_TIME_MS:
+        yield TidegateError(
+            Code.JOB_DRAINED,
+            expected="a savepoint that a job can go on from",
+            found="one of a drained query: its watermark is at the end of time, and every new row too late",
+            where=where,
+            next_step="take a savepoint before the drain; or start the job under another name, where it begins anew",
+        )
+
+
+def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str:
+    after = {uid: wish.renamed.get(uid, uid) for uid in saved.done.sources}
+    missing = [uid for uid, name in after.items() if name not in query.sources]
+    new = [uid for uid in dict.fromkeys(query.sources) if uid not in after.values()]
+    return map_option(missing, new)
+
+
+def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
+    """A stream that a plan reads twice is one source for Spark or two, as the plan is. If it is one, it cannot resume
+    in one place and begin anew in the other."""
+    if wish.scope is Scope.STATE_ONLY:
+        return
+    before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
+    for uid in dict.fromkeys(query.sources):
+        if 0 < before.count(uid) < query.sources.count(uid):
+            yield TidegateError(
+                Code.SOURCES_CHANGED,
+                expected=f"source {uid} to be read as often as in the savepoint: {before.count(uid)}",
+                found=f"it is read {query.sources.count(uid)} times",
+                where=where,
+                next_step=f'read the same input a second time as a source of its own: job.source("{uid}-again", ...)',
+            )
+
+
+def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
+    """Spark would take the position of another kind of source for one of its own, or fail in the first epoch."""
+    places = places_of(query.sources, saved, wish)
+    for uid, place, files in zip(query.sources, places, query.reads_files, strict=True):
+        position = None if place is None else saved.ends[saved.done.sources[place]]
+        if position is not None and files != (log_offset(position) is not None):
+            now = "files" if files else "something else than files"
+            yield _sources_changed(f"source {uid} to be what it was, at {position}", f"one that reads {now}", where)
+
+
+def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
+    """Spark's file source keeps what it has read in a log under its number, which is its place as long as each source
+    stands in the query once. A stream that is read twice is one source for Spark or two, as the plan is. The logs
+    of the sources behind it are then unknown, and with another log they would read all files again."""
+    places = places_of(query.sources, saved, wish)
+    clear_before, clear_now = _each_once(saved.done.sources), _each_once(query.sources)
+    for now, (uid, place, files) in enumerate(zip(query.sources, places, query.reads_files, strict=True)):
+        if not files or place is None or (place < clear_before and now < clear_now):
+            continue
+        if places[: now + 1] != tuple(range(now + 1)):
+            expected = f"source {uid} before one that is read twice, or all where they were"
+            yield _sources_changed(expected, "it is behind one that is read twice", where)
+
+
+def _each_once(uids: Sequence[str]) -> int:
+    """How many stand before the first that was there already."""
+    return next((number for number, uid in enumerate(uids) if uid in uids[:number]), len(uids))
+
+
+def _sources_changed(expected: str, found: str, where: str, option: str = "--map OLD=NEW") -> TidegateError:
+    return TidegateError(
+        Code.SOURCES_CHANGED,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step=f"put the sources back as they were; where only a uid is another one: {option}; to give one up: "
+        "--allow-non-restored-state",
+    )

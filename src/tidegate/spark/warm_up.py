@@ -51,7 +51,7 @@ def _live(folder: Path) -> None:
     source = FileSource(str(rows.parent), format="json", schema="word string, number long", settle=0)
     counts = job.source("lines", source).groupBy("word").agg(F.count("*").alias("count"), F.max("number").alias("last"))
     sinks = [SQLiteSink("table", folder / "out.db", table="counts", key="word"), FileSink("files", folder / "out")]
-    job.query("counts", uid("counts", counts), mode="update", sinks=sinks)
+    job.query("counts", uid("per-word", counts), mode="update", sinks=sinks)
     job.run(until="caught-up")
 
 

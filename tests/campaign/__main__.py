@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from tests.campaign.report import as_json, as_text
-from tests.campaign.run import Entry, Options, Report, has_archive, make_archive, run_campaign
+from tests.campaign.run import Entry, Options, Report, run_campaign
+from tests.support.jvm import quick_jvms
 from tidegate.core.levels import Level
 
 
@@ -24,9 +25,7 @@ def main() -> int:
     parser.add_argument("--common", action="store_true", help="only kills that every level can take, to compare them")
     parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
     arguments = parser.parse_args()
-    if not has_archive():
-        with tempfile.TemporaryDirectory(prefix="tidegate-campaign-") as folder_of_archive:
-            make_archive(Path(folder_of_archive))
+    quick_jvms()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-"))
     options = Options(
         folder=folder,

@@ -124,11 +124,8 @@ class Driver:
 class Stable:
     """Forks drivers; one is always kept warm for the next start. Leaves no process behind."""
 
-    def __init__(
-        self, places: Places, *, level: str | None, java_options: str, program: str = "tests.campaign.program"
-    ) -> None:
+    def __init__(self, places: Places, *, level: str | None, program: str = "tests.campaign.program") -> None:
         self._places = places
-        self._java_options = java_options
         self._asked = 0
         self._drivers: list[Driver] = []
         self._given_back: list[Driver] = []
@@ -153,7 +150,7 @@ class Stable:
         if self._zygote.stdin is None:
             raise CampaignFailed("the zygote has no standard input")
         self._asked += 1
-        request = {"number": str(self._asked), "root": str(self._places.root), "java_options": self._java_options}
+        request = {"number": str(self._asked), "root": str(self._places.root)}
         self._zygote.stdin.write(json.dumps(request) + "\n")
         self._zygote.stdin.flush()
 

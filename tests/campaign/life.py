@@ -31,13 +31,13 @@ _FAILURES_AT_MOST = 8
 class Life:
     """One driver process, from its warm session to its end."""
 
-    def __init__(self, number: int, places: Places, java_options: str) -> None:
+    def __init__(self, number: int, places: Places) -> None:
         self._places = places
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(str(places.commands))
         self._heard = b""
         self._jobs: dict[Path, Job] = {}
-        self._session = _PROGRAM.open_session(places, java_options)
+        self._session = _PROGRAM.open_session(places)
         _warm(self._session)
         self._jvm = jvm_of(self._session)
         self._say(event="ready", number=number, process=os.getpid(), jvm=self._jvm.pid)

@@ -23,13 +23,12 @@ from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 def open_session(
     places: Places,
-    java_options: str,
     *,
     shuffle_partitions: int = 2,
     worker_daemon: str = "tests.campaign.worker_daemon",
 ) -> SparkSession:
     """A session for short lives: one tier of compilation, no page, warm Python workers, task retries."""
-    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={places.temporary} {java_options}"
+    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={places.temporary}"
     session = (
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")

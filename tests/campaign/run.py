@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.campaign.checker import FORBIDDEN, Kind, check
-from tests.campaign.drivers import CampaignFailed, Stable, wait_until
+from tests.campaign.drivers import CampaignFailed, Stable
 from tests.campaign.field import Field
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
 from tests.campaign.schedule import At, Step, plan, plan_common
 from tests.campaign.situations import COMMON_PLACES, exact_places, point_of
 from tests.campaign.striking import carry_out
-from tests.support.archive import archive_file, keep, making_options, using_options
 from tidegate.core.levels import Level
 
 _CHECK_EVERY = 25
@@ -112,7 +111,7 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     places = Places(options.folder)
     level = None if options.level is Level.EXACTLY_ONCE else options.level.value
     try:
-        with Stable(places, level=level, java_options=using_options()) as stable:
+        with Stable(places, level=level) as stable:
             ground = Field(places, stable, random.Random(options.seed))
             try:
                 _strike_all(todo, ground, report, tell, begun)
@@ -127,25 +126,6 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     report.seconds = time.monotonic() - begun
     report.flaws += [f"no process has passed failpoint {point}" for point in report.never_hit()]
     return report
-
-
-def make_archive(folder: Path) -> None:
-    """Make the JVM's class archive, once per environment: a short life of the job, ended cleanly."""
-    draft = folder / "archive.jsa"
-    with Stable(Places(folder), level=None, java_options=making_options(draft)) as stable:
-        driver = stable.take(order_next=False)
-        ground = Field(Places(folder), stable, random.Random(0), driver)
-        ground.go()
-        ground.feed(4)
-        ground.stop()
-        driver.tell(do="end")
-        wait_until(lambda: not driver.is_alive(driver.jvm), "the end of the JVM that writes the archive", [driver])
-    if draft.exists():
-        keep(draft)
-
-
-def has_archive() -> bool:
-    return archive_file().exists()
 
 
 def _strike_all(

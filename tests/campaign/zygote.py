@@ -1,6 +1,6 @@
 """A process that has imported everything and forks a driver whenever it is asked to: `python -m tests.campaign.zygote`.
 
-It reads one JSON line per driver: {"number": 3, "root": folder, "java_options": "..."}.
+It reads one JSON line per driver: {"number": 3, "root": folder}.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _live(request: dict[str, str]) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, source in ((0, nothing), (1, log), (2, log)):
             os.dup2(source, descriptor)
-        Life(number, places, request["java_options"]).live()
+        Life(number, places).live()
         code = 0
     except BaseException:  # noqa: BLE001 (into the log; the exit code tells)
         traceback.print_exc()

@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.campaign.run import has_archive, make_archive
 from tests.campaign_files.planted import PLANTED
 from tests.campaign_files.report import as_json, as_text
 from tests.campaign_files.run import Entry, Options, run_campaign
+from tests.support.jvm import quick_jvms
 
 
 def main() -> int:
@@ -23,9 +23,7 @@ def main() -> int:
     parser.add_argument("--planted", choices=sorted(PLANTED), help="break one rule of the source: it must be found")
     parser.add_argument("--json", action="store_true", help="print all figures and the history as JSON")
     arguments = parser.parse_args()
-    if not has_archive():
-        with tempfile.TemporaryDirectory(prefix="tidegate-campaign-") as folder_of_archive:
-            make_archive(Path(folder_of_archive))
+    quick_jvms()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-files-"))
     options = Options(
         folder=folder,

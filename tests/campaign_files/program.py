@@ -23,10 +23,10 @@ _SLOW_SECONDS = 0.005
 _FILES_AN_EPOCH = 2
 
 
-def open_session(places: Places, java_options: str) -> SparkSession:
+def open_session(places: Places) -> SparkSession:
     """The session of the crash campaign; its file sources pass places of their own."""
     own_points.install(places)
-    return program.open_session(places, java_options)
+    return program.open_session(places)
 
 
 def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:

@@ -18,7 +18,6 @@ from tests.campaign_files.outputs import read_outputs
 from tests.campaign_files.scene import Scene
 from tests.campaign_files.schedule import Step, plan
 from tests.campaign_files.striking import carry_out
-from tests.support.archive import using_options
 from tidegate.core.levels import Level
 
 _CHECK_EVERY = 10
@@ -101,9 +100,7 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
     scene = Scene(changed=options.changed, planted=options.planted)
     level = Level.EXACTLY_ONCE.value  # named, so that a driver builds the job anew for each start: its folder moves
     try:
-        with Stable(
-            places, level=level, java_options=using_options(), program="tests.campaign_files.program"
-        ) as stable:
+        with Stable(places, level=level, program="tests.campaign_files.program") as stable:
             ground = Ground(places, stable, random.Random(options.seed), scene)
             try:
                 _strike_all(todo, ground, report, tell, begun)

@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.campaign.run import has_archive, make_archive
 from tests.campaign_kafka.report import as_json, as_text
 from tests.campaign_kafka.run import Options, run_campaign
 from tests.campaign_kafka.schedule import plan
+from tests.support.jvm import quick_jvms
 
 _RECORDS_A_STRIKE = 20
 
@@ -28,9 +28,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.records < _RECORDS_A_STRIKE * len(plan(arguments.seed, arguments.kills)):
         parser.error(f"each strike needs {_RECORDS_A_STRIKE} records at least: more --records, or fewer --kills")
-    if not has_archive():
-        with tempfile.TemporaryDirectory(prefix="tidegate-campaign-") as folder_of_archive:
-            make_archive(Path(folder_of_archive))
+    quick_jvms()
     folder = Path(tempfile.mkdtemp(prefix="tidegate-campaign-kafka-"))
     options = Options(
         folder=folder,

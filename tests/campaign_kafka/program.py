@@ -29,10 +29,10 @@ _MARKS_BELOW = 2**53
 _ROWS_AT_MOST = 20_000
 
 
-def open_session(places: Places, java_options: str) -> SparkSession:
+def open_session(places: Places) -> SparkSession:
     """The session of the crash campaign, with as many tasks as there are partitions."""
     daemon = "tests.campaign_kafka.worker_daemon"
-    return program.open_session(places, java_options, shuffle_partitions=PARTITIONS, worker_daemon=daemon)
+    return program.open_session(places, shuffle_partitions=PARTITIONS, worker_daemon=daemon)
 
 
 def build_job(session: SparkSession, places: Places, checkpoints: Path) -> Job:

@@ -23,7 +23,6 @@ from tests.campaign_kafka.scene import PARTITIONS, Scene
 from tests.campaign_kafka.schedule import Kill, Step, plan
 from tests.campaign_kafka.striking import carry_out
 from tests.campaign_kafka.tool import open_transactions
-from tests.support.archive import using_options
 from tidegate.core.errors import TidegateError
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import NotReadToTheEnd, make_topic
@@ -120,7 +119,7 @@ def _campaign(steps: list[Step], broker: Broker, report: Report, tell: Callable[
     scene.save(places)
     records = Records.draw(options.records, options.seed)
     with (
-        Stable(places, level=None, java_options=using_options(), program="tests.campaign_kafka.program") as stable,
+        Stable(places, level=None, program="tests.campaign_kafka.program") as stable,
         Feeder(servers, scene.input, records, _FED_PER_SECOND) as feeder,
         Epochs(places, scene.input) as epochs,
     ):

@@ -62,7 +62,6 @@ def sample(seed: int) -> list[Step]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.usefixtures("archive")
 def test_strikes_in_every_phase_lose_and_repeat_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history: list[Entry] = []
     steps = [*KILLS, *sample(SEED)]

@@ -17,7 +17,7 @@ from tests.campaign_files.run import Options, Report, run_campaign
 from tests.campaign_files.schedule import Inside, Step
 from tidegate.core.failpoints import Action
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("archive")]
+pytestmark = pytest.mark.timeout(600)
 
 BETWEEN_LIST_AND_LOG = Step(Inside("list.after"), "delete", (IN_PLACE,), (MOVE,))
 A_FILE_OF_THE_EPOCH_GOES = Step(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.archive import using_options
 from tests.support.driver import PYTHON_PATH
 from tidegate.disk.locks import acquire
 from tidegate.operate.beat import JobState, read_beat
@@ -104,7 +103,6 @@ def start(folder: Path, text: str) -> subprocess.Popen[str]:
 def environment() -> dict[str, str]:
     return {
         **os.environ,
-        "JDK_JAVA_OPTIONS": using_options(),
         "PYTHONPATH": PYTHON_PATH,
     }
 

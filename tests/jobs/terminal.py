@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.jobs.under_run import in_session
-from tests.support.archive import using_options
 from tidegate.disk.locks import read_holder
 
 _BIN = Path(sys.executable).parent
@@ -29,7 +28,6 @@ class Terminal:
             **os.environ,
             "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}",
             "PYSPARK_PYTHON": sys.executable,
-            **({"JDK_JAVA_OPTIONS": options} if (options := using_options()) else {}),
         }
         self._beside: list[subprocess.Popen[bytes]] = []
 

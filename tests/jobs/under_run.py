@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tests.support.archive import using_options
 from tests.support.driver import PYTHON_PATH
 from tidegate.disk.locks import read_holder
 from tidegate.operate.failures import Failure, read_failures
@@ -42,7 +41,7 @@ class UnderRun:
                 [sys.executable, "-m", "tidegate.cli.main", "run", *options, str(program), *words],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": PYTHON_PATH},
+                env={**os.environ, "PYTHONPATH": PYTHON_PATH},
                 cwd=folder,
                 start_new_session=True,
             )

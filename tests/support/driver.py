@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.archive import using_options
-
 HOLD_SECONDS = 120.0
 
 PYTHON_PATH = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -26,7 +24,6 @@ class Driver:
     def __init__(self, program: Path, *arguments: str, log: Path, failpoints: str = "") -> None:
         environment = {
             **os.environ,
-            "JDK_JAVA_OPTIONS": using_options(),
             "PYTHONPATH": PYTHON_PATH,
             "TIDEGATE_TESTING": "1",
             "TIDEGATE_FAILPOINTS": failpoints,

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.archive import using_options
 from tests.support.driver import PYTHON_PATH
 
 _BOUND_SECONDS = 400.0
@@ -55,7 +54,7 @@ def masked(text: str, folder: Path) -> str:
 def surroundings() -> dict[str, str]:
     """The environment of a user who has set nothing up, for programs that import what the tests do."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
-    return {**own, "JDK_JAVA_OPTIONS": using_options(), "PYTHONPATH": PYTHON_PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**own, "PYTHONPATH": PYTHON_PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def _read_to_the_end(shell: int) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from tidegate.core.errors import Code, TidegateError
@@ -46,14 +45,17 @@ def sink_class(kind: str) -> type[TwoPhaseSink]:
 
 
 def _reference_of(kind: str) -> str | None:
-    found = registered().get(kind)
-    return _SHIPPED.get(kind) or (None if found is None else found.value)
+    return _SHIPPED.get(kind) or registered().get(kind)
 
 
 @cache
-def registered() -> Mapping[str, EntryPoint]:
-    """Where two packages register one kind, the first that Python finds counts, and a shipped one before it."""
-    return {each.name: each for each in reversed(list(entry_points(group=GROUP)))}
+def registered() -> Mapping[str, str]:
+    """What the installed packages register, by kind. Loads what reads their metadata, which a shipped kind needs not.
+
+    Where two packages register one kind, the first that Python finds counts, and a shipped one before it."""
+    from importlib.metadata import entry_points
+
+    return {each.name: each.value for each in reversed(list(entry_points(group=GROUP)))}
 
 
 def _out_of_reach(kind: str, found: str) -> TidegateError:

@@ -86,7 +86,8 @@ def imports_of(modules: list[Module]) -> Mapping[str, set[str]]:
             if id(node) in only_types:
                 continue
             if isinstance(node, ast.ImportFrom) and node.module:
-                imported |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+                below = [f"{node.module}.{alias.name}" for alias in node.names]
+                imported |= {each if each in names else node.module for each in below}
             elif isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
         found[each.name] = (imported & names) - {each.name}

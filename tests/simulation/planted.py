@@ -42,7 +42,7 @@ PLANTED = (
     PlantedBug(
         name="Spark's log is not restored",
         rule="2: offsets/N and commits/N are made equal to decided/N",
-        file="recover.py",
+        file="recovery_plan.py",
         old="            if found.log[folder].get(epoch) != right:\n",
         new="            if False and found.log[folder].get(epoch) != right:\n",
         family="single",
@@ -51,7 +51,7 @@ PLANTED = (
     PlantedBug(
         name="offsets beyond the next epoch are left",
         rule="2: an offsets/M with M > newest decided + 1 is renamed aside",
-        file="recover.py",
+        file="recovery_plan.py",
         old="    beyond = {epoch for epoch in offsets if epoch > found.newest + 1}\n",
         new="    beyond: set[int] = set()\n",
         family="single",
@@ -60,8 +60,8 @@ PLANTED = (
     PlantedBug(
         name="a due epoch is not added",
         rule="10: a no-data epoch that is due is forgotten by Spark at a restart",
-        file="recover.py",
-        old="        plan.extend(_due_epoch(newest))\n",
+        file="recovery_plan.py",
+        old="        plan.extend(due_epoch(newest))\n",
         new="        pass\n",
         family="single",
         configuration="windowed-sk",
@@ -183,7 +183,7 @@ PLANTED = (
     PlantedBug(
         name="a torn entry stays",
         rule="2: a torn file is renamed aside",
-        file="recover.py",
+        file="recovery_plan.py",
         old=("    if offsets is None or found.places not in (None, len(offsets.positions)):\n        return False\n"),
         new="    if offsets is None:\n        return True\n",
         family="single",

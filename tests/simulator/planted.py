@@ -128,6 +128,7 @@ _EPOCH: Final = "tidegate/core/epoch.py"
 _FINISH: Final = "tidegate/core/finish.py"
 _LEDGER: Final = "tidegate/core/ledger.py"
 _RECOVER: Final = "tidegate/core/recover.py"
+_RECOVERY_PLAN: Final = "tidegate/core/recovery_plan.py"
 
 PLANTED: Final = (
     # --- the order of the steps
@@ -181,14 +182,14 @@ PLANTED: Final = (
     _bug(
         "Spark's log is not restored",
         "rule 2",
-        _RECOVER,
+        _RECOVERY_PLAN,
         "            if found.log[folder].get(epoch) != right:\n",
         "            if False and found.log[folder].get(epoch) != right:\n",
     ),
     _bug(
         "offsets beyond the next epoch are left",
         "rule 2",
-        _RECOVER,
+        _RECOVERY_PLAN,
         "    beyond = {epoch for epoch in offsets if epoch > found.newest + 1}\n",
         "    beyond: set[int] = set()\n",
         seeds=2000,
@@ -197,14 +198,14 @@ PLANTED: Final = (
     _bug(
         "a torn entry stays",
         "rule 2",
-        _RECOVER,
+        _RECOVERY_PLAN,
         "    offsets = parse_offsets(following)\n",
         "    offsets = parse_offsets(following)\n    if offsets is None:\n        return True\n",
     ),
     _bug(
         "a torn entry of a source's own log stays",
         "rule 2",
-        _RECOVER,
+        _RECOVERY_PLAN,
         "    broken = _broken_sources(found)\n",
         "    broken: dict[int, int] = {}\n",
         near=120,
@@ -344,8 +345,8 @@ PLANTED: Final = (
     _bug(
         "a due epoch is not added",
         "rule 10",
-        _RECOVER,
-        "        plan.extend(_due_epoch(newest))\n",
+        _RECOVERY_PLAN,
+        "        plan.extend(due_epoch(newest))\n",
         "        pass\n",
         near=210,
     ),

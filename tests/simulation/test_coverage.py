@@ -15,7 +15,7 @@ import tidegate
 CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
     *("effects", "epoch", "epoch_time", "errors", "finish", "happenings", "ledger"),
-    *("records", "recover", "spark_log", "states"),
+    *("records", "recover", "recovery_plan", "spark_log", "states"),
 )
 ELSEWHERE = {
     *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),

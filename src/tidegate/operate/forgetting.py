@@ -23,7 +23,7 @@ from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.disk.probe import supervisor_lives
 from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, open_job
-from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, open_sink
+from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_program, not_described, open_sink
 from tidegate.operate.status import find_job
 from tidegate.operate.supervisor_lock import supervisor_alive
 from tidegate.operate.transactions import recorded
@@ -62,7 +62,7 @@ def look_before(job_folder: Path) -> Clearance:
 
     Raises JOB_UNKNOWN where there is no job, and where none is being forgotten."""
     name, job_id = _named(job_folder)
-    described = Sinks(LocalStorage(job_folder)).all()
+    described = _described(job_folder)
     waiting = 0
     if (job_folder / JOB_RECORD).exists():
         job = open_job(job_folder)
@@ -88,10 +88,11 @@ def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Cleara
     """
     found = look_before(job_folder)
     with _alone(job_folder, found.job):
-        sinks = _opened(job_folder, options or {})
+        described = _described(job_folder)
+        sinks = _opened(described, options or {})
         clear = partial(_clear, sinks, found.job, job_folder)
         if not go_on_deleting(job_folder, clear):
-            _check_described(open_job(job_folder), {(each.query, each.uid) for each, _ in sinks} | _without(job_folder))
+            _check_described(open_job(job_folder), described)
             for each, sink in sinks:
                 for generation in _generations(job_folder, each.query):
                     sink.pending(_identity(found.job, found.job_id, each, generation))
@@ -115,7 +116,8 @@ def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | 
             next_step=f"to give that one up: tidegate forget {name}, without --evidence-of",
         )
     with _alone(job_folder, name):
-        sinks = _opened(job_folder, options or {})
+        described = _described(job_folder)
+        sinks = _opened(described, options or {})
         found: list[tuple[DescribedSink, TwoPhaseSink, int]] = []
         for each, sink in sinks:
             position = sink.position(_identity(name, job_id, each, 1))
@@ -123,7 +125,7 @@ def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | 
             found.append((each, sink, position.generation if position is not None and is_its else 1))
         for each, sink, newest in found:
             clear_sink(sink, [_identity(name, job_id, each, number) for number in range(1, newest + 1)])
-    left = tuple(_told(each) for each in Sinks(LocalStorage(job_folder)).all() if _is_left(each))
+    left = tuple(_told(each) for each in described if _is_left(each))
     told = tuple(_told(each) for each, _ in sinks)
     return Clearance(job=name, job_id=job_id, folder=str(job_folder), sinks=told, left=left)
 
@@ -155,51 +157,35 @@ def _clear(sinks: Sequence[tuple[DescribedSink, TwoPhaseSink]], name: str, job_f
         clear_sink(sink, [_identity(name, job_id, each, number) for number in numbers])
 
 
-def _opened(job_folder: Path, options: Mapping[str, str]) -> list[tuple[DescribedSink, TwoPhaseSink]]:
+def _described(job_folder: Path) -> list[DescribedSink]:
+    return Sinks(LocalStorage(job_folder)).all()
+
+
+def _opened(described: Sequence[DescribedSink], options: Mapping[str, str]) -> list[tuple[DescribedSink, TwoPhaseSink]]:
     """The sinks that there is something to remove in. Raises SINK_OUT_OF_REACH, OPTION_UNREADABLE."""
-    described = [each for each in Sinks(LocalStorage(job_folder)).all() if not _is_left(each)]
-    for each in described:
+    found = [each for each in described if not _is_left(each)]
+    for each in found:
         if not each.opens_without_the_program:
-            raise _needs_its_program(each)
-    return [(each, open_sink(each, options)) for each in described]
+            raise needs_its_program(each, _BY_THE_PROGRAM)
+    return [(each, open_sink(each, options)) for each in found]
 
 
 def _is_left(each: DescribedSink) -> bool:
     return not each.opens_without_the_program and not each.keeps_evidence
 
 
-def _without(job_folder: Path) -> set[tuple[str, str]]:
-    return {(each.query, each.uid) for each in Sinks(LocalStorage(job_folder)).all() if _is_left(each)}
-
-
-def _check_described(job: JobPlace, described: set[tuple[str, str]]) -> None:
+def _check_described(job: JobPlace, described: Sequence[DescribedSink]) -> None:
+    known = {(each.query, each.uid) for each in described}
     for place in job.queries():
         for uid in place.start.sinks:
-            if (place.uid, uid) not in described:
-                raise _out_of_reach(
-                    "a description of the sink, which every start of the job leaves in its folder",
-                    "none",
-                    f"query {place.uid}, sink {uid}",
-                )
+            if (place.uid, uid) not in known:
+                raise not_described(place.uid, uid, _BY_THE_PROGRAM)
 
 
-def _needs_its_program(each: DescribedSink) -> TidegateError:
-    return _out_of_reach(
-        "a Kafka, SQLite or file sink, which a command can open by itself",
-        f"{each.told}, which only the job's program can",
-        f"query {each.query}, sink {each.uid}",
-    )
-
-
-def _out_of_reach(expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.SINK_OUT_OF_REACH,
-        expected=expected,
-        found=found,
-        where=where,
-        next_step="start the job with -D checkpointing.retention=delete, then `tidegate cancel` it: the program opens"
-        " its sinks itself",
-    )
+_BY_THE_PROGRAM = (
+    "start the job with -D checkpointing.retention=delete, then `tidegate cancel` it:"
+    " the program opens its sinks itself"
+)
 
 
 # --- what it is about --------------------------------------------------------------------------------------

@@ -60,10 +60,10 @@ def wrong_of(error: BaseException | None, *, is_the_last_savepoint: bool) -> Wro
         return Wrong.INTERRUPTED
     if is_the_last_savepoint:
         return Wrong.SAVEPOINT
-    return Wrong.SINK if is_of_a_sink(error) else Wrong.OTHER
+    return Wrong.SINK if is_of_an_unready_sink(error) else Wrong.OTHER
 
 
-def is_of_a_sink(error: BaseException) -> TypeGuard[TidegateError]:
+def is_of_an_unready_sink(error: BaseException) -> TypeGuard[TidegateError]:
     """Whether all that is wrong is a sink that does not take a decided epoch yet."""
     return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
 
@@ -105,7 +105,7 @@ class Left(Enum):
 
 def is_left_to_the_next_start(error: BaseException, ending: Ending) -> TypeGuard[TidegateError]:
     """Whether this is no error of the job: a cancel waits for no sink."""
-    return ending is Ending.CANCEL and is_of_a_sink(error)
+    return ending is Ending.CANCEL and is_of_an_unready_sink(error)
 
 
 def gives_up_its_checkpoints(ending: Ending, error: BaseException | None, left: Callable[[], Left]) -> bool:
@@ -125,7 +125,7 @@ def leaves_a_drain(ending: Ending, error: BaseException | None, *, asked: bool, 
     asked to."""
     if error is None or ending is not Ending.DRAIN or not stands:
         return False
-    return not (asked and is_of_a_sink(error))
+    return not (asked and is_of_an_unready_sink(error))
 
 
 class Wish(Enum):

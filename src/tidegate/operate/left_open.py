@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.records import SinkIdentity
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.operate.transactions import name_of, recorded
@@ -76,7 +75,7 @@ def _opened(described: DescribedSink) -> TwoPhaseSink | None:
 
 def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_this_folder: bool) -> None:
     decided = _decided(job, query)
-    open_ = () if decided is None else sink.pending(_identity(job, query, uid, job.record.generation))
+    open_ = () if decided is None else sink.pending(job.sink(query, uid))
     if undecided := [name for name in open_ if name not in (decided or ())]:
         sink.abort(undecided)
         _LOG.warning(
@@ -84,7 +83,7 @@ def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_t
         )
     # What another folder has staged is that folder's; and in this generation it may be decided.
     for generation in range(1, job.record.generation) if is_of_this_folder else ():
-        sink.discard(_identity(job, query, uid, generation), 0)
+        sink.discard(job.sink(query, uid, generation), 0)
 
 
 def _decided(job: JobPlace, query: str) -> frozenset[str] | None:
@@ -96,7 +95,3 @@ def _decided(job: JobPlace, query: str) -> frozenset[str] | None:
     if records.problems:
         return None
     return frozenset(name_of(each.committable) for each in records.waiting if each.named is Named.DECIDED)
-
-
-def _identity(job: JobPlace, query: str, uid: str, generation: int) -> SinkIdentity:
-    return SinkIdentity(job=job.name, job_id=job.record.job_id, generation=generation, query=query, sink=uid)

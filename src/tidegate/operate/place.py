@@ -8,7 +8,7 @@ from pathlib import Path
 from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_folder, newest_begun, query_names
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
-from tidegate.core.records import JobRecord, Start, decode
+from tidegate.core.records import JobRecord, SinkIdentity, Start, decode
 from tidegate.disk.storage import LocalStorage
 
 
@@ -44,6 +44,11 @@ class JobPlace:
         """The queries that have begun, by uid."""
         found = [_newest_generation(self.folder / QUERIES / uid) for uid in query_names(self.folder)]
         return [query for query in found if query is not None]
+
+    def sink(self, query: str, uid: str, generation: int | None = None) -> SinkIdentity:
+        """Whose sink it is: of this job, in its own generation unless another one is given."""
+        number = self.record.generation if generation is None else generation
+        return SinkIdentity(job=self.name, job_id=self.record.job_id, generation=number, query=query, sink=uid)
 
     def query(self, place: QueryPlace, forgetful: frozenset[str], expiring: frozenset[str]) -> Query:
         """What the protocol knows of a query, as its ledger has it."""

@@ -26,8 +26,8 @@ from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
-from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
-from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, not_described, recorded
+from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
+from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, recorded
 from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink

@@ -36,14 +36,7 @@ def _check(
     what = f"sink {described.query}/{described.uid}"
     if not described.opens_without_the_program:
         return [warn(what, f"{described.told}: only the job's program can open it", "start the job")]
-    record = job.record
-    whose = SinkIdentity(
-        job=record.name,
-        job_id=record.job_id,
-        generation=record.generation,
-        query=described.query,
-        sink=described.uid,
-    )
+    whose = job.sink(described.query, described.uid)
     try:
         return open_sink(described, options).probe(what, _plan(whose, interval_seconds))
     except TidegateError as error:

@@ -116,15 +116,37 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
     Raises SINK_OUT_OF_REACH where only the program can open it, OPTION_UNREADABLE where an option is still missing.
     """
     if not described.opens_without_the_program:
-        raise TidegateError(
-            Code.SINK_OUT_OF_REACH,
-            expected="a sink that a command can open by itself, as those for Kafka, SQLite and files",
-            found=f"{described.told}, which only the job's program can",
-            where=f"query {described.query}, sink {described.uid}",
-            next_step="start the job instead: it first commits what is decided and gives up the rest",
+        raise needs_its_program(
+            described, "start the job instead: it first commits what is decided and gives up the rest"
         )
     opened = sink_class(described.target["type"])
     return opened.from_description(described.uid, described.target, _put_in(described, options), described.level.value)
+
+
+def needs_its_program(described: DescribedSink, next_step: str) -> TidegateError:
+    """The error about a sink that no command can open."""
+    return TidegateError(
+        Code.SINK_OUT_OF_REACH,
+        expected="a sink that a command can open by itself, as those for Kafka, SQLite and files",
+        found=f"{described.told}, which only the job's program can",
+        where=f"query {described.query}, sink {described.uid}",
+        next_step=next_step,
+    )
+
+
+def not_described(
+    query: str,
+    sink: str,
+    next_step: str = "start the job: before anything else it commits what is decided and gives up the rest",
+) -> TidegateError:
+    """The error about a sink that no start has described."""
+    return TidegateError(
+        Code.SINK_OUT_OF_REACH,
+        expected="a description of the sink, which every start of the job leaves in its folder",
+        found="none",
+        where=f"query {query}, sink {sink}",
+        next_step=next_step,
+    )
 
 
 def _put_in(described: DescribedSink, options: Mapping[str, str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from tidegate.core.records import Committable, Decided, Evidence, Prepared, Sink
 from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, QueryPlace
-from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
+from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
 
@@ -97,17 +97,6 @@ def name_of(committable: Committable) -> str:
         return Handle.of(committable).producer.name
     attempt = committable.attempt
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
-
-
-def not_described(query: str, sink: str) -> TidegateError:
-    """The error about a sink that no start has described."""
-    return TidegateError(
-        Code.SINK_OUT_OF_REACH,
-        expected="a description of the sink, which every start of the job leaves in its folder",
-        found="none",
-        where=f"query {query}, sink {sink}",
-        next_step="start the job: before anything else it commits what is decided and gives up the rest",
-    )
 
 
 def read(storage: LocalStorage, steps: fx.Steps[ResultT]) -> ResultT:

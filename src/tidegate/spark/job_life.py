@@ -23,7 +23,7 @@ from tidegate.operate.job_end import (
     Left,
     gives_up_its_checkpoints,
     is_left_to_the_next_start,
-    is_of_a_sink,
+    is_of_an_unready_sink,
     leaves_a_drain,
     wanted,
     wrong_of,
@@ -98,7 +98,7 @@ class JobLife:
             self._note(error)
             self.last_savepoint.pass_by(error)
             self._give_up_the_start()
-            if not (self._asked.of_this_start and is_of_a_sink(error)):
+            if not (self._asked.of_this_start and is_of_an_unready_sink(error)):
                 raise
 
     def _give_up_the_start(self) -> None:

@@ -21,7 +21,7 @@ from tidegate.core.happenings import EpochFailed
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.operate.endings import Ending
-from tidegate.operate.job_end import is_of_a_sink
+from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.draining import Draining
 from tidegate.spark.figures import Figures
@@ -252,7 +252,7 @@ class JobRuns:
             except BaseException as error:  # noqa: BLE001 (the first is raised below)
                 errors.append(error)
         if errors:
-            raise next((error for error in errors if not is_of_a_sink(error)), errors[0])
+            raise next((error for error in errors if not is_of_an_unready_sink(error)), errors[0])
 
 
 def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:

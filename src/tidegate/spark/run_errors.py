@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeGuard
 
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.operate.job_end import is_of_an_unready_sink
 
 
 class UnreadySink(Enum):
@@ -74,8 +74,3 @@ def is_told_in_any_case(error: BaseException) -> bool:
     would only find again."""
     to_be_decided = isinstance(error, TidegateError) and error.catalogue_entry in _TO_BE_DECIDED
     return to_be_decided or is_of_an_unready_sink(error)
-
-
-def is_of_an_unready_sink(error: BaseException) -> TypeGuard[TidegateError]:
-    """Whether all that is wrong is a sink that does not take an epoch yet."""
-    return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE

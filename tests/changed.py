@@ -9,13 +9,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from tests.house.measures import Module, imports_of, modules_below
+from tests.house.measures import Module, imports_of, modules_below, outward
 from tests.house.repository import ROOT
 
 SECONDS = 60.0
@@ -49,22 +48,12 @@ def in_order(modules: Collection[Module], changed: Collection[str]) -> list[Path
     """The test files that import a changed file, directly or not, the nearest first."""
     by_name = {each.name: each for each in modules}
     importers: dict[str, set[str]] = {name: set() for name in by_name}
-    for name, imported in imports_of(list(modules)).items():
+    for name, imported in imports_of(modules).items():
         for other in imported:
             importers[other].add(name)
     begin = [each.name for each in modules if str(each.file.relative_to(ROOT)) in changed]
-    reached = list(_outward(begin, importers))
+    reached = list(outward(begin, importers))
     return [by_name[name].file for name in reached if _is_chosen(by_name[name].file)]
-
-
-def _outward(begin: Collection[str], importers: Mapping[str, Collection[str]]) -> Iterator[str]:
-    seen, waiting = set(begin), deque(sorted(begin))
-    while waiting:
-        name = waiting.popleft()
-        yield name
-        new = sorted(set(importers[name]) - seen)
-        seen.update(new)
-        waiting.extend(new)
 
 
 def _is_chosen(file: Path) -> bool:

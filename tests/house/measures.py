@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,21 +71,13 @@ def modules_below(folder: Path, only: str = "") -> Iterator[Module]:
         yield Module(name, file, len(text.splitlines()), ast.parse(text))
 
 
-def imports_of(modules: list[Module]) -> Mapping[str, set[str]]:
-    """By module, the modules that it imports, wherever in the file; those of types alone do not count."""
+def imports_of(modules: Collection[Module]) -> Mapping[str, set[str]]:
+    """By module, the modules that it imports: anywhere in the file, also for types alone."""
     names = {each.name for each in modules}
     found: dict[str, set[str]] = {}
     for each in modules:
-        only_types = {
-            id(inner)
-            for node in ast.walk(each.tree)
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-            for inner in ast.walk(node)
-        }
         imported: set[str] = set()
         for node in ast.walk(each.tree):
-            if id(node) in only_types:
-                continue
             if isinstance(node, ast.ImportFrom) and node.module:
                 below = [f"{node.module}.{alias.name}" for alias in node.names]
                 imported |= {each if each in names else node.module for each in below}
@@ -95,32 +88,21 @@ def imports_of(modules: list[Module]) -> Mapping[str, set[str]]:
 
 
 def circles_of(arrows: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
-    """The strongly connected parts with more than one file (Tarjan's algorithm)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    circles: list[tuple[str, ...]] = []
+    """Sets of files each of which reaches all the others."""
+    reached = {name: set(outward(arrows[name], arrows)) for name in arrows}
+    circles = {frozenset(other for other in reached[name] if name in reached[other]) for name in arrows}
+    return sorted(tuple(sorted(each)) for each in circles if each)
 
-    def visit(name: str) -> None:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in sorted(arrows[name]):
-            if other not in index:
-                visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in stack:
-                low[name] = min(low[name], index[other])
-        if low[name] == index[name]:
-            at = stack.index(name)
-            part = tuple(sorted(stack[at:]))
-            del stack[at:]
-            if len(part) > 1:
-                circles.append(part)
 
-    for name in arrows:
-        if name not in index:
-            visit(name)
-    return circles
+def outward(begin: Collection[str], arrows: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Everything that the arrows lead to, `begin` included, the nearest first."""
+    seen, waiting = set(begin), deque(sorted(begin))
+    while waiting:
+        name = waiting.popleft()
+        yield name
+        new = sorted(set(arrows[name]) - seen)
+        seen.update(new)
+        waiting.extend(new)
 
 
 def _longest(found: Iterator[tuple[str, int]] | list[tuple[str, int]], above: int) -> tuple[tuple[str, int], ...]:

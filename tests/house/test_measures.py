@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.house.measures import measured
-from tests.house.repository import ROOT
 
 
 def test_circles_long_classes_and_bools_are_counted(tmp_path: Path) -> None:
@@ -14,17 +13,10 @@ def test_circles_long_classes_and_bools_are_counted(tmp_path: Path) -> None:
     (package / "a.py").write_text("from p import b\n\ndef f(x: bool, *, y: bool = True, z: int = 0) -> bool: ...\n")
     (package / "b.py").write_text("def later():\n    from p.c import K\n")
     (package / "c.py").write_text(
-        "from typing import TYPE_CHECKING\nimport p.a\nif TYPE_CHECKING:\n    import p.b\nclass K:\n"
-        + "    x = 1\n" * 260
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.a\nclass K:\n" + "    x = 1\n" * 260
     )
     found = measured(tmp_path)
     assert (found.files, found.bool_parameters) == (3, 2)
     assert found.circles == (("p.a", "p.b", "p.c"),)
     assert found.long_classes == (("p.c.K", 261),)
     assert found.long_files == ()
-
-
-def test_no_two_packages_are_in_one_circle() -> None:
-    """A circle within one package is a file that was cut in the wrong place; one across packages is worse."""
-    for circle in measured(ROOT).circles:
-        assert len({name.rpartition(".")[0] for name in circle}) <= 2, circle

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.campaign.ending import closed
 from tests.campaign.report import as_json, as_text
-from tests.campaign.run import Entry, Options, Report, run_campaign
+from tests.campaign.run import Entry, Options, run_campaign
 from tests.support.jvm import quick_jvms
 from tidegate.core.levels import Level
 
@@ -36,8 +35,7 @@ def main() -> int:
         common=arguments.common,
     )
     report = run_campaign(options, _tell)
-    print(json.dumps(as_json(report), indent=1) if arguments.json else as_text(report))
-    return _end(report)
+    return closed(report, as_json(report) if arguments.json else as_text(report))
 
 
 def _tell(entry: Entry) -> None:
@@ -46,12 +44,6 @@ def _tell(entry: Entry) -> None:
         file=sys.stderr,
         flush=True,
     )
-
-
-def _end(report: Report) -> int:
-    if not report.flaws:
-        shutil.rmtree(report.options.folder)
-    return 1 if report.flaws else 0
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.campaign.ending import failure_lines, figures_at_the_end, finding_words, time_words
 from tests.campaign.footprint import Phase
-from tests.campaign.run import Entry, Report
+from tests.campaign.run import Report
 from tests.campaign.situations import actions_at
 
 
@@ -31,21 +32,15 @@ def as_json(report: Report) -> dict[str, Any]:
         "redone": report.redone,
         **report.found,
         "seconds": round(report.seconds, 1),
-        "seconds_in": {what: round(seconds, 1) for what, seconds in report.seconds_in.items()},
-        "command": report.options.command,
-        "flaws": report.flaws,
-        "history": [_fields(entry) for entry in report.history],
+        **figures_at_the_end(report, report.history),
     }
 
 
 def as_text(report: Report) -> str:
     """The tables and, when something is wrong, how to repeat it."""
     parts = [_phases(report), _targets(report), _failpoints(report), summary(report)]
-    if report.flaws:
-        history = [f"  {entry.number:3} epoch {entry.epoch:4} {entry.phase} {entry.step}" for entry in report.history]
-        parts += ["FAILED", *report.flaws, "what came before:", *history, f"repeat it: {report.options.command}"]
-        parts += [f"kept: {report.options.folder}"]
-    return "\n".join(parts)
+    history = [f"  {entry.number:3} epoch {entry.epoch:4} {entry.phase} {entry.step}" for entry in report.history]
+    return "\n".join([*parts, *failure_lines(report, history)])
 
 
 def _phases(report: Report) -> str:
@@ -73,16 +68,15 @@ def _failpoints(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """How much was struck and compared, what was found, and how long it took."""
-    found = ", ".join(f"{count} {kind}" for kind, count in report.found.items()) or "nothing compared"
     per_kill = report.seconds / report.kills if report.kills else 0.0
-    times = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in sorted(report.seconds_in.items()))
     return "\n".join(
         [
             f"{report.options.level.value}, seed {report.options.seed}: {report.kills} kills and"
             f" {len(report.history) - report.kills} other strikes of {report.planned} planned,"
             f" {report.drivers} drivers, {report.epochs} epochs",
-            f"{report.records} records compared: {found}; {report.aborted} aborted, {report.redone} written again",
-            f"{report.seconds / 60:.1f} minutes, {per_kill:.1f} s a kill, all in ({times})",
+            f"{report.records} records compared: {finding_words(report)}; {report.aborted} aborted,"
+            f" {report.redone} written again",
+            f"{report.seconds / 60:.1f} minutes, {per_kill:.1f} s a kill, all in ({time_words(report)})",
         ]
     )
 
@@ -94,7 +88,3 @@ def _by_place(report: Report) -> dict[str, dict[str, int]]:
             row = found.setdefault(entry.place, {})
             row[entry.action] = row.get(entry.action, 0) + 1
     return found
-
-
-def _fields(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in Entry.__slots__}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.campaign.checker import FORBIDDEN, Kind, check
 from tests.campaign.drivers import CampaignFailed, Stable
+from tests.campaign.ending import flaws_kept
 from tests.campaign.field import Field
 from tests.campaign.outputs import read_outputs
 from tests.campaign.places import Places
@@ -105,25 +106,18 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
 
     No process is left behind, however it ends.
     """
-    begun = time.monotonic()
     todo = options.plan() if steps is None else list(steps)
     report = Report(options=options, planned=len(todo))
     places = Places(options.folder)
     level = None if options.level is Level.EXACTLY_ONCE else options.level.value
-    try:
-        with Stable(places, level=level) as stable:
-            ground = Field(places, stable, random.Random(options.seed))
-            try:
-                _strike_all(todo, ground, report, tell, begun)
-            finally:
-                report.drivers = stable.made
-                report.passed, report.seconds_in = ground.strikes.passed(), dict(ground.seconds)
-                report.epochs = len(ground.files)
-    except CampaignFailed as failed:
-        report.flaws.append(str(failed))
-    except KeyboardInterrupt:
-        report.flaws.append("interrupted")
-    report.seconds = time.monotonic() - begun
+    with flaws_kept(report) as begun, Stable(places, level=level) as stable:
+        ground = Field(places, stable, random.Random(options.seed))
+        try:
+            _strike_all(todo, ground, report, tell, begun)
+        finally:
+            report.drivers = stable.made
+            report.passed, report.seconds_in = ground.strikes.passed(), dict(ground.seconds)
+            report.epochs = len(ground.files)
     report.flaws += [f"no process has passed failpoint {point}" for point in report.never_hit()]
     return report
 

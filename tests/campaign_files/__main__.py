@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.campaign.ending import closed
 from tests.campaign_files.planted import PLANTED
 from tests.campaign_files.report import as_json, as_text
 from tests.campaign_files.run import Entry, Options, run_campaign
@@ -33,10 +32,7 @@ def main() -> int:
         planted=arguments.planted,
     )
     report = run_campaign(options, _tell)
-    print(json.dumps(as_json(report), indent=1) if arguments.json else as_text(report))
-    if not report.flaws:
-        shutil.rmtree(folder)
-    return 1 if report.flaws else 0
+    return closed(report, as_json(report) if arguments.json else as_text(report))
 
 
 def _tell(entry: Entry) -> None:

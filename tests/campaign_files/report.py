@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tests.campaign_files.run import Entry, Report
+from tests.campaign.ending import failure_lines, figures_at_the_end, finding_words, time_words
+from tests.campaign_files.run import Report
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -27,10 +28,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "epochs": report.epochs,
         "drivers": report.drivers,
         "seconds": round(report.seconds, 1),
-        "seconds_in": {what: round(seconds, 1) for what, seconds in report.seconds_in.items()},
-        "command": report.options.command,
-        "flaws": report.flaws,
-        "history": [{name: getattr(entry, name) for name in Entry.__slots__} for entry in report.history],
+        **figures_at_the_end(report, report.history),
     }
 
 
@@ -42,25 +40,20 @@ def as_text(report: Report) -> str:
         _table("refusals, all of them true", report.refused),
         summary(report),
     ]
-    if report.flaws:
-        history = [f"  {entry.number:3} {entry.step}: {', '.join(entry.acts)}" for entry in report.history]
-        parts += ["FAILED", *report.flaws, "what came before:", *history, f"repeat it: {report.options.command}"]
-        parts += [f"kept: {report.options.folder}"]
-    return "\n".join(parts)
+    history = [f"  {entry.number:3} {entry.step}: {', '.join(entry.acts)}" for entry in report.history]
+    return "\n".join([*parts, *failure_lines(report, history)])
 
 
 def summary(report: Report) -> str:
     """How much was struck and compared, what was found, and how long it took."""
-    found = ", ".join(f"{count} {kind}" for kind, count in report.found.items()) or "nothing compared"
-    times = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in sorted(report.seconds_in.items()))
     refused = sum(report.refused.values())
     return "\n".join(
         [
             f'seed {report.options.seed}, changed="{report.options.changed}": {report.kills} kills of {report.planned}'
             f" planned, {report.drivers} drivers, {report.epochs} epochs",
             f"{report.files} files, {report.let_go} let go by the job, {report.unjudged} not judged;"
-            f" {report.records} rows compared: {found}; {refused} refusals",
-            f"{report.seconds / 60:.1f} minutes ({times})",
+            f" {report.records} rows compared: {finding_words(report)}; {refused} refusals",
+            f"{report.seconds / 60:.1f} minutes ({time_words(report)})",
         ]
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.campaign.checker import Kind
 from tests.campaign.drivers import CampaignFailed, Stable
+from tests.campaign.ending import flaws_kept
 from tests.campaign.places import Places
 from tests.campaign_files.checker import check
 from tests.campaign_files.ground import Ground
@@ -93,27 +94,21 @@ def run_campaign(options: Options, tell: Callable[[Entry], None], steps: Sequenc
 
     No process is left behind, however it ends.
     """
-    begun = time.monotonic()
     todo = plan(options.seed, options.kills) if steps is None else list(steps)
     report = Report(options=options, planned=sum(step.kills for step in todo))
     places = Places(options.folder)
     scene = Scene(changed=options.changed, planted=options.planted)
     level = Level.EXACTLY_ONCE.value  # named, so that a driver builds the job anew for each start: its folder moves
-    try:
-        with Stable(places, level=level, program="tests.campaign_files.program") as stable:
-            ground = Ground(places, stable, random.Random(options.seed), scene)
-            try:
-                _strike_all(todo, ground, report, tell, begun)
-            finally:
-                report.drivers, report.seconds_in = stable.made, dict(ground.seconds)
-                report.epochs = sum(query.newest("ledger/done") + 1 for query in ground.queries())
-                report.refused, report.let_go = dict(ground.refused_with), ground.let_go
-                report.files, report.unjudged = len(ground.known.versions), len(ground.known.unjudged)
-    except CampaignFailed as failed:
-        report.flaws.append(str(failed))
-    except KeyboardInterrupt:
-        report.flaws.append("interrupted")
-    report.seconds = time.monotonic() - begun
+    program = "tests.campaign_files.program"
+    with flaws_kept(report) as begun, Stable(places, level=level, program=program) as stable:
+        ground = Ground(places, stable, random.Random(options.seed), scene)
+        try:
+            _strike_all(todo, ground, report, tell, begun)
+        finally:
+            report.drivers, report.seconds_in = stable.made, dict(ground.seconds)
+            report.epochs = sum(query.newest("ledger/done") + 1 for query in ground.queries())
+            report.refused, report.let_go = dict(ground.refused_with), ground.let_go
+            report.files, report.unjudged = len(ground.known.versions), len(ground.known.unjudged)
     return report
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.campaign.ending import closed
 from tests.campaign_kafka.report import as_json, as_text
 from tests.campaign_kafka.run import Options, run_campaign
 from tests.campaign_kafka.schedule import plan
@@ -39,10 +38,7 @@ def main() -> int:
         minutes=arguments.minutes,
     )
     report = run_campaign(options, lambda line: print(line, file=sys.stderr, flush=True))
-    print(json.dumps(as_json(report), indent=1) if arguments.json else as_text(report))
-    if not report.flaws:
-        shutil.rmtree(folder)
-    return 1 if report.flaws else 0
+    return closed(report, as_json(report) if arguments.json else as_text(report))
 
 
 if __name__ == "__main__":

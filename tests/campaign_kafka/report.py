@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.campaign.ending import failure_lines, figures_at_the_end, finding_words, time_words
 from tests.campaign.footprint import Phase
-from tests.campaign_kafka.run import Entry, Report
+from tests.campaign_kafka.run import Report
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -31,27 +32,19 @@ def as_json(report: Report) -> dict[str, Any]:
         "redone": report.redone,
         "started_again": report.started_again,
         "minutes": round(report.seconds / 60, 1),
-        "seconds_in": {what: round(seconds, 1) for what, seconds in report.seconds_in.items()},
-        "command": report.options.command,
-        "flaws": report.flaws,
-        "history": [{name: getattr(entry, name) for name in Entry.__slots__} for entry in report.history],
+        **figures_at_the_end(report, report.history),
     }
 
 
 def as_text(report: Report) -> str:
     """The tables and, when something is wrong, how to repeat it."""
     parts = [_targets(report), _phases(report), summary(report)]
-    if report.flaws:
-        history = [f"  {entry.number:3} {entry.phase} {entry.step}" for entry in report.history]
-        parts += ["FAILED", *report.flaws, "what came before:", *history, f"repeat it: {report.options.command}"]
-        parts += [f"kept: {report.options.folder}"]
-    return "\n".join(parts)
+    history = [f"  {entry.number:3} {entry.phase} {entry.step}" for entry in report.history]
+    return "\n".join([*parts, *failure_lines(report, history)])
 
 
 def summary(report: Report) -> str:
     """How much was struck and compared, what was found, and how long it took."""
-    found = ", ".join(f"{count} {kind}" for kind, count in report.found.items()) or "nothing compared"
-    times = ", ".join(f"{what} {seconds:.0f} s" for what, seconds in sorted(report.seconds_in.items()))
     again = ", ".join(f"{code} {count}" for code, count in report.started_again.items()) or "never"
     still_open = "not asked" if report.open is None else str(report.open)
     return "\n".join(
@@ -59,11 +52,11 @@ def summary(report: Report) -> str:
             f"seed {report.options.seed}, brokers {report.options.brokers}: {report.kills} kills and"
             f" {len(report.history) - report.kills} pauses of {report.planned} planned strikes,"
             f" {report.drivers} drivers, {report.epochs} epochs",
-            f"{report.input} records of input, {report.compared} records of output compared: {found}",
+            f"{report.input} records of input, {report.compared} records of output compared: {finding_words(report)}",
             f"{report.aborted} transactions aborted, {report.redone} written again;"
             f" job ended without its brokers and started again: {again}",
             f"open transactions by Kafka's own tool: {still_open}",
-            f"{report.seconds / 60:.1f} minutes ({times})",
+            f"{report.seconds / 60:.1f} minutes ({time_words(report)})",
         ]
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from tests.campaign.drivers import CampaignFailed, Stable
+from tests.campaign.ending import flaws_kept
 from tests.campaign.places import QUERIES, ROWS, SUMS, Places
 from tests.campaign_kafka.checker import Kind, Verdict, check_rows, check_sums
 from tests.campaign_kafka.epochs import Epochs
@@ -97,17 +98,13 @@ def run_campaign(options: Options, tell: Callable[[str], None]) -> Report:
 
     No process is left behind, however it ends.
     """
-    begun = time.monotonic()
     steps = plan(options.seed, options.kills)
     report = Report(options=options, planned=len(steps))
-    try:
-        with Broker.start(options.folder / "broker", brokers=options.brokers, settings=_BROKER_SETTINGS) as broker:
-            _campaign(steps, broker, report, tell, begun)
-    except (CampaignFailed, TidegateError, KafkaException, NotReadToTheEnd) as failed:
-        report.flaws.append(str(failed))
-    except KeyboardInterrupt:
-        report.flaws.append("interrupted")
-    report.seconds = time.monotonic() - begun
+    with (
+        flaws_kept(report, TidegateError, KafkaException, NotReadToTheEnd) as begun,
+        Broker.start(options.folder / "broker", brokers=options.brokers, settings=_BROKER_SETTINGS) as broker,
+    ):
+        _campaign(steps, broker, report, tell, begun)
     return report
 
 

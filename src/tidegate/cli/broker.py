@@ -48,7 +48,7 @@ def start(
 ) -> None:
     """Start a broker and wait until it answers.
 
-    It needs Java 17 and goes on after this command; its data stay in the folder, and the next start goes on with them.
+    It needs Java 17 and keeps running after this command. Its data stay in the folder, for the next start.
     Kafka's jars are fetched once for each version, through Maven where it is installed, else through the Ivy that
     comes with Spark, into the user's cache folder. Topics are not created by themselves.
 

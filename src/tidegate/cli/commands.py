@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "stop": Entry(
         "tidegate.cli.control:stop",
-        "Stop a running job: the epoch that is under way is done first, and the next start goes on behind it.",
+        "Stop a running job: the epoch under way is done first. The next start resumes behind it.",
         options="tidegate.cli.control:STOP",
     ),
     "cancel": Entry(

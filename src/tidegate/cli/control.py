@@ -85,7 +85,7 @@ def stop(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Stop a running job: the epoch that is under way is done first, and the next start goes on behind it.
+    """Stop a running job: the epoch under way is done first. The next start resumes behind it.
 
     It waits a minute longer than the job's `stop_timeout`. When a sink does not take a decided epoch until then, the
     job ends all the same, exit code 6: the next start commits it. A job that reads a plain socket is not stopped.
@@ -94,8 +94,8 @@ def stop(
     again, of a job that has ended already, it takes what savepoint is missing. Where the job's own `savepoints.dir` is
     set, one is taken there without `-p`, too; the answer says whether there is one.
 
-    With `--drain` every due window and timer is emitted first, and no start goes on from there. The savepoint of such
-    an end, `-p --drain`, can be read and kept; no job is restored from it.
+    With `--drain` every due window and timer is emitted first, and no later start resumes from there. The savepoint of
+    such an end, `-p --drain`, can be read and kept; no job is restored from it.
 
     Examples:
 

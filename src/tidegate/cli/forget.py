@@ -36,8 +36,8 @@ def forget(
     The rows that are visible stay, and the job's history. What was decided and not committed yet is given up. All of
     the input that the program's sources begin with comes again: empty the targets first, or let it begin elsewhere.
 
-    Killed before its end, the same command goes on with it, and so does the next start of the job. Exit code 4 while
-    the job or its `tidegate run` is alive: nothing was done, as also where a sink is out of reach (exit code 1).
+    After a kill the same command completes it; so does the next start of the job. Exit code 4 while the job or its
+    `tidegate run` is alive, and 1 where a sink is out of reach: then nothing was done.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""How a command is told what a start shall go on from: the options of `run` and of `savepoint check`."""
+"""How a command is told what a start resumes from: the options of `run` and of `savepoint check`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FROM = typer.Option(
     "-s",
     "--fromSavepoint",
     metavar="PATH",
-    help="Go on from this savepoint, in a new generation of the job. Once: a job that was opened from it goes on from"
-    " its own newest checkpoint.",
+    help="Restore this savepoint in a new generation of the job. It is restored once: later starts resume from the"
+    " newest checkpoint of the job.",
 )
 
 FromSavepoint = Annotated[Path | None, _FROM]
@@ -64,8 +64,9 @@ Claim = Annotated[
     bool,
     typer.Option(
         "--claim",
-        help="The savepoint belongs to the job from now on: in another folder the job keeps its id, so it goes on in"
-        " the same targets, and files are linked where the disk can. Else it is only read, and that is another job.",
+        help="The savepoint belongs to this job from now on. In another folder the job keeps its id, so it resumes in"
+        " the same targets; files are linked where the disk can. Without it the savepoint is only read, and a restore"
+        " in another folder is another job.",
     ),
 ]
 
@@ -106,7 +107,7 @@ BeginsFresh = Annotated[
 
 def fresh_if(wanted: bool, savepoint: Path | None) -> dict[str, str]:
     """The environment that tells a program to begin anew. The id makes it once: a supervisor that starts the program
-    again goes on in the generation that it has opened."""
+    again resumes in the generation that it has opened."""
     if not wanted:
         return {}
     if savepoint is not None:

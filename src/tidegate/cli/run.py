@@ -100,7 +100,7 @@ def run(
     is in `logs/spark.log` in the job's folder, and on the screen with `--verbose`.
 
     Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused (it
-    does not fit what the job goes on from, or would lose or repeat rows: `tidegate savepoint check` ends so, too), 6 a
+    does not fit the checkpoint, or would lose or repeat rows; `tidegate savepoint check` has the same code), 6 a
     decided epoch waits for a sink that was down, 130 ended at once. A program that ends well with an exit code of
     its own keeps it.
 

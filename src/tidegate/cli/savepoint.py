@@ -81,7 +81,7 @@ def take(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Take a savepoint of everything that a running job has read by now; 10 min unless told. The job goes on.
+    """Take a savepoint of everything that a running job has read by now; 10 min unless told. The job keeps running.
 
     It is whole or it is not there, holds no absolute path of its own, and is not touched by the job again. Without
     `DIR` it goes where the job's own setting `savepoints.dir` says.
@@ -196,7 +196,8 @@ def verify(path: Place, json: Json = False) -> None:
 @savepoint.command()
 def check(
     app: Annotated[
-        Path, typer.Argument(metavar="APP", exists=True, dir_okay=False, help="The program that is to go on from it.")
+        Path,
+        typer.Argument(metavar="APP", exists=True, dir_okay=False, help="The program that is to be restored from it."),
     ],
     path: GivenSavepoint,
     arguments: Annotated[
@@ -214,7 +215,7 @@ def check(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Tell whether a program's job can go on from a savepoint: ok, migrate (with what changes), or impossible, and why.
+    """Tell whether a program's job can be restored from a savepoint: ok, migrate (with what changes), or impossible.
 
     The program runs up to the start of its job; every file of the savepoint is read, every sink is asked what it has.
     Nothing is started, and nothing is written. Exit code 4 when it is impossible.
@@ -254,7 +255,7 @@ def check(
 def dispose(path: Place, json: Json = False) -> None:
     """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
 
-    Killed before its end, the same command goes on with it.
+    After a kill the same command completes it.
 
     Examples:
 

@@ -1,8 +1,8 @@
-"""How a job ends: what it is called then, what is answered to whoever had asked it for something, and what follows.
+"""How a job ends: what it is called then, what is answered to requests, and what follows.
 
 Three tables, each total. The driver decides by the first two when its job ends, and keeps in the beat what was wrong
-(`Wrong`); whoever finds a request whose driver has ended without an answer decides by the third. `docs/operate.md`
-shows them as this module prints them.
+(`Wrong`). Where a driver has ended without an answer, the command that asked decides by the third. `docs/operate.md`
+shows the tables as this module prints them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tidegate.operate.endings import Ending
 
 
 class Wanted(Enum):
-    """What was wanted of a job, when it ends. `drain of before`: an earlier start was to drain it; this one goes on
-    with that, and nobody has asked this one for anything."""
+    """What was wanted of a job, when it ends. `drain of before`: an earlier start was asked to drain it; this start
+    resumes that drain, and was asked for nothing itself."""
 
     NOTHING = "nothing"
     STOP = "stop"
@@ -90,8 +90,8 @@ STATE = Matrix(
         Wanted.CAUGHT_UP_CANCEL: (_FINISHED, _FAILED, _FINISHED, _STOPPED, _FAILED),
     },
 )
-"""What a job is called that has ended. A sink that does not take a decided epoch is no failure of a job that somebody
-has stopped: the next start commits it. At a cancel it is not even an error (`is_left_to_the_next_start`), unless it was
+"""What a job is called that has ended. A sink that does not take a decided epoch is no failure of a job that was asked
+to stop: the next start commits it. At a cancel it is not even an error (`is_left_to_the_next_start`), unless it was
 one before the cancel came."""
 
 
@@ -115,7 +115,7 @@ def gives_up_its_checkpoints(ending: Ending, error: BaseException | None, left: 
 
 
 def is_final(error: BaseException | None, *, asked: bool, drain_goes_on: bool) -> bool:
-    """Whether no supervisor starts the job again: it has ended well, or as somebody has asked it to."""
+    """Whether no supervisor starts the job again: it has ended well, or as it was asked to."""
     return error is None or (asked and not drain_goes_on)
 
 
@@ -168,8 +168,8 @@ ANSWER = Matrix(
         Wish.NOT_HEARD: (_LOST, _LOST, _LOST, _LOST, _LOST),
     },
 )
-"""What the driver answers when its job has ended. Who wanted a savepoint of the end is told of whatever kept it from
-being there; nobody else is."""
+"""What the driver answers when its job has ended. A request for a savepoint of the end is answered with what kept
+the savepoint from being there; no other request is."""
 
 
 class LastSeen(Enum):
@@ -234,7 +234,7 @@ def markdown_tables() -> str:
     return "\n\n".join(
         [
             STATE.markdown("asked for \\ wrong"),
-            "What its driver answers then to whoever had asked for something:",
+            "What its driver answers then to each request:",
             ANSWER.markdown("asked for \\ wrong"),
             "What the command says where the driver has ended without an answer, by the state that it told last:",
             AFTERWARDS.markdown("asked for \\ the job was"),

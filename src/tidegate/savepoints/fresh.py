@@ -43,7 +43,7 @@ class Opening:
 
 
 def was_opened(job_folder: Path, record: JobRecord, fresh: Fresh) -> bool:
-    """Whether the job has opened a generation under this id: a program that is started again goes on in it."""
+    """Whether the job has opened a generation under this id: a program that is started again resumes in it."""
     return any(each.rewind == fresh.id for each in all_restored(job_folder, record))
 
 

@@ -32,7 +32,7 @@ _LOG = logging.getLogger("tidegate")
 
 
 def wished(savepoint: Restore | str | os.PathLike[str] | None, fresh: str | None, where: str) -> Restore | Fresh | None:
-    """What this start shall go on from: what the options of `tidegate run` say, else what the program does."""
+    """What this start resumes from: what the options of `tidegate run` say, else what the program does."""
     restore = handed_on(RESTORE_VARIABLE, Restore, "tidegate run -s")
     if restore is not None:
         return restore
@@ -48,7 +48,7 @@ def wished(savepoint: Restore | str | os.PathLike[str] | None, fresh: str | None
 
 
 def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | None, level: Level) -> JobRecord | None:
-    """*job.json* as it will be; None where the job has opened a generation under this id, and goes on in it.
+    """*job.json* as it will be; None where the job has opened a generation under this id, and resumes in it.
 
     Raises LEVEL_REFUSED for a job that opens a generation at every start, JOB_DRAINED for one that has ended for good.
     """
@@ -64,7 +64,9 @@ def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | N
         number = highest_generation(job_folder) + 1
         return JobRecord(name=name, job_id=secrets.token_hex(4), generation=number)
     if was_opened(job_folder, found, fresh):
-        _LOG.warning("job %s: generation %d was opened as a fresh one before, and goes on", name, found.generation)
+        _LOG.warning(
+            "job %s: generation %d was opened as a fresh one before; this start resumes in it", name, found.generation
+        )
         return None
     drain = DrainRecord(job_folder, found.job_id).read()
     if drain is not None:

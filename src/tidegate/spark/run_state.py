@@ -31,7 +31,7 @@ class RunEvent(Enum):
     START_LOST = "Spark's start gives no answer"
     END_ASKED = "it is asked to end"
     THREAD_STUCK = "Spark's thread does not end"
-    STREAM_OVER = "nobody waits for Spark's thread any more"
+    STREAM_OVER = "Spark's thread is waited for no longer"
 
 
 _OPEN, _ENDING, _LOST, _STUCK, _ENDED, _STOPPED, _LOST_LEFT, _STUCK_LEFT = RunState
@@ -57,7 +57,7 @@ RUN = Table(
 _MEANINGS = {
     RunState.OPEN: "takes epochs, now or when Spark has started",
     RunState.ENDING: "was asked to end, or was refused by Spark: takes no other epoch",
-    RunState.LOST: "Spark's start gave no answer: a thread that nobody can ask may live",
+    RunState.LOST: "Spark's start gave no answer: its thread may live, and cannot be asked",
     RunState.STUCK: "Spark's thread has not ended in time: only the end of the process ends it",
     RunState.ENDED: "Spark's thread has ended by itself; the finisher commits what is decided, and ends",
     RunState.STOPPED: "the same for a run that was to end",

@@ -5,20 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink
 
 
 def main(folder: Path) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
     job = Job("words", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     words = job.source("words", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
     table = SQLiteSink("table", folder / "out.db", table="words")

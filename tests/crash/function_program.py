@@ -13,9 +13,10 @@ import sys
 import threading
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.support.session import small_session
 from tidegate import FileSource, FunctionSink, Job, SQLiteSink
 from tidegate.core.records import SinkIdentity
 from tidegate.sinks.standing import Entry
@@ -36,14 +37,7 @@ class HeldSink(FunctionSink):
 
 
 def main(folder: Path, hold: Path | None) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
 
     def log(rows: DataFrame, epoch: int) -> None:
         found = sorted([row.value, row.lucky] for row in rows.collect())

@@ -5,20 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from tests.support.session import small_session
 from tidegate import FileSource, Job, KafkaSink, SQLiteSink
 
 
 def main(folder: Path, servers: str, topic: str, dead_topic: str) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
     job = Job("words", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     words = job.source("words", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
     out = KafkaSink("topic", servers, topic=topic, transaction_timeout=60)

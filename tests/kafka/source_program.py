@@ -7,21 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
+from tests.support.session import small_session
 from tidegate import Job, KafkaSource, SQLiteSink
 
 
 def main(folder: Path, servers: str, topic: str, start: Any, until: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
     job = Job("job", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     rows = job.source("lines", KafkaSource(servers, topics=[topic], start=start, max_rows=1000))
     values = rows.selectExpr("cast(value as string) as value", "partition", "offset")

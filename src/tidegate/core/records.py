@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -301,12 +301,40 @@ class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ended: str = ""
 
 
+class FileFlaw(NamedTuple):
+    """How a file differs from what a savepoint says of it, in the words of an error."""
+
+    code: Code
+    expected: str
+    found: str
+
+    def error(self, where: str, next_step: str) -> TidegateError:
+        return TidegateError(self.code, expected=self.expected, found=self.found, where=where, next_step=next_step)
+
+
 class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One file of a savepoint: its path below the savepoint's folder, and what proves it whole."""
 
     name: str
     size_bytes: int
     sha256: str
+
+    def shortage(self, size_bytes: int | None) -> FileFlaw | None:
+        """What is missing of a file of this size, or of none; None if nothing is. Its content is not known yet."""
+        if size_bytes is None:
+            return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"a file of {self.size_bytes} bytes", "none")
+        if size_bytes < self.size_bytes:
+            return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"{self.size_bytes} bytes", f"{size_bytes} bytes")
+        return None
+
+    def flaw(self, size_bytes: int, sha256: str) -> FileFlaw | None:
+        """How a file that was read differs from this one; None if it is the same. A shorter file is incomplete, any
+        other difference is an alteration."""
+        if (size_bytes, sha256) == (self.size_bytes, self.sha256):
+            return None
+        expected = f"{self.size_bytes} bytes of SHA-256 {self.sha256}"
+        altered = FileFlaw(Code.SAVEPOINT_ALTERED, expected, f"{size_bytes} bytes of {sha256}")
+        return self.shortage(size_bytes) or altered
 
 
 class StatefulOperator(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Reads a file once, block by block: what proves it whole, while somebody else takes the blocks."""
+"""Reads a file once, block by block, and measures it meanwhile: its size and its SHA-256 prove it whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
+
+from tidegate.disk.durable import sync_file
 
 _BLOCK_BYTES = 1 << 20
 
@@ -25,6 +27,21 @@ def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[i
         take(block)
         size += length
     return size, digest.hexdigest()
+
+
+def copy_measured(source: Readable, target: Path, passed: Callable[[int], object] = lambda _: None) -> tuple[int, str]:
+    """Size and SHA-256 of what is left of a file, which is copied into a new file and synced. `passed` has the bytes of
+    each block that was written; it may raise, to end the copy."""
+    with target.open("xb") as written:
+
+        def take(block: memoryview) -> None:
+            written.write(block)
+            passed(len(block))
+
+        found = read_blocks(source, take)
+        written.flush()
+        sync_file(written.fileno())
+    return found
 
 
 def measured(path: Path) -> tuple[int, str]:

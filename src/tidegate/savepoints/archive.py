@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedFile, SavepointRecord, decode
-from tidegate.disk.blocks import Readable, read_blocks
+from tidegate.core.records import FileFlaw, SavedFile, SavepointRecord, decode
+from tidegate.disk.blocks import Readable
 from tidegate.disk.durable import Trust, ensure_folder, storage_error, sync_file, sync_folder
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import (
@@ -32,12 +32,15 @@ from tidegate.savepoints.folder import (
     open_savepoint,
 )
 from tidegate.savepoints.place import check_place
+from tidegate.savepoints.proof import copy_verified
 
 MANIFEST_AT_MOST_BYTES = 1 << 30
 """Some seven million files. What says of itself that it is longer is no manifest."""
 
 _NO_ARCHIVE = (tarfile.TarError, EOFError, ValueError, zlib.error, LZMAError)
 """What `tarfile` raises for bytes that it cannot read: ValueError is of a number or a text in an extended header."""
+
+_EXPORT_AGAIN = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
 
 Passed = Callable[[int, int], None]
 """Told of so many bytes more, and of how many there are in all."""
@@ -108,20 +111,17 @@ def _export_file(archive: tarfile.TarFile, savepoint: Savepoint, file: SavedFile
     with _opened(path, file) as source:
         hashing = _Hashing(source, path)
         size = os.fstat(source.fileno()).st_size
-        if size < file.size_bytes:
-            raise _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+        _refuse(file.shortage(size), path)
         archive.addfile(_member(savepoint, file.name, file.size_bytes), hashing)
-    if size != file.size_bytes or hashing.digest() != file.sha256:
-        found = f"{size} bytes of {hashing.digest()}"
-        raise _altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", found, path)
+    _refuse(file.flaw(size, hashing.digest()), path)
 
 
 def _opened(path: Path, file: SavedFile) -> IO[bytes]:
     try:
         return path.open("rb")
-    except FileNotFoundError:
-        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", path) from None
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            _refuse(file.shortage(None), path)
         raise storage_error(error, path, "read a file of a savepoint") from error
 
 
@@ -203,12 +203,12 @@ def _import_files(archive: tarfile.TarFile, name: str, record: SavepointRecord, 
             raise _unsafe("plain files only", f"a member of type {member.type!r}", where)
         if member.size != file.size_bytes:
             raise _altered(f"{file.size_bytes} bytes", f"{member.size} bytes", where)
-        digest = _write(_content(archive, member), hidden / file.name)
-        if digest != file.sha256:
-            raise _altered(f"bytes of SHA-256 {file.sha256}", digest, where)
+        target = hidden / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _refuse(copy_verified(cast("Readable", _content(archive, member)), target, file), where)
         passed(file.size_bytes, total)
     for file in missing.values():
-        raise _incomplete(f"a file of {file.size_bytes} bytes", "none", hidden.parent / name / file.name)
+        _refuse(file.shortage(None), hidden.parent / name / file.name)
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -216,15 +216,6 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     if content is None:
         raise tarfile.ReadError(f"{member.name!r} has no content")
     return content
-
-
-def _write(source: IO[bytes], target: Path) -> str:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as written:
-        _, digest = read_blocks(cast("Readable", source), written.write)
-        written.flush()
-        sync_file(written.fileno())
-    return digest
 
 
 def _sync(folder: Path) -> None:
@@ -288,8 +279,12 @@ def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
 
 
 def _error(code: Code, expected: str, found: str, where: Path | str) -> TidegateError:
-    next_step = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
-    return TidegateError(code, expected=expected, found=found, where=str(where), next_step=next_step)
+    return FileFlaw(code, expected, found).error(str(where), _EXPORT_AGAIN)
+
+
+def _refuse(flaw: FileFlaw | None, where: Path) -> None:
+    if flaw is not None:
+        raise flaw.error(str(where), _EXPORT_AGAIN) from None
 
 
 def _refused(expected: str, found: str, where: Path) -> TidegateError:

@@ -19,9 +19,18 @@ from pathlib import Path, PurePosixPath
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
-from tidegate.core.records import KINDS, CheckpointRecord, DoneEpoch, SavedFile, SavepointRecord, decode, digest_of
-from tidegate.disk.blocks import measured
+from tidegate.core.records import (
+    KINDS,
+    CheckpointRecord,
+    DoneEpoch,
+    FileFlaw,
+    SavedFile,
+    SavepointRecord,
+    decode,
+    digest_of,
+)
 from tidegate.disk.durable import storage_error, sync_folder
+from tidegate.savepoints.proof import flaw_at
 from tidegate.savepoints.state_tables import tables_of
 
 MANIFEST = "_metadata.json"
@@ -113,7 +122,7 @@ def verify(savepoint: Savepoint) -> list[TidegateError]:
         if name in found:
             wrong += _compared(savepoint.folder / name, file)
         elif not (savepoint.folder / name).is_symlink():
-            wrong.append(_incomplete(f"a file of {file.size_bytes} bytes", "none", savepoint.folder / name))
+            wrong += _told(file.shortage(None), savepoint.folder / name)
     return wrong
 
 
@@ -129,12 +138,10 @@ def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            yield _incomplete(f"a file of {file.size_bytes} bytes", "none", path)
-            continue
+            size = None
         except OSError as error:
             raise storage_error(error, path, "read a savepoint") from error
-        if size < file.size_bytes:
-            yield _incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)
+        yield from _told(file.shortage(size), path)
 
 
 def dispose(savepoint: Savepoint) -> None:
@@ -239,14 +246,13 @@ def _entries(root: Path) -> Iterator[Path]:
 
 def _compared(path: Path, file: SavedFile) -> Sequence[TidegateError]:
     try:
-        size, digest = measured(path)
+        return _told(flaw_at(path, file), path)
     except OSError as error:
         return [storage_error(error, path, "read a file of a savepoint")]
-    if size < file.size_bytes:
-        return [_incomplete(f"{file.size_bytes} bytes", f"{size} bytes", path)]
-    if (size, digest) != (file.size_bytes, file.sha256):
-        return [_altered(f"{file.size_bytes} bytes of SHA-256 {file.sha256}", f"{size} bytes of {digest}", path)]
-    return []
+
+
+def _told(flaw: FileFlaw | None, path: Path) -> list[TidegateError]:
+    return [] if flaw is None else [flaw.error(str(path), _COPY_AGAIN)]
 
 
 def _stays_inside(name: str) -> bool:
@@ -280,10 +286,6 @@ def _nothing_in(folder: Path) -> TidegateError:
         next_step="see `tidegate savepoint ls DIR` for the savepoints in DIR; where this one was copied in part, "
         f"{_COPY_AGAIN}",
     )
-
-
-def _incomplete(expected: str, found: str, where: Path) -> TidegateError:
-    return _error(Code.SAVEPOINT_INCOMPLETE, expected, found, where)
 
 
 def _altered(expected: str, found: str, where: Path) -> TidegateError:

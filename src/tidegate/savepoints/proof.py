@@ -1,46 +1,25 @@
-"""Files of a savepoint on their way into a job: each is compared with what the manifest says of it."""
+"""Files of a savepoint, compared with what its manifest says of them while they are read or copied."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SavedFile
-from tidegate.disk.blocks import measured, read_blocks
-from tidegate.disk.durable import sync_file
+from tidegate.core.records import FileFlaw, SavedFile
+from tidegate.disk.blocks import Readable, copy_measured, measured
 
 
-def prove(source: Path, file: SavedFile) -> None:
-    """Raises SAVEPOINT_INCOMPLETE or SAVEPOINT_ALTERED for a file that is read where it is."""
+def flaw_at(path: Path, file: SavedFile) -> FileFlaw | None:
+    """How the file at this path differs from the saved one. The whole file is read."""
     try:
-        compare(source, file, *measured(source))
+        return file.flaw(*measured(path))
     except FileNotFoundError:
-        raise unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
+        return file.shortage(None)
 
 
-def copied(source: Path, target: Path) -> tuple[int, str]:
-    """Size and SHA-256 of a file, which is copied on the way. It is synced now, while others are read: `sync_whole`
-    then finds little to write."""
-    with source.open("rb", buffering=0) as read, target.open("wb") as written:
-        found = read_blocks(read, written.write)
-        written.flush()
-        sync_file(written.fileno())
-    return found
+def copy_verified(source: Readable, target: Path, file: SavedFile) -> FileFlaw | None:
+    """Copy a saved file, or a copy of it, into a new file, which is synced; how what was read differs from it.
 
-
-def compare(source: Path, file: SavedFile, size: int, digest: str) -> None:
-    if size < file.size_bytes:
-        raise unlike(Code.SAVEPOINT_INCOMPLETE, f"{file.size_bytes} bytes", f"{size} bytes", source)
-    if (size, digest) != (file.size_bytes, file.sha256):
-        expected = f"{file.size_bytes} bytes of SHA-256 {file.sha256}"
-        raise unlike(Code.SAVEPOINT_ALTERED, expected, f"{size} bytes of {digest}", source)
-
-
-def unlike(code: Code, expected: str, found: str, where: Path) -> TidegateError:
-    return TidegateError(
-        code,
-        expected=expected,
-        found=found,
-        where=str(where),
-        next_step="copy the savepoint again from where it is whole; nothing of the job was changed",
-    )
+    Each file is synced when it is written, while others are read: a sync of the whole folder then finds little to
+    write.
+    """
+    return file.flaw(*copy_measured(source, target))

@@ -43,6 +43,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, START, entry
 from tidegate.core.records import (
     Decided,
+    FileFlaw,
     FinishedThrough,
     JobRecord,
     OperatorsAccepted,
@@ -54,7 +55,6 @@ from tidegate.core.records import (
     decode,
     encode,
 )
-from tidegate.disk.blocks import measured
 from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
@@ -63,12 +63,13 @@ from tidegate.savepoints.folder import Savepoint, manifest_digest
 from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log, settle_logs
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
-from tidegate.savepoints.proof import compare, copied, prove, unlike
+from tidegate.savepoints.proof import copy_verified, flaw_at
 from tidegate.savepoints.restoring_sinks import begins_with
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
 """Spark's id of a query: two that are alive must not share one. Recovery writes another."""
+_COPY_AGAIN = "copy the savepoint again from where it is whole; nothing of the job was changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
             _restore_files(restoring, query, hidden[query.uid] / "spark")
         for file in restoring.savepoint.record.files if restoring.logs else ():
             if file.name.startswith(f"{INGEST}/"):
-                prove(restoring.savepoint.folder / file.name, file)
+                _proven(restoring.savepoint.folder / file.name, file)
         for log in restoring.logs:
             prepare_log(restoring.job_folder, restoring.record.generation, log)
         restoring.reach("restore.copied")
@@ -275,8 +276,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
             _restore_file(restoring, file, target, _change_of(name, query, final))
             return target
         if file.name.startswith(tables):
-            prove(restoring.savepoint.folder / file.name, file)
-            return restoring.savepoint.folder / file.name
+            return _proven(restoring.savepoint.folder / file.name, file)
         return None
 
     for path in side_by_side(restore, restoring.savepoint.record.files):
@@ -314,7 +314,9 @@ def _entry(change: Callable[[bytes], bytes], data: bytes, where: str) -> bytes:
     try:
         return change(data)
     except (ValueError, IndexError) as error:
-        raise unlike(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error), Path(where)) from None
+        raise FileFlaw(Code.RECORD_CORRUPT, "a whole entry of Spark's log", str(error)).error(
+            where, _COPY_AGAIN
+        ) from None
 
 
 def _renumbered(places: Mapping[int, int], final: Path | None, data: bytes, where: str) -> bytes:
@@ -329,14 +331,27 @@ def _restore_file(
     try:
         if change is not None:
             data = source.read_bytes()
-            compare(source, file, len(data), hashlib.sha256(data).hexdigest())
+            _refuse(file.flaw(len(data), hashlib.sha256(data).hexdigest()), source)
             if not target.name.endswith(".crc"):
                 target.write_bytes(change(data, str(source)))
-            return
-        found = measured(target) if restoring.link and linked(source, target) else copied(source, target)
+        elif restoring.link and linked(source, target):
+            _refuse(flaw_at(target, file), source)
+        else:
+            with source.open("rb", buffering=0) as read:
+                _refuse(copy_verified(read, target, file), source)
     except FileNotFoundError:
-        raise unlike(Code.SAVEPOINT_INCOMPLETE, f"a file of {file.size_bytes} bytes", "none", source) from None
-    compare(source, file, *found)
+        _refuse(file.shortage(None), source)
+
+
+def _proven(path: Path, file: SavedFile) -> Path:
+    """A file of the savepoint that is read where it is. Raises SAVEPOINT_INCOMPLETE and SAVEPOINT_ALTERED."""
+    _refuse(flaw_at(path, file), path)
+    return path
+
+
+def _refuse(flaw: FileFlaw | None, source: Path) -> None:
+    if flaw is not None:
+        raise flaw.error(str(source), _COPY_AGAIN) from None
 
 
 # --- the ledger --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from tidegate.core.records import (
     StatefulOperator,
     encode,
 )
-from tidegate.disk.blocks import measured, read_blocks
+from tidegate.disk.blocks import copy_measured, measured
 from tidegate.disk.durable import Trust, ensure_folder, sync_file, sync_folder
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.disk.walking import files_below
@@ -281,7 +281,8 @@ def _copied(
     paths = [(folder / name).relative_to(source).as_posix() for folder, names in folders for name in names]
 
     def copy(path: str) -> SavedFile:
-        size, digest = _copy(source / path, target / path, copying)
+        with (source / path).open("rb", buffering=0) as read:
+            size, digest = copy_measured(read, target / path, copying.copied)
         return SavedFile(name=path, size_bytes=size, sha256=digest)
 
     chosen = [path for path in paths if wanted(path)]
@@ -346,19 +347,6 @@ def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperato
             "take a native savepoint (--type native), or start the job and ask again",
         )
     return job.write_table
-
-
-def _copy(source: Path, target: Path, copying: Copying) -> tuple[int, str]:
-    with source.open("rb", buffering=0) as read, target.open("xb") as written:
-
-        def take(block: memoryview) -> None:
-            written.write(block)
-            copying.copied(len(block))
-
-        size, digest = read_blocks(read, take)
-        written.flush()
-        sync_file(written.fileno())
-    return size, digest
 
 
 def _write_synced(path: Path, data: bytes) -> None:

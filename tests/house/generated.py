@@ -34,6 +34,14 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def extras() -> str:
+    from tidegate.extras import ALL, Extra
+
+    rows = [f"| {each.label} | `{each.command}` | {', '.join(each.modules)} | {each.needed_by} |" for each in Extra]
+    rows.append(f"| {ALL} | `pip install 'tidegate[{ALL}]'` | those of every extra | |")
+    return "\n".join(["| extra | installed by | packages | needed by |", "|---|---|---|---|", *rows])
+
+
 def happenings() -> str:
     import inspect
 
@@ -107,6 +115,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "benchmarks-savepoint": partial(benchmarks, "savepoint"),
     "commands": command_reference.reference,
     "errors": errors,
+    "extras": extras,
     "happenings": happenings,
     "fingerprint-parts": fingerprint_parts,
     "owned-source-options": partial(owned_options, "source"),

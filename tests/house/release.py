@@ -1,7 +1,8 @@
-"""What `./dev release` does with an installed wheel: `python -m tests.house.release WHEEL ENVIRONMENT FOLDER`.
+"""What `./dev release` does with an installed wheel: `python -m tests.house.release WHEEL BARE ALL FOLDER`.
 
-It follows docs/tutorial.md in an empty folder: a socket word count is started in the background, its driver is killed,
-more lines come, and the job is stopped with a savepoint.
+In the environment BARE, which has the wheel alone, it runs a job from files into files and SQLite, and wants a sink of
+Kafka to say what to install. In ALL, which has every extra, it follows docs/tutorial.md in an empty folder: a socket
+word count is started in the background, its driver is killed, more lines come, and the job is stopped with a savepoint.
 """
 
 from __future__ import annotations
@@ -16,18 +17,34 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from zipfile import ZipFile
 
 from tests.house.repository import ROOT
+from tests.house.wheel import strangers, summary
+from tests.integration.test_extras import PIPELINE
 from tests.support.peer import Peer
 
 DEADLINE_SECONDS = 180.0
 
 
-def strangers(wheel: Path) -> list[str]:
-    """Files of a wheel that are not the package's own."""
-    names = ZipFile(wheel).namelist()
-    return [name for name in names if not name.startswith(("tidegate/", "tidegate-")) or "/tests/" in name]
+def use_without_extras(environment: Path, folder: Path) -> None:
+    """A job from files into files and SQLite, and what a program says that needs Kafka."""
+    folder.mkdir()
+    done = run(environment, folder, "python", "-c", PIPELINE)
+    if done.returncode:
+        raise SystemExit(f"the base installation does not run files into SQLite\n{done.stderr}")
+    done = run(environment, folder, "python", "-c", "from tidegate import KafkaSink")
+    if "next:     pip install 'tidegate[kafka]'" not in done.stderr:
+        raise SystemExit(f"the base installation does not say what a sink of Kafka needs\n{done.stderr}")
+    print("without extras: files into files and SQLite run, Kafka names its extra")
+
+
+def use_all_extras(environment: Path, folder: Path) -> None:
+    folder.mkdir()
+    done = run(environment, folder, "python", "-c", "from tidegate import KafkaSink, KafkaSource")
+    if done.returncode:
+        raise SystemExit(f"tidegate[all] lacks something\n{done.stderr}")
+    follow_the_tutorial(environment, folder)
+    print("with all extras: Kafka loads, the tutorial runs")
 
 
 def follow_the_tutorial(environment: Path, folder: Path) -> None:
@@ -36,12 +53,7 @@ def follow_the_tutorial(environment: Path, folder: Path) -> None:
 
     def tidegate(*arguments: str) -> str:
         print("$ tidegate", *arguments, flush=True)
-        settings = {key: value for key, value in os.environ.items() if not key.startswith(("TIDEGATE_", "PYTHON"))}
-        settings["PATH"] = f"{environment / 'bin'}{os.pathsep}{settings['PATH']}"
-        command = [environment / "bin" / "tidegate", *arguments]
-        done = subprocess.run(
-            command, cwd=folder, env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        done = run(environment, folder, "tidegate", *arguments)
         if done.returncode:
             raise SystemExit(f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -58,6 +70,13 @@ def follow_the_tutorial(environment: Path, folder: Path) -> None:
     finally:
         tidegate("stop", "words", "-p", "savepoints")
     print(tidegate("savepoint", "ls", "savepoints"))
+
+
+def run(environment: Path, folder: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    settings = {key: value for key, value in os.environ.items() if not key.startswith(("TIDEGATE_", "PYTHON"))}
+    settings["PATH"] = f"{environment / 'bin'}{os.pathsep}{settings['PATH']}"
+    line = [environment / "bin" / command, *arguments]
+    return subprocess.run(line, cwd=folder, env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
 
 def counts(folder: Path) -> dict[str, int]:
@@ -81,11 +100,12 @@ def await_that(holds: Callable[[], bool]) -> None:
 
 
 def main() -> None:
-    wheel, environment, folder = map(Path, sys.argv[1:])
+    wheel, bare, everything, folder = map(Path, sys.argv[1:])
+    print(summary(wheel))
     if found := strangers(wheel):
         raise SystemExit(f"{wheel.name} has files that are not the package's: {', '.join(found)}")
-    follow_the_tutorial(environment, folder)
-    print(f"{wheel.name}: the tutorial runs")
+    use_without_extras(bare, folder / "base")
+    use_all_extras(everything, folder / "tutorial")
 
 
 if __name__ == "__main__":

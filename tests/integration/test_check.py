@@ -36,7 +36,18 @@ def by_name(found: list[dict[str, str]]) -> Lines:
 def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
     code, found = check("--dir", str(tmp_path / "not-yet" / "checkpoints"))
     lines = by_name(found)
-    assert list(lines) == ["Python", "Java", "user", "Spark", "settings", "storage", "locks", "space", "clock"]
+    assert list(lines) == [
+        "Python",
+        "Java",
+        "user",
+        "Spark",
+        "extra kafka",
+        "settings",
+        "storage",
+        "locks",
+        "space",
+        "clock",
+    ]
     assert {each["health"] for each in found} <= {"OK", "WARN"}
     assert code == Exit.OK
     assert "pyspark 4." in lines["Spark"]["detail"]
@@ -47,7 +58,7 @@ def test_a_machine_where_all_is_well(tmp_path: Path) -> None:
 def test_a_person_sees_one_line_each(tmp_path: Path) -> None:
     done = tidegate("check", "--dir", str(tmp_path))
     assert done.code == Exit.OK
-    assert [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")] <= ["OK"] * 8 + ["WARN"]
+    assert [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")] <= ["OK"] * 9 + ["WARN"]
 
 
 def test_every_setting_that_does_not_fit_is_listed(tmp_path: Path) -> None:

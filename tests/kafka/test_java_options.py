@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[reportUnusedImport] (a fixture)
-from tidegate.kafka.java_option_names import JAVA_NAMES
+from tidegate.spark.sources.java_option_names import JAVA_NAMES
 from tidegate.testing.kafka.jars import DEFAULT_VERSION, kafka_jars
 
 

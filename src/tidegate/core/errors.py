@@ -129,6 +129,11 @@ class Code(Enum):
 
     # The surroundings.
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
+    EXTRA_MISSING = (
+        "TG-EXTRA-MISSING",
+        Remedy.SURROUNDINGS,
+        "a source, sink or command needs an extra that is not installed",
+    )
     USER_UNNAMED = (
         "TG-USER-UNNAMED",
         Remedy.SURROUNDINGS,

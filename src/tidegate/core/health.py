@@ -26,8 +26,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     next: str = ""
 
 
-def ok(what: str, detail: str) -> Finding:
-    return Finding(what=what, health=Health.OK, detail=detail)
+def ok(what: str, detail: str, next_step: str = "") -> Finding:
+    return Finding(what=what, health=Health.OK, detail=detail, next=next_step)
 
 
 def warn(what: str, detail: str, next_step: str) -> Finding:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.health import Finding, warn
+from tidegate.core.health import Finding, failed_by, warn
 from tidegate.core.records import SinkIdentity
+from tidegate.extras import Extra, require
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.kafka.sink import KafkaSink
 
 
 def check_sinks(job: JobPlace, options: Mapping[str, str]) -> Iterator[Finding]:
@@ -26,8 +26,15 @@ def check_sinks(job: JobPlace, options: Mapping[str, str]) -> Iterator[Finding]:
 
 def check_cluster(servers: str, options: Mapping[str, str], interval_seconds: float) -> Sequence[Finding]:
     """A Kafka cluster as a sink would use it: rights on ids of tidegate's, the longest transaction, no topic."""
+    what = f"Kafka {servers}"
+    try:
+        require(Extra.KAFKA)
+    except TidegateError as error:
+        return failed_by(what, error)
+    from tidegate.sinks.kafka.sink import KafkaSink
+
     whose = SinkIdentity(job="check", job_id="check", generation=1, query="check", sink="check")
-    return KafkaSink("check", servers, options=options).probe(f"Kafka {servers}", _plan(whose, interval_seconds))
+    return KafkaSink("check", servers, options=options).probe(what, _plan(whose, interval_seconds))
 
 
 def _check(

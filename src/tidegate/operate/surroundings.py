@@ -20,6 +20,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.health import Finding, failed, failed_by, ok, warn
 from tidegate.disk.locks import acquire
 from tidegate.disk.storage import LocalStorage, check_folder
+from tidegate.extras import Extra
 from tidegate.machine.java import find_java
 from tidegate.machine.user import user_name
 from tidegate.settings.reading import read_settings
@@ -41,6 +42,7 @@ def look_at_surroundings(
     yield from _java()
     yield from _user()
     yield _spark()
+    yield from map(_extra, Extra)
     try:
         settings = read_settings({}, environment, overrides)
     except TidegateError as error:
@@ -85,6 +87,14 @@ def _spark() -> Finding:
     if _SPARK_FROM <= numbers < _SPARK_BELOW:
         return ok("Spark", f"pyspark {installed}")
     return failed("Spark", f"pyspark {installed}", "pip install 'pyspark>=4.2,<4.4'")
+
+
+def _extra(extra: Extra) -> Finding:
+    """An extra that is not there is no failure: only what needs it does not work."""
+    what = f"extra {extra.label}"
+    if extra.missing:
+        return ok(what, f"not installed; needed by {extra.needed_by}", extra.command)
+    return ok(what, ", ".join(f"{package} {version(package)}" for package in extra.modules))
 
 
 # --- the storage -------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Shipped with the library: a memory sink, the contract suite of sinks, the checker, the small world."""
+"""For a user's tests: the contract suite of sinks, a sink in memory, the checker, a Kafka broker; and the demo."""

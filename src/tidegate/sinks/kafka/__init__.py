@@ -1,1 +1,5 @@
 """The sink of Kafka topics, exactly once by Kafka transactions."""
+
+from tidegate.extras import Extra, require
+
+require(Extra.KAFKA)

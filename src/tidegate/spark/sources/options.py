@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spelling import did_you_mean
-from tidegate.kafka.java_option_names import JAVA_NAMES
+from tidegate.spark.sources.java_option_names import JAVA_NAMES
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _SOURCES = "org.apache.spark.sql.execution.datasources"

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tidegate.extras import Extra, require
 from tidegate.settings.config import Settings
 from tidegate.testing.checker import Batches, Kind, Verdict, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
@@ -151,6 +152,7 @@ def _with_poison(report: Report, found: Poisoned) -> Report:
 
 def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> Ends:
     if options.kafka:
+        require(Extra.KAFKA)
         from tidegate.testing.demo.topic_ends import TopicEnds  # with the Kafka client, which no help waits for
 
         return TopicEnds(places, lambda line: tell(Prepared(line)), gated=options.gated)

@@ -19,6 +19,7 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.extras import Extra, require
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.cluster_of_folder import (
     continued,
@@ -109,6 +110,7 @@ class Broker:
         detour: each broker can also be reached by way of a `Proxy` (see there).
         tell: is given a line before something that takes long.
         """
+        require(Extra.KAFKA)
         root = Path(folder).absolute()
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text("*\n", encoding="ascii")

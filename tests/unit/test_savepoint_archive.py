@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.saved_job import write_job
 from tidegate.core.errors import TidegateError
+from tidegate.disk import blocks
 from tidegate.savepoints import archive as savepoint_archive
 from tidegate.savepoints.archive import export_file, export_stream, import_stream
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint, savepoints_in, verify
@@ -223,6 +224,7 @@ def test_killed_at_any_sync_an_import_leaves_no_savepoint_and_the_next_one_is_wh
                 if steps == killed_at:
                     raise Killed
 
+            patched.setattr(blocks, "sync_file", die)
             patched.setattr(savepoint_archive, "sync_file", die)
             patched.setattr(savepoint_archive, "sync_folder", die)
             patched.setattr(savepoint_archive, "_tidy", lambda _: None)  # whoever is killed tidies nothing

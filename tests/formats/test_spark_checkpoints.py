@@ -22,7 +22,7 @@ from tidegate.checkpoints.spark_layout import (
     state_folder,
 )
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.local.storage import LocalStorage
 
 EPOCHS = {"stateful": [0, 1, 2, 3], "stateless": [0, 1, 2]}
 WATERMARKS_MS = [0, 1704067195000, 1704067255000, 1704067315000]

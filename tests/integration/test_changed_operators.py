@@ -17,8 +17,8 @@ from tidegate import Job, PrintSink, SQLiteSink, uid
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.core.ledger import START
 from tidegate.core.records import Start, decode, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import open_savepoint
+from tidegate.storages.local.storage import LocalStorage
 
 
 def totals(place: Place, function: Callable[[str], Any] = F.sum) -> Job:

@@ -18,7 +18,7 @@ from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob
 from tidegate import FileSink
 from tidegate.cli.exits import Exit
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.local.storage import LocalStorage
 
 Lines = dict[str, dict[str, str]]
 

@@ -22,12 +22,12 @@ from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
-from tidegate.disk.locks import jvm_lock_is_free
 from tidegate.operate.beat import JobState
 from tidegate.spark import epoch_watch, finisher, stream_thread
 from tidegate.spark.historian import Historian
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.query_run import QueryRun
+from tidegate.storages.local.locks import jvm_lock_is_free
 
 
 def shelf_job(place: Place, **settings: Any) -> Job:

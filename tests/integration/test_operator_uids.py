@@ -20,13 +20,13 @@ from tidegate import Job, Restore, SQLiteSink, uid
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import DECIDED, entry
 from tidegate.core.records import Decided, StatefulOperator, decode
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.savepoints.query import operators_of
 from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.state.plan import describe_planned, operators_planned
+from tidegate.storages.local.storage import LocalStorage
 
 ROCKSDB = {PROVIDER_KEY: STORES[Backend.ROCKSDB].provider, FORMAT_KEY: STORES[Backend.ROCKSDB].checkpoint_format}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.driver import PYTHON_PATH
-from tidegate.disk.locks import acquire
 from tidegate.operate.beat import JobState, read_beat
+from tidegate.storages.local.locks import acquire
 
 STARTS = """
 import sys, time

@@ -21,12 +21,12 @@ from tests.integration.shelf import ShelfSink
 from tests.support.logged import told
 from tidegate import FileSink, FileSource, FunctionSink, Job, PrintSink, Restore, SQLiteSink, TidegateError
 from tidegate.core.records import JobRecord, decode, encode
-from tidegate.disk.locks import acquire
 from tidegate.operate.app_check import CHECK_ONLY
 from tidegate.savepoints.asked_restore import SAYS, Said
 from tidegate.savepoints.claim import claim
 from tidegate.savepoints.folder import CLAIM, MANIFEST, open_savepoint, verify
 from tidegate.spark import restoring
+from tidegate.storages.local.locks import acquire
 
 
 def counting(place: Place, name: str = "job", **settings: str | float) -> Job:

@@ -25,9 +25,9 @@ from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import CheckpointRecord, JobRecord, decode
 from tidegate.disk import durable as folders
-from tidegate.disk.locks import acquire, jvm_lock_is_free
-from tidegate.disk.storage import LocalStorage
 from tidegate.spark.query_run import QueryRun
+from tidegate.storages.local.locks import acquire, jvm_lock_is_free
+from tidegate.storages.local.storage import LocalStorage
 
 STUCK_PROGRAM = Path(__file__).with_name("stuck_program.py")
 

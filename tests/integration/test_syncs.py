@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.place import Place, run
 from tidegate import FileSink
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.local.storage import LocalStorage
 
 Version: TypeAlias = tuple[int, int, int]
 

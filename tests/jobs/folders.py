@@ -15,7 +15,7 @@ from tidegate.operate.beat import Beat, JobState, QueryBeat, write_beat
 
 _HOLDER = """
 import sys
-from tidegate.disk.locks import acquire
+from tidegate.storages.local.locks import acquire
 lock = acquire(sys.argv[1], "job")
 print("held", flush=True)
 sys.stdin.read()

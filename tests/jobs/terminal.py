@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.jobs.under_run import in_session
-from tidegate.disk.locks import read_holder
+from tidegate.storages.local.locks import read_holder
 
 _BIN = Path(sys.executable).parent
 

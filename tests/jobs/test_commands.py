@@ -21,7 +21,6 @@ from tests.support.saved_job import RECORD, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.asking import ask
 from tidegate.operate.beat import BEAT, JobState, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
@@ -30,6 +29,7 @@ from tidegate.operate.failures import Failure, add_failure
 from tidegate.operate.supervisor_lock import take_supervisor_lock
 from tidegate.savepoints.folder import dispose
 from tidegate.savepoints.take import take
+from tidegate.storages.local.storage import LocalStorage
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0

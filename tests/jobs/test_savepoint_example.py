@@ -16,7 +16,7 @@ import pytest
 from tests.integration.test_socket import in_order_within, lines_in_the_log
 from tests.jobs.terminal import Terminal, opened, shows
 from tests.support.line_server import LineServer
-from tidegate.disk.locks import read_holder
+from tidegate.storages.local.locks import read_holder
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "savepoint.py"

@@ -12,10 +12,10 @@ import pytest
 from tests.jobs.folders import a_supervisor, another_driver, make_job, say
 from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
-from tidegate.disk.locks import acquire
-from tidegate.disk.probe import driver_lives
 from tidegate.operate.beat import BEAT, JobState, read_beat
 from tidegate.operate.status import State, find_job, find_jobs, view_job
+from tidegate.storages.local.locks import acquire
+from tidegate.storages.local.probe import driver_lives
 
 LONG_AGO = 1_700_000_000.0
 
@@ -185,7 +185,7 @@ def test_what_is_no_name_of_a_job_is_refused(tmp_path: Path, name: str):
 
 def test_looking_takes_no_lock_and_loosens_none(tmp_path: Path):
     """A driver that starts at the very moment of a look must get its lock; one that looks at itself keeps its own."""
-    program = "import sys; from tidegate.disk.locks import acquire; acquire(sys.argv[1], 'job')"
+    program = "import sys; from tidegate.storages.local.locks import acquire; acquire(sys.argv[1], 'job')"
     job = make_job(tmp_path)
     with acquire(job, "job"):
         assert driver_lives(job)
@@ -200,7 +200,7 @@ def test_a_look_never_refuses_a_start(tmp_path: Path):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom tidegate.disk.probe import driver_lives\n"
+            "import sys\nfrom tidegate.storages.local.probe import driver_lives\n"
             "print('looking', flush=True)\nwhile True: driver_lives(sys.argv[1])",
             str(job),
         ],

@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from tests.jobs.under_run import NUMBERS, UnderRun, in_session, processes, table, wait_until, write
-from tidegate.disk.locks import acquire
+from tidegate.storages.local.locks import acquire
 
 QUICKLY = ["-D", "restart.exponential.initial=100ms"]
 

@@ -20,10 +20,10 @@ from tests.jobs.test_supervisor import COUNT, DECLARING, KILLED, starts
 from tests.jobs.under_run import in_session
 from tidegate.cli.run import exit_of
 from tidegate.core.errors import TidegateError
-from tidegate.disk.locks import acquire
 from tidegate.operate.failures import Failure, read_failures
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE
+from tidegate.storages.local.locks import acquire
 from tidegate.supervise import child, cures, progress, session_processes, supervisor
 from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import Ending, Outcome
@@ -40,7 +40,7 @@ def steps(*told):
 
 
 TAKING = """
-from tidegate.disk.locks import acquire
+from tidegate.storages.local.locks import acquire
 declare()
 acquire(folder, "numbers")
 sys.exit(9)

@@ -14,8 +14,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tests.support.driver import PYTHON_PATH
-from tidegate.disk.locks import read_holder
 from tidegate.operate.failures import Failure, read_failures
+from tidegate.storages.local.locks import read_holder
 
 NUMBERS = Path(__file__).with_name("numbers_program.py")
 _BOUND_SECONDS = 120.0

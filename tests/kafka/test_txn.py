@@ -13,7 +13,7 @@ from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.test_kafka_kills import ROWS, both_have_every_row_once, ids_of, started, write_numbers
 from tests.support.command import tidegate
 from tidegate.cli.exits import Exit
-from tidegate.disk.probe import driver_or_jvm_lives
+from tidegate.storages.local.probe import driver_or_jvm_lives
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 

@@ -14,8 +14,8 @@ from tidegate.checkpoints.ingest_layout import INGEST, segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.disk import durable
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.ingest_restore import SavedLog, join, prepare_log, settle_logs
+from tidegate.storages.local.storage import LocalStorage
 
 SWITCH = "job.json"
 

@@ -11,12 +11,12 @@ from tidegate.core.finish import choose
 from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, RUNS, START, Query, entry, prepared_name
 from tidegate.core.levels import Level
 from tidegate.core.records import Attempt, Committable, JobRecord, Prepared, Run, Start, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, open_job
 from tidegate.operate.sinks import describe, write_sinks
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.storages.local.storage import LocalStorage
 from tidegate.testing.contract import SCHEMA, rows_from
 
 TASKS = 2

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, START, Query, entry
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, OperatorFingerprint, SinkProgress, Start, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import RunningJob, take
+from tidegate.storages.local.storage import LocalStorage
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
 RECORD = JobRecord(name="job", job_id="0f1e2d3c", generation=1)

@@ -8,13 +8,13 @@ import pytest
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.sinks import FORMAT, SINKS, DescribedSink, Sinks, describe, open_sink, write_sinks
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.storages.local.storage import LocalStorage
 
 SECRET = "hunter2"
 OPTIONS = {

@@ -29,12 +29,12 @@ from tidegate.core.ledger import COMMITS, DONE, OFFSETS, Query, entry, read_fini
 from tidegate.core.records import Attempt, Committable, Evidence, Run
 from tidegate.core.recover import open_run
 from tidegate.disk.durable import SyncFailed, is_of_a_failed_sync
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.runner import Runner
 from tidegate.sinks.base import JournalKeeper, SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
+from tidegate.storages.local.storage import LocalStorage
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
 QUERY = Query(job="orders", job_id="5f0c", generation=1, uid="by-day", sources=("source",), sinks=("numbers",))

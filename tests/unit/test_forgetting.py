@@ -19,11 +19,11 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import Position, SinkIdentity
 from tidegate.core.recover import judge_position
 from tidegate.disk import durable
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.forgetting import Clearance, forget, forget_evidence, look_before
 from tidegate.operate.sinks import SINKS
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.storages.local.storage import LocalStorage
 
 
 class OwnSink(SQLiteSink):

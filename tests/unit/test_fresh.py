@@ -16,7 +16,6 @@ from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.ledger import START, entry
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, Start, decode, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import open_job
 from tidegate.savepoints.fresh import Fresh, Opening, open_empty, was_opened
 from tidegate.savepoints.restore import goes_back, settle
@@ -24,6 +23,7 @@ from tidegate.settings.found import load_settings
 from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.storages.local.storage import LocalStorage
 
 RUN = Run(run=1, token="0a0b0c0d", host="here", process=1, since="now")
 FRESH = Fresh("first")

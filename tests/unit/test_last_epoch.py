@@ -17,7 +17,7 @@ from tidegate.core.drain import (
 from tidegate.core.effects import Get, List, PutIfAbsent, SetAside, Steps, Tell
 from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, Query, entry, numbers
 from tidegate.core.records import Decided, encode
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.local.storage import LocalStorage
 
 QUERY = Query(job="job", job_id="j0", generation=1, uid="query", sources=("s",), sinks=("a",))
 COMMITTED = b'v1\n{"nextBatchWatermarkMs":0}'

@@ -19,12 +19,12 @@ from tests.support.saved_job import QUERY, RECORD, begin, commits, finish, query
 from tests.support.saving import BOUND_SECONDS, Gate, code_of, error_of, savepoints
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Drain, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.beat import JobState
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.take import HELD, STEPS, take, take_last
 from tidegate.spark.last_savepoint import LastSavepoint
+from tidegate.storages.local.storage import LocalStorage
 
 ROOT = Path(__file__).parents[2]
 

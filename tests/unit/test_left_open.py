@@ -15,12 +15,12 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import entry
 from tidegate.core.levels import Level
 from tidegate.core.records import Committable, JobRecord, Restored, SinkIdentity, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate import left_open
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.sinks import DescribedSink, describe
 from tidegate.operate.transactions import name_of
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.storages.local.storage import LocalStorage
 
 
 class Kept(SQLiteSink):

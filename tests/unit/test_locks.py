@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import TidegateError
-from tidegate.disk import locks
-from tidegate.disk.locks import JVM_LOCK, acquire, jvm_lock_is_free, read_holder, wait_for_jvm_lock
+from tidegate.storages.local import locks
+from tidegate.storages.local.locks import JVM_LOCK, acquire, jvm_lock_is_free, read_holder, wait_for_jvm_lock
 
 HOLD_THE_DRIVER_LOCK = """
 import sys
-from tidegate.disk.locks import acquire
+from tidegate.storages.local.locks import acquire
 lock = acquire(sys.argv[1], "words")
 print("held", flush=True)
 sys.stdin.read()

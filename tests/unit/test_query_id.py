@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidegate.disk.storage import LocalStorage
 from tidegate.spark.query_id import mend_query_id
+from tidegate.storages.local.storage import LocalStorage
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"id"', b'{"id":"\xe6"}', b'{"id":""}'])

@@ -13,9 +13,9 @@ from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.cli.restore_options import Told, restore_from
 from tidegate.core.levels import Level
 from tidegate.core.records import encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.take import take
 from tidegate.spark.restoring import open_restore
+from tidegate.storages.local.storage import LocalStorage
 
 TOLD = Told(claim=False, allow=False, allow_of=None, renamed=None, offsets_only=False, state_only=False, rewind=False)
 

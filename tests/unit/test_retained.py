@@ -11,7 +11,7 @@ from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints, read
 from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, Query, entry
 from tidegate.core.records import CheckpointRecord, Decided, FinishedThrough, SinkProgress, encode
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.local.storage import LocalStorage
 
 QUERY = Query(job="job", job_id="0f1e2d3c", generation=1, uid="query", sources=("in",), sinks=("out",))
 

@@ -15,7 +15,6 @@ from tests.jobs.folders import tidegate
 from tests.support.saved_job import RECORD, write_job
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import encode
-from tidegate.disk import storage
 from tidegate.savepoints import claim as savepoint_claim
 from tidegate.savepoints import folder as savepoint_folder
 from tidegate.savepoints.claim import against_claim, claim, read_claim
@@ -29,6 +28,7 @@ from tidegate.savepoints.folder import (
     verify,
 )
 from tidegate.savepoints.take import take
+from tidegate.storages.local import storage
 
 
 @pytest.fixture

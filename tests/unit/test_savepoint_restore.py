@@ -21,13 +21,13 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import Savepoint, manifest_digest, names_wrong, verify
 from tidegate.savepoints.restore import goes_back, prepare, read_restored, settle
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.savepoints.take import take
 from tidegate.spark.restoring import open_restore
+from tidegate.storages.local.storage import LocalStorage
 
 ROOT = Path(__file__).parents[2]
 SWITCHED = RESTORE_POINTS[RESTORE_POINTS.index("restore.switched") :]

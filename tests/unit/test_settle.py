@@ -18,13 +18,13 @@ from tidegate.cli.exits import Exit
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, START, entry, prepared_name
 from tidegate.core.records import Committable, JobRecord, Start, encode
-from tidegate.disk.locks import acquire
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.settle import Ended, Ending, Order, settle
 from tidegate.operate.sinks import SINKS
 from tidegate.operate.transactions import Waiting, look, name_of
 from tidegate.operate.verdicts import Act, Named, Seen, Verdict
 from tidegate.sinks.sqlite.sink import SQLiteSink
+from tidegate.storages.local.locks import acquire
+from tidegate.storages.local.storage import LocalStorage
 from tidegate.testing.memory import MemorySink
 
 
@@ -111,7 +111,8 @@ def test_while_a_driver_is_alive_everything_is_in_use_and_stays(tmp_path: Path) 
 def test_looking_takes_no_lock_from_a_driver_in_another_process(tmp_path: Path) -> None:
     job = KilledJob(tmp_path)
     job.prepare(0)
-    program = "import sys; from tidegate.disk.locks import acquire; acquire(sys.argv[1], 'job'); print(1, flush=True)"
+    take = "import sys; from tidegate.storages.local.locks import acquire; acquire(sys.argv[1], 'job')"
+    program = f"{take}; print(1, flush=True)"
     driver = subprocess.Popen(
         [sys.executable, "-c", f"{program}; sys.stdin.read()", str(job.folder)],
         stdin=subprocess.PIPE,

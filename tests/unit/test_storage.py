@@ -14,7 +14,8 @@ import pytest
 from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import TidegateError
-from tidegate.disk.storage import LocalStorage, check_folder
+from tidegate.storages.check import check_storage
+from tidegate.storages.local.storage import LocalStorage
 
 
 @pytest.fixture
@@ -308,20 +309,20 @@ def test_a_file_in_the_place_of_a_folder_is_named(storage: LocalStorage):
 
 
 def test_a_folder_that_works_passes_the_check_and_is_left_empty(tmp_path: Path):
-    assert check_folder(tmp_path / "new") is None
+    assert check_storage(LocalStorage(tmp_path / "new")) is None
     assert os.listdir(tmp_path / "new") == []
 
 
 def test_the_check_finds_a_folder_that_cannot_link(tmp_path: Path, disk: FsRecorder):
     disk.fail("link", errno.EOPNOTSUPP)
-    error = check_folder(tmp_path)
+    error = check_storage(LocalStorage(tmp_path))
     assert error is not None
     assert error.code == "TG-STORAGE-UNUSABLE"
 
 
 def test_the_check_finds_a_link_that_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "link", os.replace)
-    error = check_folder(tmp_path)
+    error = check_storage(LocalStorage(tmp_path))
     assert error is not None
     assert "a second put of the same name gives False" in error.expected
     assert error.found == "True"

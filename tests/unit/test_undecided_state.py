@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate.checkpoints.undecided_state import clear_undecided_state
-from tidegate.disk.storage import LocalStorage
 
 
 def test_state_of_epochs_that_are_in_no_commit_log_goes_and_all_other_state_stays(tmp_path: Path) -> None:
@@ -19,11 +18,11 @@ def test_state_of_epochs_that_are_in_no_commit_log_goes_and_all_other_state_stay
         folder.mkdir(parents=True)
         for name in (*stays, *goes):
             (folder / name).touch()
-    clear_undecided_state(LocalStorage(tmp_path))
+    clear_undecided_state(tmp_path)
     for folder in folders:
         assert sorted(path.name for path in folder.iterdir()) == sorted(stays)
 
 
 def test_a_checkpoint_without_state_is_left_alone(tmp_path: Path) -> None:
-    clear_undecided_state(LocalStorage(tmp_path))
+    clear_undecided_state(tmp_path)
     assert list(tmp_path.iterdir()) == []

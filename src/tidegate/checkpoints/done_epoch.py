@@ -15,18 +15,18 @@ from tidegate.core.records import (
     Start,
     decode,
 )
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.storage import Storage
 
 
-def newest_operator_uids(ledger: LocalStorage) -> Mapping[str, str]:
+def newest_operator_uids(ledger: Storage) -> Mapping[str, str]:
     """The uids of stateful operators, by number, in the newest decided epoch; none where nothing is decided yet."""
     newest = max(entry_numbers(ledger.list(DECIDED)), default=None)
     name = "" if newest is None else entry(DECIDED, newest)
     data = ledger.read(name) if name else None
-    return {} if data is None else decode(Decided, data, str(ledger.path(name))).operator_uids
+    return {} if data is None else decode(Decided, data, ledger.where(name)).operator_uids
 
 
-def fingerprints_in_force(ledger: LocalStorage) -> tuple[OperatorFingerprint, ...] | None:
+def fingerprints_in_force(ledger: Storage) -> tuple[OperatorFingerprint, ...] | None:
     """Of the stateful operators: those of the newest *operators/N*, else those of *start*; None where there are
     none."""
     newest = max(entry_numbers(ledger.list(OPERATORS)), default=None)
@@ -34,16 +34,16 @@ def fingerprints_in_force(ledger: LocalStorage) -> tuple[OperatorFingerprint, ..
     data = ledger.read(name)
     if data is None:
         return None
-    return decode(Start if newest is None else OperatorsAccepted, data, str(ledger.path(name))).fingerprints
+    return decode(Start if newest is None else OperatorsAccepted, data, ledger.where(name)).fingerprints
 
 
-def done_epoch(query: Query, ledger: LocalStorage, finished: FinishedThrough) -> DoneEpoch | None:
+def done_epoch(query: Query, ledger: Storage, finished: FinishedThrough) -> DoneEpoch | None:
     """The epoch that the query is finished through; None if the ledger has moved on and removed it."""
     name = entry(DECIDED, finished.epoch)
     data = ledger.read(name)
     if data is None:
         return None
-    decided = decode(Decided, data, str(ledger.path(name)))
+    decided = decode(Decided, data, ledger.where(name))
     return DoneEpoch(
         query=query.uid,
         generation=query.generation,

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.core.records import Drain, decode, encode
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
 
 DRAIN = "drain"
 
@@ -15,7 +15,7 @@ class DrainRecord:
     """The record of one job. It is written before anything of the drain is, and once more when all of it is done."""
 
     def __init__(self, job_folder: Path, job_id: str) -> None:
-        self._storage = LocalStorage(job_folder)
+        self._storage = open_storage(job_folder)
         self._folder = job_folder
         self._job_id = job_id
 
@@ -42,9 +42,9 @@ class DrainRecord:
 
 def read_drain(job_folder: Path) -> Drain | None:
     """What the folder says, whichever job of this name has written it; None where no drain was ever begun."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(DRAIN)
-    return None if data is None else decode(Drain, data, str(storage.path(DRAIN)))
+    return None if data is None else decode(Drain, data, storage.where(DRAIN))
 
 
 def is_drained(job_folder: Path) -> bool:

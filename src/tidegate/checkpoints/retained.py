@@ -26,7 +26,7 @@ from tidegate.core.records import (
     decode,
     encode,
 )
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,12 @@ class RetainedCheckpoints:
     """
 
     def __init__(self, job_folder: Path, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int) -> None:
-        self._storage = LocalStorage(job_folder)
+        self._folder = job_folder
+        self._storage = open_storage(job_folder)
         self._job = job
         self._job_id = job_id
         self._queries = {each.query.uid: each for each in queries}
-        self._ledgers = {each.query.uid: LocalStorage(each.folder) for each in queries}
+        self._ledgers = {each.query.uid: open_storage(each.folder) for each in queries}
         self._retained = retained
         self._done: dict[str, FinishedThrough] = {}
         self._noted: deque[_Noted] = deque(maxlen=retained)
@@ -120,18 +121,15 @@ class RetainedCheckpoints:
 
     def _reached(self, uid: str) -> dict[str, FinishedThrough]:
         """How far a query is: what this very process has written and synced, so it is read without more ado."""
-        path = self._ledgers[uid].path(FINISHED_THROUGH)
-        try:
-            return {uid: decode(FinishedThrough, path.read_bytes(), str(path))}
-        except FileNotFoundError:
-            return {}
+        ledger = self._ledgers[uid]
+        data = ledger.peek(FINISHED_THROUGH)
+        return {} if data is None else {uid: decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))}
 
     def _remove_older(self) -> None:
-        folder = self._storage.path(CHECKPOINTS)
-        for number in retained_numbers(folder.parent)[: -self._retained]:
+        for number in retained_numbers(self._folder)[: -self._retained]:
             self._storage.delete(_manifest(number))
-        for number in checkpoint_folders(folder.parent):
-            place = folder / str(number)
+        for number in checkpoint_folders(self._folder):
+            place = self._folder / CHECKPOINTS / str(number)
             if not (place / MANIFEST).exists():
                 self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
                 with suppress(OSError):  # something of the user's is in it, or it is gone
@@ -148,9 +146,9 @@ class _Noted:
 
 def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
     """One retained checkpoint; None when it is not there, or no longer."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(_manifest(number))
-    return None if data is None else decode(CheckpointRecord, data, str(storage.path(_manifest(number))))
+    return None if data is None else decode(CheckpointRecord, data, storage.where(_manifest(number)))
 
 
 def retained_from(job_folder: Path, source: str) -> list[Position]:

@@ -16,7 +16,8 @@ from tidegate.checkpoints.ingest_layout import INGEST
 from tidegate.checkpoints.job_layout import CHECKPOINTS, JOB_RECORD, QUERIES, RESTORES
 from tidegate.core.records import Closing, JobRecord, decode, encode
 from tidegate.disk.durable import Trust, remove_folder, sync_folder
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 _CLOSING = "closing"
 
@@ -28,17 +29,17 @@ def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -
     """Remove everything from which the job could resume: in its sinks, then in its folder. Only with the job's locks
     held, and when everything of it has ended. What is not its checkpoint stays: its history, its locks."""
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    LocalStorage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
+    open_storage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
     go_on_deleting(job_folder, clear_sinks)
 
 
 def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
     """Finish what a killed `delete_checkpoints` has begun, if anything. Only with the job's locks held."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
     if data is None:
         return False
-    closing = decode(Closing, data, str(storage.path(_CLOSING)))
+    closing = decode(Closing, data, storage.where(_CLOSING))
     if _job_id(storage) in (None, closing.job_id):
         clear_sinks(closing.job_id)
         with Trust().over(job_folder, "remove checkpoints"):
@@ -61,11 +62,11 @@ def is_being_deleted(job_folder: Path) -> bool:
 
 def closing_id(job_folder: Path) -> str | None:
     """The id of the job whose checkpoints are being deleted; None if no deletion has begun."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
-    return None if data is None else decode(Closing, data, str(storage.path(_CLOSING))).job_id
+    return None if data is None else decode(Closing, data, storage.where(_CLOSING)).job_id
 
 
-def _job_id(storage: LocalStorage) -> str | None:
+def _job_id(storage: Storage) -> str | None:
     data = storage.read(JOB_RECORD)
-    return None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD))).job_id
+    return None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD)).job_id

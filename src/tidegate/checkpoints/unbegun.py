@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, STATE, entry_numbers
 from tidegate.disk.durable import storage_error
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
 
 
-def clear_unbegun(checkpoint: LocalStorage) -> None:
+def clear_unbegun(checkpoint: Path) -> None:
     """Empty the logs and the state of a checkpoint that has no offsets entry. Only where nothing is finished, after
     recovery, which puts back the entry of a decided epoch, and while no JVM writes there."""
-    if entry_numbers(checkpoint.list(OFFSETS)):
+    if entry_numbers(open_storage(checkpoint).list(OFFSETS)):
         return
     for name in (OFFSETS, COMMITS, STATE):
-        folder = checkpoint.path(name)
+        folder = checkpoint / name
         try:
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)

@@ -7,20 +7,21 @@ run's version stays, though, and a later start would read it in place of that de
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, STATE, entry_numbers
 from tidegate.disk.durable import storage_error
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
 
 
-def clear_undecided_state(checkpoint: LocalStorage) -> None:
+def clear_undecided_state(checkpoint: Path) -> None:
     """Remove the state files of versions that no epoch of the commit log has made. Epoch N makes version N+1.
 
     Only after recovery, which puts back the entry of a decided epoch, and while no JVM writes there. The next epoch
     syncs the folders before it is prepared.
     """
-    newest = max(entry_numbers(checkpoint.list(COMMITS)), default=-1) + 1
-    for path in checkpoint.path(STATE).rglob("*"):
+    newest = max(entry_numbers(open_storage(checkpoint).list(COMMITS)), default=-1) + 1
+    for path in (checkpoint / STATE).rglob("*"):
         version = _FILE.fullmatch(path.name)
         if version is not None and int(version[1]) > newest:
             try:

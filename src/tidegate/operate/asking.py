@@ -14,13 +14,13 @@ from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.disk.durable import Trust
-from tidegate.disk.locks import read_holder
-from tidegate.disk.probe import driver_lives, supervisor_lives
 from tidegate.operate.beat import BEAT, Beat, Incarnation, JobState, Post, is_of_holder, read_beat
 from tidegate.operate.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.operate.copy_progress import read_progress
 from tidegate.operate.settling import settle
 from tidegate.operate.supervisor_lock import Supervising, supervisor_of
+from tidegate.storages.local.locks import read_holder
+from tidegate.storages.local.probe import driver_lives, supervisor_lives
 
 _LOOK_SECONDS = 0.05
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0

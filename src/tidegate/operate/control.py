@@ -8,7 +8,6 @@ has one answer. A request names the incarnation of the job it is meant for, so t
 from __future__ import annotations
 
 import logging
-import os
 from enum import Enum
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
 from tidegate.core.spoilt import SPOILT
-from tidegate.disk.durable import storage_error
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.beat import Incarnation
+from tidegate.storages.opening import open_storage
 
 VERSION = 1
 """The version of requests and answers that this release writes. A newer request is refused, never guessed."""
@@ -116,7 +114,7 @@ class Desk:
     """The requests and answers of the job in one folder. Any number of processes may use it at once."""
 
     def __init__(self, job_folder: str | Path) -> None:
-        self._storage = LocalStorage(job_folder)
+        self._storage = open_storage(job_folder)
         self._passed_over: set[str] = set()
         """The names of files that were complained of."""
 
@@ -153,7 +151,7 @@ class Desk:
                 Code.RECORD_CORRUPT,
                 expected="an answer of a job",
                 found=str(error),
-                where=str(self._storage.path(_answer(request_id))),
+                where=self._storage.where(_answer(request_id)),
                 next_step="look at the job (`tidegate info`), then ask again under another id",
             ) from None
 
@@ -239,13 +237,8 @@ class Desk:
         return request
 
     def _size(self, path: str) -> int:
-        target = self._storage.path(path)
-        try:
-            return os.stat(target).st_size
-        except FileNotFoundError:
-            return 0
-        except OSError as error:
-            raise storage_error(error, target, "look at a request") from error
+        seen = self._storage.look(path)
+        return 0 if seen is None else seen.size_bytes
 
     def _set_aside(self, path: str, why: str) -> None:
         kept_as = self._storage.set_aside(path)
@@ -256,9 +249,13 @@ class Desk:
     def _drop_old_answers(self) -> None:
         names = self._storage.list(ANSWERS)
         if len(names) > ANSWERS_KEPT:
-            by_age = sorted((self._storage.path(f"{ANSWERS}/{name}") for name in names), key=_written_at)
+            by_age = sorted((f"{ANSWERS}/{name}" for name in names), key=self._written_at)
             for path in by_age[:-ANSWERS_KEPT]:
-                self._storage.delete(f"{ANSWERS}/{path.name}")
+                self._storage.delete(path)
+
+    def _written_at(self, path: str) -> float:
+        seen = self._storage.look(path)
+        return 0.0 if seen is None else seen.written_at  # another one dropped it
 
 
 def must_stand_for(kind: Kind, into: str | None, form: SavepointFormat, known: Request | Answer) -> None:
@@ -313,10 +310,3 @@ def _refusal(request_id: str, detail: str, now: float) -> Answer:
 
 def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
     return TidegateError(Code.REQUEST_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
-
-
-def _written_at(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:  # another one dropped it
-        return 0

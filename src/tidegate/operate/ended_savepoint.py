@@ -17,7 +17,6 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
-from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.operate.beat import read_beat
 from tidegate.operate.copy_progress import CopyProgress
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
@@ -27,6 +26,7 @@ from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.place import check_place
 from tidegate.savepoints.restore import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
+from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
 
 _JVM_SECONDS = 30.0
 _LOOK_SECONDS = 0.1

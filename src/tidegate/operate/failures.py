@@ -13,8 +13,9 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.reports import Report
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,14 +59,14 @@ FAILURES_KEPT = 100
 
 def read_failures(job_folder: str | Path) -> list[Failure]:
     """The failures that are kept, newest first. Raises RECORD_CORRUPT for a file that is none."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     found = ((name, storage.read(f"{_FOLDER}/{name}")) for name in reversed(_names(storage)))
     return [_decode(storage, name, data) for name, data in found if data is not None]
 
 
 def add_failure(job_folder: str | Path, failure: Failure) -> None:
     """Keep one more. One process at a time adds: the job's supervisor."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     names = _names(storage)
     number = int(names[-1].removesuffix(_SUFFIX)) + 1 if names else 1
     short = msgspec.structs.replace(failure, what=failure.what[:_TEXT_KEPT])
@@ -81,12 +82,12 @@ _TEXT_KEPT = 4_000
 _NAME = re.compile(rf"[0-9]{{{_DIGITS}}}{re.escape(_SUFFIX)}")
 
 
-def _names(storage: LocalStorage) -> list[str]:
+def _names(storage: Storage) -> list[str]:
     """The files of failures, oldest first; what else lies there is not looked at."""
     return [name for name in storage.list(_FOLDER) if _NAME.fullmatch(name)]
 
 
-def _decode(storage: LocalStorage, name: str, data: bytes) -> Failure:
+def _decode(storage: Storage, name: str, data: bytes) -> Failure:
     try:
         return msgspec.json.decode(data, type=Failure)
     except SPOILT as error:
@@ -94,6 +95,6 @@ def _decode(storage: LocalStorage, name: str, data: bytes) -> Failure:
             Code.RECORD_CORRUPT,
             expected="a failure of the job's history",
             found=str(error),
-            where=str(storage.path(f"{_FOLDER}/{name}")),
+            where=storage.where(f"{_FOLDER}/{name}"),
             next_step="remove this file: it is of the history only, and no run needs it",
         ) from error

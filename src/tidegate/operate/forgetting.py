@@ -19,9 +19,6 @@ from tidegate.checkpoints.retention import closing_id, delete_checkpoints, go_on
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import is_name
 from tidegate.core.records import JobRecord, SinkIdentity, decode
-from tidegate.disk.locks import acquire, wait_for_jvm_lock
-from tidegate.disk.probe import supervisor_lives
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, open_job
 from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_program, not_described, open_sink
 from tidegate.operate.status import find_job
@@ -29,6 +26,9 @@ from tidegate.operate.supervisor_lock import supervisor_alive
 from tidegate.operate.transactions import recorded
 from tidegate.operate.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
+from tidegate.storages.local.probe import supervisor_lives
+from tidegate.storages.opening import open_storage
 
 _JVM_SECONDS = 5.0
 
@@ -158,7 +158,7 @@ def _clear(sinks: Sequence[tuple[DescribedSink, TwoPhaseSink]], name: str, job_f
 
 
 def _described(job_folder: Path) -> list[DescribedSink]:
-    return Sinks(LocalStorage(job_folder)).all()
+    return Sinks(open_storage(job_folder)).all()
 
 
 def _opened(described: Sequence[DescribedSink], options: Mapping[str, str]) -> list[tuple[DescribedSink, TwoPhaseSink]]:
@@ -201,11 +201,11 @@ def _named(job_folder: Path) -> tuple[str, str]:
 
 
 def _name_in(job_folder: Path) -> tuple[str, str | None]:
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
     if data is None:
         return job_folder.name, None
-    record = decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    record = decode(JobRecord, data, storage.where(JOB_RECORD))
     return record.name, record.job_id
 
 

@@ -9,7 +9,8 @@ from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generation_fold
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import START, Query
 from tidegate.core.records import JobRecord, SinkIdentity, Start, decode
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class QueryPlace:
     start: Start
 
     @property
-    def storage(self) -> LocalStorage:
-        return LocalStorage(self.folder)
+    def storage(self) -> Storage:
+        return open_storage(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class JobPlace:
         return self.record.name
 
     @property
-    def storage(self) -> LocalStorage:
-        return LocalStorage(self.folder)
+    def storage(self) -> Storage:
+        return open_storage(self.folder)
 
     def queries(self) -> list[QueryPlace]:
         """The queries that have begun, by uid."""
@@ -66,7 +67,7 @@ class JobPlace:
 
 def open_job(folder: Path) -> JobPlace:
     """The job in this folder. Raises JOB_UNKNOWN where there is none, RECORD_... where *job.json* cannot be read."""
-    storage = LocalStorage(folder)
+    storage = open_storage(folder)
     data = storage.read(JOB_RECORD)
     if data is None:
         raise TidegateError(
@@ -76,15 +77,15 @@ def open_job(folder: Path) -> JobPlace:
             where=str(folder),
             next_step="see `tidegate list -a`",
         )
-    return JobPlace(folder, decode(JobRecord, data, str(storage.path(JOB_RECORD))))
+    return JobPlace(folder, decode(JobRecord, data, storage.where(JOB_RECORD)))
 
 
 def _newest_generation(folder: Path) -> QueryPlace | None:
     number = newest_begun(folder)
     if number is None:
         return None
-    storage = LocalStorage(generation_folder(folder, number))
+    storage = open_storage(generation_folder(folder, number))
     data = storage.read(START)
     if data is None:  # removed since: a newer generation has begun
         return _newest_generation(folder)
-    return QueryPlace(folder.name, generation_folder(folder, number), decode(Start, data, str(storage.path(START))))
+    return QueryPlace(folder.name, generation_folder(folder, number), decode(Start, data, storage.where(START)))

@@ -19,10 +19,10 @@ from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
-from tidegate.disk.storage import Storage
 from tidegate.logs.subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
+from tidegate.storages.storage import Storage
 
 ResultT = TypeVar("ResultT")
 

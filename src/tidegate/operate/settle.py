@@ -23,7 +23,6 @@ from typing import NoReturn
 from tidegate.core.errors import Code, Remedy, TidegateError
 from tidegate.core.ledger import Query, of_sink
 from tidegate.core.records import Evidence, Outcome, SinkIdentity
-from tidegate.disk.locks import acquire, wait_for_jvm_lock
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
@@ -31,6 +30,7 @@ from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of
 from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
 
 _JVM_SECONDS = 5.0
 

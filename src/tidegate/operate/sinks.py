@@ -18,9 +18,9 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.disk.storage import Storage
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.kinds import kind_of, sink_class
+from tidegate.storages.storage import Storage
 
 SINKS = "sinks.json"
 FORMAT = 1

@@ -29,9 +29,9 @@ from tidegate.core.ledger_names import DONE, FINISHED_THROUGH, START
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
 from tidegate.disk.durable import storage_error
-from tidegate.disk.locks import read_holder
-from tidegate.disk.probe import driver_lives, supervisor_lives
 from tidegate.operate.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
+from tidegate.storages.local.locks import read_holder
+from tidegate.storages.local.probe import driver_lives, supervisor_lives
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 

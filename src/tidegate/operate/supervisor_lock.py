@@ -13,8 +13,8 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
-from tidegate.disk.probe import SUPERVISOR_LOCK, supervisor_lives
 from tidegate.operate.beat import Incarnation, Post
+from tidegate.storages.local.probe import SUPERVISOR_LOCK, supervisor_lives
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,12 +18,13 @@ from statistics import median
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.health import Finding, failed, failed_by, ok, warn
-from tidegate.disk.locks import acquire
-from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.extras import Extra
 from tidegate.machine.java import find_java
 from tidegate.machine.user import user_name
 from tidegate.settings.reading import read_settings
+from tidegate.storages.check import check_storage
+from tidegate.storages.local.locks import acquire
+from tidegate.storages.opening import open_storage
 
 _PYTHON_AT_LEAST = (3, 10)
 _SPARK_FROM, _SPARK_BELOW = (4, 2), (4, 4)
@@ -112,7 +113,7 @@ def _storage(folder: Path) -> Iterator[Finding]:
 
 
 def _trials(folder: Path, there: Path, scratch: Path) -> Iterator[Finding]:
-    broken = check_folder(scratch)
+    broken = check_storage(open_storage(scratch))
     if broken is not None:
         yield from failed_by("storage", broken)
         return
@@ -154,7 +155,7 @@ def _races_with_two_winners(scratch: Path) -> int:
         won: list[bool] = []
 
         def write(data: bytes, name: str = f"race-{race}", both: threading.Barrier = both) -> None:
-            storage = LocalStorage(scratch)
+            storage = open_storage(scratch)
             both.wait()
             won.append(storage.put_if_absent(name, data))  # noqa: B023 (joined before the next round)
 
@@ -168,7 +169,7 @@ def _races_with_two_winners(scratch: Path) -> int:
 
 
 def _sync_seconds(scratch: Path) -> float:
-    storage = LocalStorage(scratch)
+    storage = open_storage(scratch)
     taken: list[float] = []
     for number in range(_SYNCS):
         begun = time.perf_counter()

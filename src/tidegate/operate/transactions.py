@@ -30,12 +30,12 @@ from tidegate.core.ledger import (
     read_prepared,
 )
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
-from tidegate.disk.probe import driver_or_jvm_lives
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
+from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.storage import Storage
 
 ResultT = TypeVar("ResultT")
 
@@ -99,7 +99,7 @@ def name_of(committable: Committable) -> str:
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
 
 
-def read(storage: LocalStorage, steps: fx.Steps[ResultT]) -> ResultT:
+def read(storage: Storage, steps: fx.Steps[ResultT]) -> ResultT:
     """Run a part of the protocol that only reads."""
     result: object = None
     try:
@@ -205,11 +205,9 @@ def _named(decided: Decided | None, data: bytes) -> Named:
     return Named.DECIDED if digest_of(data) == decided.prepared_digest else Named.NOT_CHOSEN
 
 
-def _written_at(storage: LocalStorage, prepared: Prepared) -> float | None:
-    try:
-        return storage.path(prepared_name(prepared.epoch, prepared.run)).stat().st_mtime
-    except FileNotFoundError:
-        return None
+def _written_at(storage: Storage, prepared: Prepared) -> float | None:
+    seen = storage.look(prepared_name(prepared.epoch, prepared.run))
+    return None if seen is None else seen.written_at
 
 
 # --- what the sinks say ------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import FolderToken, JobRecord, SavepointClaim, decode, encode
 from tidegate.disk.durable import Trust, sync_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import Savepoint, claim_of, manifest_digest
+from tidegate.storages.opening import open_storage
 
 _TOKEN = "folder-token"
 
@@ -31,7 +31,7 @@ _TOKEN = "folder-token"
 def read_claim(savepoint: Savepoint) -> SavepointClaim | None:
     """The claim; None if there is none."""
     path = _place(savepoint)
-    data = LocalStorage(path.parent).read(path.name)
+    data = open_storage(path.parent).read(path.name)
     return None if data is None else decode(SavepointClaim, data, str(path))
 
 
@@ -54,7 +54,7 @@ def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> 
 def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
     """Claim it, durably. Raises SAVEPOINT_CLAIMED, and what the disk has to say."""
     path = _place(savepoint)
-    storage = LocalStorage(path.parent)
+    storage = open_storage(path.parent)
     token = _put_token(job_folder)
     try:
         storage.put_if_absent(path.name, encode(_claim(target, job_folder, token)))
@@ -74,13 +74,13 @@ def _place(savepoint: Savepoint) -> Path:
 
 def _token_in(job_folder: Path) -> str:
     """What the job's folder is known by; "" where it has claimed nothing yet."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(_TOKEN)
-    return "" if data is None else decode(FolderToken, data, str(storage.path(_TOKEN))).token
+    return "" if data is None else decode(FolderToken, data, storage.where(_TOKEN)).token
 
 
 def _put_token(job_folder: Path) -> str:
-    LocalStorage(job_folder).put_if_absent(_TOKEN, encode(FolderToken(token=secrets.token_hex(16))))
+    open_storage(job_folder).put_if_absent(_TOKEN, encode(FolderToken(token=secrets.token_hex(16))))
     return _token_in(job_folder)
 
 

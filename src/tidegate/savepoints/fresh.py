@@ -19,8 +19,8 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import RUNS, START, entry
 from tidegate.core.records import JobRecord, Restored, Run, Start, encode
 from tidegate.disk.durable import Trust, remove_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.restore import all_restored, hidden_folder, switch
+from tidegate.storages.opening import open_storage
 
 
 class Fresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ def open_empty(opening: Opening) -> None:
         for uid, start in opening.starts.items():
             hidden = hidden_folder(folder, uid, number)
             remove_folder(hidden)
-            ledger = LocalStorage(hidden)
+            ledger = open_storage(hidden)
             newest = max(_runs(folder, uid), default=0)
             if newest:
                 run = msgspec.structs.replace(opening.run, run=newest)
@@ -90,5 +90,5 @@ def _runs(job_folder: Path, uid: str) -> list[int]:
     return [
         run
         for number in generations(query)
-        for run in entry_numbers(LocalStorage(generation_folder(query, number)).list(RUNS))
+        for run in entry_numbers(open_storage(generation_folder(query, number)).list(RUNS))
     ]

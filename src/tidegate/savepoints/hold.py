@@ -27,8 +27,9 @@ from tidegate.checkpoints.spark_layout import (
 )
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
-from tidegate.disk.storage import LocalStorage
 from tidegate.disk.walking import files_below
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
 
     The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
     """
-    ledger = LocalStorage(running.folder)
+    ledger = open_storage(running.folder)
     done = newest_done(running)
     start = _start(ledger)
     if done is None or start is None:
@@ -74,17 +75,17 @@ def hold_files(spark: Path, done: DoneEpoch, held: Path, bring: Callable[[Path, 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:
     """The newest epoch that is done, by the ledger; None if there is none, or the ledger moves meanwhile."""
-    ledger = LocalStorage(running.folder)
+    ledger = open_storage(running.folder)
     data = ledger.read(FINISHED_THROUGH)
     if data is None:
         return None
-    finished = decode(FinishedThrough, data, str(ledger.path(FINISHED_THROUGH)))
+    finished = decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))
     return done_epoch(running.query, ledger, finished)
 
 
-def _start(ledger: LocalStorage) -> Start | None:
+def _start(ledger: Storage) -> Start | None:
     data = ledger.read(START)
-    return None if data is None else decode(Start, data, str(ledger.path(START)))
+    return None if data is None else decode(Start, data, ledger.where(START))
 
 
 def _names(spark: Path, epoch: int) -> Iterator[str]:

@@ -58,13 +58,13 @@ from tidegate.core.records import (
 from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import Savepoint, manifest_digest
 from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log, settle_logs
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.savepoints.proof import copy_verified, flaw_at
 from tidegate.savepoints.restoring_sinks import begins_with
+from tidegate.storages.opening import open_storage
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
@@ -137,7 +137,7 @@ def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError 
     that contains it: it would read its input from the beginning. Of sinks with evidence
     recovery sees the same in them; this is for those that keep none."""
     left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
-    ledger = LocalStorage(generation_folder(job_folder / QUERIES / uid, record.generation))
+    ledger = open_storage(generation_folder(job_folder / QUERIES / uid, record.generation))
     if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
         return None
     newest = left[-1]
@@ -160,15 +160,15 @@ def would_begin_over(
 
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
     """What the generations of a job were opened from that were restored, the oldest first."""
-    numbers = entry_numbers(LocalStorage(job_folder).list(RESTORES))
+    numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
     found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
     return [each for each in found if each is not None]
 
 
 def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
-    storage, name = LocalStorage(job_folder), entry(RESTORES, generation)
+    storage, name = open_storage(job_folder), entry(RESTORES, generation)
     data = storage.read(name)
-    found = None if data is None else decode(Restored, data, str(storage.path(name)))
+    found = None if data is None else decode(Restored, data, storage.where(name))
     return found if found is not None and found.job_id == job_id else None
 
 
@@ -194,7 +194,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
             restoring.rewrite(query, hidden[query.uid] / "spark")
         restoring.reach("restore.rewritten")
         for query in restoring.queries:
-            _write_ledger(restoring, query, LocalStorage(hidden[query.uid]))
+            _write_ledger(restoring, query, hidden[query.uid])
         restoring.reach("restore.recorded")
     return {uid: folder / "spark" for uid, folder in hidden.items()}
 
@@ -218,7 +218,7 @@ def commit(restoring: Restoring) -> None:
 
 def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Callable[[str], None]) -> None:
     """The steps in which a generation comes to count, whatever its hidden folders hold."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     storage.replace(entry(RESTORES, record.generation), encode(restored))
     reach("restore.noted")
     storage.replace(JOB_RECORD, encode(record))
@@ -230,9 +230,9 @@ def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Calla
 def settle(job_folder: Path) -> None:
     """Finish the restore whose generation *job.json* names, and remove what others have left. Only with the job's
     locks held, and before anything else looks at its queries."""
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
-    record = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    record = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
     current = 0 if record is None else record.generation
     for folder_of_records in ("", RESTORES):
         storage.remove_leftovers(folder_of_records)
@@ -357,8 +357,8 @@ def _refuse(flaw: FileFlaw | None, source: Path) -> None:
 # --- the ledger --------------------------------------------------------------------------------------------
 
 
-def _write_ledger(restoring: Restoring, query: RestoredQuery, storage: LocalStorage) -> None:
-    spark = storage.path("spark")
+def _write_ledger(restoring: Restoring, query: RestoredQuery, generation: Path) -> None:
+    spark, storage = generation / "spark", open_storage(generation)
     decided = Decided(
         epoch=query.epoch,
         run=query.saved.done.run,

@@ -28,11 +28,11 @@ from tidegate.core.records import (
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.linking import linked
-from tidegate.disk.probe import driver_or_jvm_lives
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
 from tidegate.savepoints.hold import hold_files
 from tidegate.savepoints.query import saved_query
+from tidegate.storages.local.probe import driver_or_jvm_lives
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:

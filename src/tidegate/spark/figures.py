@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
+
+from tidegate.storages.storage import Seen
 
 _FIGURES_KEPT = 1000
 
@@ -30,13 +31,11 @@ class Figures:
         return _median(self.epoch_ms), _median(self.commit_delay_ms)
 
 
-def keep_age(figures: list[float], file: Path) -> None:
-    """Add the age of `file` in milliseconds, if it is there."""
-    try:
-        written = file.stat().st_mtime
-    except FileNotFoundError:
+def keep_age(figures: list[float], seen: Seen | None) -> None:
+    """Add the age of a record in milliseconds, if it is there."""
+    if seen is None:
         return
-    figures.append((time.time() - written) * 1000)
+    figures.append((time.time() - seen.written_at) * 1000)
     del figures[:-_FIGURES_KEPT]
 
 

@@ -18,11 +18,11 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.finish import finish_as_they_come
 from tidegate.core.ledger import COMMITS, Query, entry
 from tidegate.core.records import Run
-from tidegate.disk.storage import LocalStorage
 from tidegate.operate.runner import Runner
 from tidegate.spark.epoch_watch import EpochRefused
 from tidegate.spark.run_state import STREAM_IS_OVER
 from tidegate.spark.shared_state import SharedState
+from tidegate.storages.storage import Storage
 
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.001
@@ -38,7 +38,7 @@ of a driver ends it 30 seconds after `stop_timeout`."""
 class Finisher:
     """Of one run, which has it only when it starts."""
 
-    def __init__(self, query: Query, runner: Runner, storage: LocalStorage, shared: SharedState) -> None:
+    def __init__(self, query: Query, runner: Runner, storage: Storage, shared: SharedState) -> None:
         self._query = query
         self._runner = runner
         self._storage = storage
@@ -73,7 +73,7 @@ class Finisher:
 
     def await_commits(self, epoch: int) -> bool:
         """Wait for `commits/N` of the next epoch. The storage is asked only while a prepared epoch waits for it."""
-        awaited = self._storage.path(entry(COMMITS, epoch + 1))
+        awaited = entry(COMMITS, epoch + 1)
         pause = _COMMIT_POLL_SECONDS
         shared = self._shared
         with shared.changed:
@@ -81,7 +81,7 @@ class Finisher:
                 if shared.prepared <= epoch:
                     shared.changed.wait()
                     pause = _COMMIT_POLL_SECONDS
-                elif awaited.exists():
+                elif self._storage.look(awaited) is not None:
                     return True
                 else:
                     shared.changed.wait(pause)

@@ -17,8 +17,8 @@ from tidegate.core.ledger import START, Query, is_newest
 from tidegate.core.levels import Level
 from tidegate.core.records import Start, decode
 from tidegate.disk.durable import sync_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.storages.opening import open_storage
 
 
 def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
@@ -71,6 +71,6 @@ def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, Two
 
 
 def _start_of(generation: Path) -> Start | None:
-    storage = LocalStorage(generation)
+    storage = open_storage(generation)
     data = storage.read(START)
-    return None if data is None else decode(Start, data, str(storage.path(START)))
+    return None if data is None else decode(Start, data, storage.where(START))

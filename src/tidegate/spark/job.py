@@ -24,8 +24,6 @@ from tidegate.core.fingerprints import NOTHING_ALLOWED
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
-from tidegate.disk.locks import acquire, wait_for_jvm_lock
-from tidegate.disk.storage import LocalStorage, check_folder
 from tidegate.logs.subject import about
 from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
 from tidegate.operate.forgetting import clear_sink
@@ -89,6 +87,10 @@ from tidegate.spark.state.backend import check_state, newest_offsets
 from tidegate.spark.state.parquet import write_table
 from tidegate.spark.state.plan import operators_planned
 from tidegate.spark.supervised import begin_job, begin_program, current, start_moves
+from tidegate.storages.check import check_storage
+from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 class Job:
@@ -234,7 +236,7 @@ class Job:
         folder = self._folder()
         if os.environ.get(CHECK_ONLY) == "1":
             self._only_check(folder, wish, bounded=bounded)
-        unusable = check_folder(folder)
+        unusable = check_storage(open_storage(folder))
         if unusable is not None:
             raise unusable
         supervised = current()
@@ -250,7 +252,7 @@ class Job:
             go_on_deleting(folder, partial(self._forget, folder))
             remove_held(folder)
             settle(folder)
-            storage = LocalStorage(folder)
+            storage = open_storage(folder)
             record = self._record(storage)
             if isinstance(wish, Fresh):
                 self._open_sources(folder, bounded, stack)
@@ -394,7 +396,7 @@ class Job:
                 next_step="give this user the right to write there, or name another checkpointing.dir",
             )
         with ExitStack() as stack:
-            record = self._record(LocalStorage(folder))
+            record = self._record(open_storage(folder))
             wish = None if isinstance(wish, Fresh) else wish
             restore = open_restore(wish, folder, self.name, self.settings.checkpointing_mode, stack, only_look=True)
             self._open_sources(folder, bounded, stack, restore, only_look=True)
@@ -420,7 +422,7 @@ class Job:
         sinks = {(each.uid, sink.uid): sink for each in self._queries for sink in each.sinks}
         described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
         give_up_what_is_left(JobPlace(folder, record), sinks, described, start_moves)
-        write_sinks(LocalStorage(folder), described, self.settings.checkpointing_interval)
+        write_sinks(open_storage(folder), described, self.settings.checkpointing_interval)
 
     def _clearing(self, folder: Path, record: JobRecord) -> list[Companion]:
         if self.settings.checkpointing_retention is not Retention.DELETE:
@@ -437,9 +439,9 @@ class Job:
                 numbers = generations(folder / QUERIES / declared.uid) or [1]
                 clear_sink(sink, [own(generation=number) for number in numbers])
 
-    def _record(self, storage: LocalStorage) -> JobRecord:
+    def _record(self, storage: Storage) -> JobRecord:
         """*job.json*, or what it will be at the first start; a folder of another job is refused."""
-        data, where = storage.read(JOB_RECORD), str(storage.path(JOB_RECORD))
+        data, where = storage.read(JOB_RECORD), storage.where(JOB_RECORD)
         if data is None:
             return JobRecord(name=self.name, job_id=secrets.token_hex(4), generation=1)
         record = decode(JobRecord, data, where)
@@ -539,7 +541,7 @@ class Job:
     def _positions(self, declared: Declared, folder: Path, asked: dict[str, str]) -> Mapping[str, str]:
         """Where tidegate's own sources begin, for a query without *start*. All queries of one start get one answer."""
         own = [uid for uid in declared.sources if uid in self._opened]
-        if not own or LocalStorage(folder).read(START) is not None:
+        if not own or open_storage(folder).read(START) is not None:
             return {}
         for uid in own:
             if uid not in asked:

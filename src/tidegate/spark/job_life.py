@@ -15,7 +15,6 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.disk.locks import keep_for_life
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.endings import Ending
 from tidegate.operate.job_end import (
@@ -39,6 +38,7 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
+from tidegate.storages.local.locks import keep_for_life
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05

@@ -11,13 +11,13 @@ from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.fingerprints import Allowed, unknown_operators
 from tidegate.core.generation_start import compare_with_ledger
 from tidegate.core.records import JobRecord
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, handed_on
 from tidegate.savepoints.operator_match import numbered_otherwise
 from tidegate.savepoints.restore import begins_over
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.state.plan import compare_with_own_state
+from tidegate.storages.opening import open_storage
 
 _LOG = logging.getLogger("tidegate")
 
@@ -37,7 +37,7 @@ def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -
     plans = [run.plan for run in runs]
     found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
     for plan in (each for each in plans if each.operator_uids):  # only these can contradict
-        before = newest_operator_uids(LocalStorage(plan.folder))
+        before = newest_operator_uids(open_storage(plan.folder))
         found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
     raise_all([error for error in found if error is not None], f"job {record.name}")
     compared = [run.runner.run(compare_with_ledger(run.plan.query)) for run in runs]

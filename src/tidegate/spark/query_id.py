@@ -8,10 +8,10 @@ import msgspec
 
 from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, checksum_of, entry_numbers
 from tidegate.core.spoilt import SPOILT
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.storage import Storage
 
 
-def mend_query_id(checkpoint: LocalStorage) -> None:
+def mend_query_id(checkpoint: Storage) -> None:
     """Write a new id where the file is torn, or gone from a checkpoint that has entries. Before Spark starts."""
     data = checkpoint.read(METADATA)
     if _is_whole(data) or (data is None and not _has_entries(checkpoint)):
@@ -27,5 +27,5 @@ def _is_whole(data: bytes | None) -> bool:
         return False
 
 
-def _has_entries(checkpoint: LocalStorage) -> bool:
+def _has_entries(checkpoint: Storage) -> bool:
     return any(entry_numbers(checkpoint.list(log)) for log in (OFFSETS, COMMITS))

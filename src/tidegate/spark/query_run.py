@@ -27,7 +27,6 @@ from tidegate.core.recover import close_run, open_run
 from tidegate.core.spark_log import parse_offsets
 from tidegate.core.tolerance import EpochFault
 from tidegate.disk.durable import ensure_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.runner import Runner
 from tidegate.spark.callbacks import refuse_if_deaf
@@ -50,6 +49,7 @@ from tidegate.spark.stream_thread import StreamThread
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.telling import heard_in
 from tidegate.spark.vanished import vanished
+from tidegate.storages.opening import open_storage
 
 _LOOK_SECONDS = 0.05
 
@@ -64,7 +64,7 @@ class QueryRun:
         self.figures = figures
         self._session = session
         self._listener = listener
-        self._storage = LocalStorage(plan.folder)
+        self._storage = open_storage(plan.folder)
         journal_folder = plan.folder / "ledger" / "journal"
         self.runner = Runner(
             query=plan.query,
@@ -94,10 +94,10 @@ class QueryRun:
         drop_checksums(self.plan.folder / "spark")
         self._shared.finished = self.figures.finished = self.runner.run(read_finished())
         if self._shared.finished == NOTHING_FINISHED:
-            clear_unbegun(LocalStorage(self.plan.folder / "spark"))
+            clear_unbegun(self.plan.folder / "spark")
         if not self.plan.store.names_files:
-            clear_undecided_state(LocalStorage(self.plan.folder / "spark"))
-        mend_query_id(LocalStorage(self.plan.folder / "spark"))
+            clear_undecided_state(self.plan.folder / "spark")
+        mend_query_id(open_storage(self.plan.folder / "spark"))
         self._shared.watch.times = self.runner.run(times_by_epoch(self.plan.timeout_seconds))
 
     def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
@@ -288,7 +288,7 @@ class QueryRun:
     def _vanished(self) -> TidegateError | None:
         if self._run is None or self._shared.errors.are_of_the_storage():
             return None
-        return vanished(self._storage.path(entry(RUNS, self._run.run)))
+        return vanished(self._storage, entry(RUNS, self._run.run))
 
     # --- what the protocol asks of it ----------------------------------------------------------------------
 
@@ -352,8 +352,8 @@ class QueryRun:
         self.figures.epochs += 1
         self.figures.rows += rows
         if self._thread.stream is not None:
-            keep_age(self.figures.epoch_ms, self._storage.path(entry(OFFSETS, epoch)))
-            keep_age(self.figures.commit_delay_ms, self._storage.path(entry(COMMITS, epoch)))
+            keep_age(self.figures.epoch_ms, self._storage.look(entry(OFFSETS, epoch)))
+            keep_age(self.figures.commit_delay_ms, self._storage.look(entry(COMMITS, epoch)))
 
     def _tell_monitors(self, epoch: int) -> None:
         decided = self.runner.run(read_decided(epoch))

@@ -24,8 +24,6 @@ from tidegate.core.ledger import RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Position, Run, SavedQuery, SavepointFormat, SinkIdentity, decode
 from tidegate.disk.durable import ensure_folder
-from tidegate.disk.probe import driver_or_jvm_lives
-from tidegate.disk.storage import LocalStorage
 from tidegate.disk.strikes import STRIKES
 from tidegate.operate.place import JobPlace
 from tidegate.operate.runner import introduce
@@ -75,6 +73,8 @@ from tidegate.spark.state.plan import compare_operators, describe_new, operators
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
 from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
+from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.opening import open_storage
 
 _LOG = logging.getLogger("tidegate")
 
@@ -95,9 +95,9 @@ def open_restore(
         return None
     if level is Level.AT_MOST_ONCE:
         raise _nothing_is_kept(job)
-    storage = LocalStorage(job_folder)
+    storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
-    found = None if data is None else decode(JobRecord, data, str(storage.path(JOB_RECORD)))
+    found = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
     folder = Path(wish.path).absolute()
     if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(
@@ -494,7 +494,7 @@ class JobRestore:
     def _runs(self, uid: str) -> Iterator[int]:
         folder = self.job_folder / QUERIES / uid
         for number in generations(folder):
-            yield from entry_numbers(LocalStorage(generation_folder(folder, number)).list(RUNS))
+            yield from entry_numbers(open_storage(generation_folder(folder, number)).list(RUNS))
 
     def _rewritten(
         self,

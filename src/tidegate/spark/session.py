@@ -17,7 +17,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.disk.locks import JVM_LOCK
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_to_use, options_to_use
 from tidegate.machine.java import require_java
 from tidegate.machine.user import user_name
@@ -30,6 +29,7 @@ from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
+from tidegate.storages.local.locks import JVM_LOCK
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",

@@ -17,8 +17,8 @@ from tidegate.checkpoints.spark_layout import commits_entry
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.records import StatefulOperator
 from tidegate.disk.durable import ensure_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.log_change import state_ids_of
+from tidegate.storages.local.storage import LocalStorage
 
 OPERATOR: Final = "stateStoreSave"
 _STATE_OF_OPERATOR: Final = f"{STATE}/0"

@@ -29,7 +29,6 @@ from tidegate.core.ledger import DECIDED, DONE, RECORD_FOLDERS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.disk import durable
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import goes_back, settle
@@ -39,6 +38,7 @@ from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore
+from tidegate.storages.local.storage import LocalStorage
 
 QUERY = "query"
 _SETTINGS = Settings()

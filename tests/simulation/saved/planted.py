@@ -18,7 +18,6 @@ from tidegate.checkpoints.done_epoch import done_epoch
 from tidegate.core.ledger import DECIDED
 from tidegate.core.records import DoneEpoch, FinishedThrough, JobRecord
 from tidegate.disk.durable import remove_folder
-from tidegate.disk.storage import LocalStorage
 from tidegate.savepoints import hold as savepoint_hold
 from tidegate.savepoints import restore as savepoint_restore
 from tidegate.savepoints import take as savepoint_take
@@ -26,6 +25,7 @@ from tidegate.savepoints.hold import RunningQuery
 from tidegate.spark import restoring
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.restoring import JobRestore
+from tidegate.storages.local.storage import LocalStorage
 
 
 @dataclass(frozen=True, slots=True)

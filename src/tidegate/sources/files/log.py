@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.disk.storage import LocalStorage
 from tidegate.sources.files.lists import (
     Listed,
     Position,
@@ -41,6 +40,8 @@ from tidegate.sources.files.runs import (
     run_of,
     stamp_of,
 )
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 _NAMES_IN_MEMORY = 20_000
 _GROWTH = 4
@@ -57,7 +58,7 @@ class FileLog:
     where: str
     epochs_kept: int = 16
     lists_in_a_run: int = 64
-    _storage: LocalStorage = field(init=False)
+    _storage: Storage = field(init=False)
     _runs: tuple[Run, ...] = ()
     _recent: dict[Key, list[tuple[int, int]]] = field(default_factory=dict[Key, list[tuple[int, int]]])
     _recent_keys: dict[int, list[Key]] = field(default_factory=dict[int, list[Key]])
@@ -65,7 +66,7 @@ class FileLog:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._storage = LocalStorage(self.folder)
+        self._storage = open_storage(self.folder)
 
     # --- opening -------------------------------------------------------------------------------------------
 

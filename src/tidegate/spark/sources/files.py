@@ -23,7 +23,6 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.spark_log import parse_offsets
-from tidegate.disk.storage import LocalStorage
 from tidegate.sources.files.after_done import Behind, Cleaning
 from tidegate.sources.files.globs import Selection, expression, split
 from tidegate.sources.files.listing import Files, LocalFiles, Seen
@@ -40,6 +39,8 @@ from tidegate.spark.sources.source import (
     SparkSource,
     not_newest,
 )
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 _LOG = logging.getLogger("tidegate")
 _WITHOUT_SCHEMA = frozenset({"text", "binaryfile"})
@@ -350,7 +351,7 @@ class Reading:
 
     def committed(self) -> int:
         """The newest list that an epoch has which Spark has committed: nothing asks for it, or an older one, again."""
-        storage = LocalStorage(self.log)
+        storage = open_storage(self.log)
         numbers = entry_numbers(storage.list(COMMITS))
         position = _position(storage, numbers[-1], self.place) if numbers else None
         return -1 if position is None else position_of(position).logOffset
@@ -380,7 +381,7 @@ class Finished(Monitor):
 
 def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
     """The newest position of a source in Spark's log, and the newest that is committed; None where there is none."""
-    storage = LocalStorage(checkpoint)
+    storage = open_storage(checkpoint)
     logged = entry_numbers(storage.list(OFFSETS))
     committed = entry_numbers(storage.list(COMMITS))
     positions = {number: _position(storage, number, place) for number in {*logged[-1:], *committed[-1:]}}
@@ -388,7 +389,7 @@ def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
     return newest, positions[committed[-1]] if committed and committed[-1:] == logged[-1:] else None
 
 
-def _position(storage: LocalStorage, epoch: int, place: int) -> str | None:
+def _position(storage: Storage, epoch: int, place: int) -> str | None:
     entry = parse_offsets(storage.read(offsets_entry(epoch)))
     return None if entry is None or place >= len(entry.positions) else entry.positions[place]
 

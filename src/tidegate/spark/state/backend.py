@@ -11,14 +11,15 @@ from pathlib import Path
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
-from tidegate.disk.storage import LocalStorage
 from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
 
 
 def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[TidegateError]:
     """What stands against a start in a Spark checkpoint folder: another backend, or state without file ids."""
-    storage, store = LocalStorage(checkpoint), STORES[backend]
+    storage, store = open_storage(checkpoint), STORES[backend]
     provider = _newest_conf(storage).get(PROVIDER_KEY, store.provider)
     if provider != store.provider:
         return [_other_backend(backend, provider, where)]
@@ -29,16 +30,16 @@ def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[Tide
 
 def partitions_kept(checkpoint: Path) -> int | None:
     """How many partitions the first epoch has given keyed state; None before it."""
-    kept = _newest_conf(LocalStorage(checkpoint)).get(PARTITIONS_KEY)
+    kept = _newest_conf(open_storage(checkpoint)).get(PARTITIONS_KEY)
     return None if kept is None else int(kept)
 
 
 def newest_offsets(checkpoint: Path) -> OffsetsEntry | None:
     """How far a Spark checkpoint says that it has read; None before the first whole entry."""
-    return _newest_offsets(LocalStorage(checkpoint))
+    return _newest_offsets(open_storage(checkpoint))
 
 
-def _newest_offsets(storage: LocalStorage) -> OffsetsEntry | None:
+def _newest_offsets(storage: Storage) -> OffsetsEntry | None:
     for number in _newest_first(storage, "offsets"):
         entry = parse_offsets(storage.read(f"offsets/{number}"))
         if entry is not None:
@@ -46,12 +47,12 @@ def _newest_offsets(storage: LocalStorage) -> OffsetsEntry | None:
     return None
 
 
-def _newest_conf(storage: LocalStorage) -> Mapping[str, str]:
+def _newest_conf(storage: Storage) -> Mapping[str, str]:
     entry = _newest_offsets(storage)
     return {} if entry is None else entry.conf
 
 
-def _has_commit_without_ids(storage: LocalStorage) -> bool:
+def _has_commit_without_ids(storage: Storage) -> bool:
     for number in _newest_first(storage, "commits"):
         entry = parse_commits(storage.read(f"commits/{number}"))
         if entry is not None:
@@ -59,7 +60,7 @@ def _has_commit_without_ids(storage: LocalStorage) -> bool:
     return False
 
 
-def _newest_first(storage: LocalStorage, folder: str) -> list[int]:
+def _newest_first(storage: Storage, folder: str) -> list[int]:
     return entry_numbers(storage.list(folder))[::-1]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust
-from tidegate.disk.locks import DRIVER_LOCK, JVM_LOCK, holds
+from tidegate.storages.local.locks import DRIVER_LOCK, JVM_LOCK, holds
 
 SUPERVISOR_LOCK = "locks/supervisor.lock"
 

@@ -1,65 +1,23 @@
-"""The storage port, and the local disk behind it: records appear whole or not at all, and stay."""
+"""`Storage` on a local disk."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synced
+from tidegate.storages.storage import Names, Seen
 
-Names: TypeAlias = list[str]
 Version: TypeAlias = tuple[int, int, int, int]
 """What tells one file of a name from the next: inode, size, times of its content and of its last rename or link."""
 
 
-class Storage(Protocol):
-    """Where the durable records of a job are kept. Names are relative, with `/` between folders.
-
-    What a put wrote, and what `read` and `list` gave out, survives a power loss: whoever obeys a record that
-    another process left behind must not lose it again.
-    """
-
-    def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Create `name` with `data`, whole or not at all, durable at return. True when this call created it.
-
-        Of two calls at once exactly one creates. On False the content that stands there is untouched and durable.
-        """
-        ...
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Give `name` the content `data`, at once and durably; a reader sees the old content or the new one."""
-        ...
-
-    def read(self, name: str) -> bytes | None:
-        """The content of `name`, None when it is absent."""
-        ...
-
-    def list(self, folder: str) -> Names:
-        """The names of the files directly in `folder`, sorted, without temporary files. [] when it is absent."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Remove `name`; no error when it is absent. Not durable: after a power loss the file may be back."""
-        ...
-
-    def set_aside(self, name: str) -> str | None:
-        """Rename `name` to a free `.aside-<name>-<n>` in its folder, durably, and give the new name.
-
-        None when the file was gone. Spark takes only names that are numbers for log entries, so never this one.
-        """
-        ...
-
-
 class LocalStorage:
-    """`Storage` on a local disk. Threads and processes may share a folder.
-
-    Raises TidegateError STORAGE_FULL or STORAGE_UNUSABLE for whatever the disk answers.
-    """
+    """`Storage` on a local disk. Threads and processes may share a folder."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
@@ -71,6 +29,12 @@ class LocalStorage:
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"not a name below the storage's root: {name!r}")
         return self._root / name
+
+    def where(self, name: str = "") -> str:
+        return str(self.path(name))
+
+    def below(self, folder: str) -> LocalStorage:
+        return LocalStorage(self.path(folder))
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         target = self.path(name)
@@ -101,6 +65,23 @@ class LocalStorage:
                 sync_folder(target.parent)
                 self._durable.setdefault(target.parent, {})[target.name] = version
         return data
+
+    def peek(self, name: str) -> bytes | None:
+        target = self.path(name)
+        with Trust().over(target, "read a file"):
+            try:
+                return target.read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def look(self, name: str) -> Seen | None:
+        target = self.path(name)
+        with Trust().over(target, "look at a file"):
+            try:
+                status = os.stat(target)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return Seen(status.st_size, status.st_mtime)
 
     def list(self, folder: str) -> Names:
         path = self.path(folder)
@@ -135,10 +116,6 @@ class LocalStorage:
         return str(Path(name).with_name(aside.name))
 
     def remove_leftovers(self, folder: str, of: str = "") -> None:
-        """Remove the temporary files that killed processes left in `folder`; with `of` those of the file of that name.
-
-        Only while the lease proves that nobody else writes there; who does nevertheless fails, and harms nothing.
-        """
         path = self.path(folder)
         with self._trust.over(path, "clean a folder"), suppress(FileNotFoundError):
             for name in os.listdir(path):
@@ -155,20 +132,6 @@ class LocalStorage:
         sync_folder(target.parent)
         if version is not None:
             self._durable.setdefault(target.parent, {})[target.name] = version
-
-
-def check_folder(folder: str | Path) -> TidegateError | None:
-    """Try everything that `Storage` promises in `folder` (made if missing) on a scratch file; None when it works."""
-    storage = LocalStorage(folder)
-    name = f".check-{secrets.token_hex(4)}"
-    try:
-        for what, attempt, wanted in _trials(storage, name):
-            found = attempt()
-            if found != wanted:
-                return _broken_promise(what, wanted, found, storage.path(name))
-    except TidegateError as error:
-        return error
-    return None
 
 
 _TEMPORARY_SUFFIX = ".tidegate.tmp"
@@ -225,24 +188,3 @@ def _reserve_aside(target: Path) -> Path:
             number += 1
         else:
             return aside
-
-
-def _trials(storage: LocalStorage, name: str) -> Iterator[tuple[str, Callable[[], object], object]]:
-    yield "a first put", lambda: storage.put_if_absent(name, b"first"), True
-    yield "a second put of the same name", lambda: storage.put_if_absent(name, b"second"), False
-    yield "reading what was put", lambda: storage.read(name), b"first"
-    yield "replacing it", lambda: storage.replace(name, b"third"), None
-    yield "reading what replaced it", lambda: storage.read(name), b"third"
-    yield "finding it in the list", lambda: name in storage.list(""), True
-    yield "deleting it", lambda: storage.delete(name), None
-    yield "reading what was deleted", lambda: storage.read(name), None
-
-
-def _broken_promise(what: str, wanted: object, found: object, where: Path) -> TidegateError:
-    return TidegateError(
-        Code.STORAGE_UNUSABLE,
-        expected=f"{what} gives {wanted!r}",
-        found=repr(found),
-        where=str(where),
-        next_step="choose a folder on a local file system with hard links (checkpointing.dir)",
-    )

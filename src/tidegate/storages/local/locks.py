@@ -24,7 +24,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import Trust, ensure_folder
-from tidegate.disk.storage import LocalStorage
+from tidegate.storages.opening import open_storage
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def acquire(job_folder: str | Path, job: str) -> DriverLock:
             if not _try_lock(descriptor):
                 raise _driver_alive(job, str(predecessor or "a process that left no name"), path)
             holder = _this_process(job)
-            LocalStorage(folder).replace(_HOLDER, msgspec.json.encode(holder))
+            open_storage(folder).replace(_HOLDER, msgspec.json.encode(holder))
         except BaseException:
             os.close(descriptor)
             raise
@@ -97,7 +97,7 @@ def read_holder(job_folder: str | Path) -> Holder | None:
 
     It only names somebody in a message: whether the lock is held, the lock itself tells.
     """
-    data = LocalStorage(job_folder).read(_HOLDER)
+    data = open_storage(job_folder).read(_HOLDER)
     try:
         return None if data is None else msgspec.json.decode(data, type=Holder)
     except SPOILT:

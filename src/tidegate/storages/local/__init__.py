@@ -1,0 +1,1 @@
+"""Records on a local disk, and the locks of a job there."""

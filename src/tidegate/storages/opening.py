@@ -1,0 +1,22 @@
+"""The one place where a storage of records is opened, by the scheme of its URI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidegate.storages.local.storage import LocalStorage
+from tidegate.storages.schemes import Place, Scheme, place_of
+from tidegate.storages.storage import Storage
+
+
+def open_storage(where: str | Path) -> Storage:
+    """The storage whose root is `where`: a path, or a URI. It asks the storage for nothing yet.
+
+    Raises SETTING_VALUE for a scheme that no storage here has.
+    """
+    place = place_of(where)
+    return _STORAGES[place.scheme](place)
+
+
+_STORAGES: Mapping[Scheme, Callable[[Place], Storage]] = {Scheme.FILE: lambda place: LocalStorage(place.path)}

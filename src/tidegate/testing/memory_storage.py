@@ -1,0 +1,84 @@
+"""A `Storage` in the memory of this process: for tests, and the second proof that the port hides its disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from tidegate.storages.storage import Names, Seen
+
+
+@dataclass(slots=True)
+class Memory:
+    """The records of one place, by their names from its root. Every `MemoryStorage` on it sees the same."""
+
+    records: dict[str, tuple[bytes, float]] = field(default_factory=dict[str, tuple[bytes, float]])
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class MemoryStorage:
+    """`Storage` on a `Memory`. What it keeps ends with the process."""
+
+    def __init__(self, memory: Memory, root: str = "") -> None:
+        self._memory = memory
+        self._root = root
+
+    def where(self, name: str = "") -> str:
+        return f"memory:/{self._name(name)}".removesuffix("/")
+
+    def below(self, folder: str) -> MemoryStorage:
+        return MemoryStorage(self._memory, f"{self._name(folder)}/")
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        key = self._name(name)
+        with self._memory.lock:
+            if key in self._memory.records:
+                return False
+            self._memory.records[key] = data, time.time()
+            return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self._memory.lock:
+            self._memory.records[self._name(name)] = data, time.time()
+
+    def read(self, name: str) -> bytes | None:
+        found = self._memory.records.get(self._name(name))
+        return None if found is None else found[0]
+
+    def peek(self, name: str) -> bytes | None:
+        return self.read(name)
+
+    def look(self, name: str) -> Seen | None:
+        found = self._memory.records.get(self._name(name))
+        return None if found is None else Seen(len(found[0]), found[1])
+
+    def list(self, folder: str) -> Names:
+        prefix = f"{self._name(folder)}/" if folder else self._root
+        with self._memory.lock:
+            names = [key.removeprefix(prefix) for key in self._memory.records if key.startswith(prefix)]
+        return sorted(name for name in names if "/" not in name)
+
+    def delete(self, name: str) -> None:
+        with self._memory.lock:
+            self._memory.records.pop(self._name(name), None)
+
+    def set_aside(self, name: str) -> str | None:
+        folder, slash, file = name.rpartition("/")
+        with self._memory.lock:
+            content = self._memory.records.pop(self._name(name), None)
+            if content is None:
+                return None
+            number = 0
+            while self._name(aside := f"{folder}{slash}.aside-{file}-{number}") in self._memory.records:
+                number += 1
+            self._memory.records[self._name(aside)] = content
+        return aside
+
+    def remove_leftovers(self, folder: str, of: str = "") -> None:
+        self._name(folder)  # a put in memory leaves nothing
+
+    def _name(self, name: str) -> str:
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"not a name below the storage's root: {name!r}")
+        return f"{self._root}{name}"

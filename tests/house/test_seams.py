@@ -1,0 +1,49 @@
+"""What is behind a port is made in one place: everything else takes it from the factory."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src/tidegate"
+
+MADE_IN = {
+    "LocalStorage": "storages/opening.py",
+}
+"""The class behind a port, and the one file that constructs it; the class itself may, too."""
+
+
+def constructions(tree: ast.AST, name: str) -> Iterator[int]:
+    """The lines that call the class, by whatever path it was imported."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)) if called == name:
+                yield node.lineno
+            case _:
+                pass
+
+
+def defines(tree: ast.AST, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize(("name", "place"), MADE_IN.items())
+def test_only_the_factory_constructs_what_is_behind_a_port(name: str, place: str) -> None:
+    trees = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    found = {path for path, tree in trees.items() if list(constructions(tree, name)) and not defines(tree, name)}
+    assert found == {place}
+
+
+def test_a_construction_is_found() -> None:
+    program = "storage = LocalStorage(folder)\nother = module.LocalStorage(folder).read('x')\nof: LocalStorage"
+    assert list(constructions(ast.parse(program), "LocalStorage")) == [1, 2]
+
+
+def test_no_port_knows_a_path_of_the_disk() -> None:
+    ports = [path for path in (SOURCE / "storages").glob("*.py") if "(Protocol)" in path.read_text()]
+    assert ports
+    for path in ports:
+        assert "pathlib" not in path.read_text(), path

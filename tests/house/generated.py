@@ -34,6 +34,12 @@ def errors() -> str:
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 
+def flink_answers() -> str:
+    from tidegate.settings.flink import markdown_table
+
+    return markdown_table()
+
+
 def extras() -> str:
     from tidegate.extras import ALL, Extra
 
@@ -116,6 +122,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "commands": command_reference.reference,
     "errors": errors,
     "extras": extras,
+    "flink-answers": flink_answers,
     "happenings": happenings,
     "fingerprint-parts": fingerprint_parts,
     "owned-source-options": partial(owned_options, "source"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidegate.cli.common import Json, Overrides, print_json
+from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.config import SETTINGS
-from tidegate.settings.found import load_settings
+from tidegate.settings.flink_import import Import, import_from_flink
+from tidegate.settings.found import FILE, load_settings
 from tidegate.settings.reference import rules_table, settings_table
 from tidegate.settings.rules import notes
 
@@ -69,3 +72,77 @@ def docs(json: Json = False) -> None:
         print_json(entries)
         return
     typer.echo(f"{settings_table()}\n\n{rules_table()}")
+
+
+@config.command("import")
+def import_(
+    flink: Annotated[Path, typer.Argument(metavar="FLINK-CONF", help="Flink's flink-conf.yaml, or its config.yaml.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The file to write; `-`: the standard output.")
+    ] = FILE,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Write tidegate.toml from a configuration of Flink's, and list what is left out, and why.
+
+    A file named flink-conf.yaml is read line by line, as Flink does; any other as YAML with nested or dotted keys. A
+    number without a unit is written with Flink's unit. Values that are left out are not shown: they may be secrets.
+    What is left out also stands in the file, as comments. Refused where the file is there already, without `--force`.
+
+    Examples:
+
+    - `tidegate config import conf/flink-conf.yaml`
+
+    - `tidegate config import conf/config.yaml -o -`
+
+    - `tidegate config import conf/config.yaml -o jobs/tidegate.toml --force --json`
+    """
+    from tidegate.settings.flink_file import read_flink_file
+
+    found = import_from_flink(read_flink_file(flink))
+    text = found.toml(flink.name)
+    to_standard_output = output == "-"
+    if not to_standard_output:
+        _write(Path(output), text, overwrite=force)
+    if json:
+        print_json(_as_json(found, None if to_standard_output else output))
+        return
+    if to_standard_output:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo(f"{output}: {len(found.taken)} settings")
+        for each in found.taken:
+            typer.echo(f"  {each.name} = {each.text}  (from {each.key})")
+    for each in found.left_out:
+        typer.echo(f"left out: {each.key}: {each.why}", err=to_standard_output)
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise TidegateError(
+            Code.SETTINGS_FILE,
+            expected="a name that no file has yet",
+            found="a file",
+            where=str(path),
+            next_step="overwrite it with --force, or see what would be written with -o -",
+        ) from None
+    except OSError as error:
+        raise TidegateError(
+            Code.SETTINGS_FILE,
+            expected="a file that can be written",
+            found=error.strerror or type(error).__name__,
+            where=str(path),
+            next_step="name another file: -o FILE",
+        ) from error
+
+
+def _as_json(found: Import, file: str | None) -> dict[str, object]:
+    taken = [{"name": each.name, "value": each.text, "flink": each.key} for each in found.taken]
+    return {
+        "file": file,
+        "settings": taken,
+        "left_out": [{"key": each.key, "why": each.why} for each in found.left_out],
+    }

@@ -34,7 +34,7 @@ class Code(Enum):
     SETTING_UNKNOWN = ("TG-SETTING-UNKNOWN", Remedy.PROGRAM, "a setting that does not exist")
     SETTING_VALUE = ("TG-SETTING-VALUE", Remedy.PROGRAM, "a setting has a value that does not fit")
     SETTINGS_CLASH = ("TG-SETTINGS-CLASH", Remedy.PROGRAM, "settings that do not go together")
-    SETTINGS_FILE = ("TG-SETTINGS-FILE", Remedy.PROGRAM, "the file of settings cannot be read, or is no TOML")
+    SETTINGS_FILE = ("TG-SETTINGS-FILE", Remedy.PROGRAM, "a file of settings cannot be read or written")
     OPTION_UNKNOWN = ("TG-OPTION-UNKNOWN", Remedy.PROGRAM, "an option that a source, sink or query does not have")
     JOB_EMPTY = ("TG-JOB-EMPTY", Remedy.PROGRAM, "the job has no query, or a query has no sink")
     QUERY_NOT_STREAMING = ("TG-QUERY-NOT-STREAMING", Remedy.PROGRAM, "the DataFrame of a query is not streaming")

@@ -7,14 +7,15 @@ are the same, and so are capital and small letters; Flink's own keys and values 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.settings.config import SETTINGS, Setting, Settings
+from tidegate.settings.flink import FILESYSTEM, STORAGES, answer
 from tidegate.settings.given import Given, Missing, Origin, Place, SettingsFile, everything_given, shown
+from tidegate.settings.names import ATTRIBUTES, BARE_NUMBER, folded
 from tidegate.settings.rules import violations
 
 
@@ -50,40 +51,6 @@ def read_settings(
     return settings
 
 
-_BARE_NUMBER = re.compile(r"\d*[1-9]\d*(\.\d+)?|0\.\d*[1-9]\d*")
-
-
-def _folded(name: str) -> str:
-    """A name with everything made equal that counts as equal."""
-    return re.sub(r"[.-]", "_", name.strip().lower())
-
-
-_ATTRIBUTES: dict[str, str] = {
-    _folded(name): attribute for attribute, setting in SETTINGS.items() for name in (setting.name, *setting.flink)
-}
-
-_FROM_SAVEPOINT = "name the savepoint for the one start that is to go on from it: tidegate run -s PATH"
-
-_ANSWERS_TO_FLINK = {
-    "execution.state-recovery.path": _FROM_SAVEPOINT,
-    "execution.savepoint.path": _FROM_SAVEPOINT,
-    "execution.state-recovery.ignore-unclaimed-state": "tidegate run -s PATH --allow-non-restored-state",
-    "execution.savepoint.ignore-unclaimed-state": "tidegate run -s PATH --allow-non-restored-state",
-    "execution.state-recovery.claim-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
-    "execution.savepoint-restore-mode": "tidegate run -s PATH --claim; without it a savepoint is only read",
-    "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",
-    "execution.checkpointing.unaligned.forced": "leave it out: a job has no loops",
-    "execution.checkpointing.interval-during-backlog": "leave it out: with a backlog epochs are sized to the interval",
-    "state.backend.local-recovery": "leave it out: state is restored from checkpointing.dir",
-    "execution.state-recovery.from-local": "leave it out: state is restored from checkpointing.dir",
-    "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",
-}
-"""Flink's keys that have no setting here, and what to do."""
-
-_STORAGES_OF_FLINK = {"execution_checkpointing_storage", "state_checkpoint_storage"}
-"""Flink's keys for the place of checkpoints, folded. Checkpoints are always files here: `filesystem` sets nothing."""
-
-
 class _Unread(Exception):
     """A value that was refused, and the settings that it was for."""
 
@@ -95,7 +62,7 @@ class _Unread(Exception):
 
 def _read(given: Given, origins: dict[str, Origin]) -> tuple[str, object]:
     """The attribute that is set, and its value; `origins` hears of it."""
-    attribute = _ATTRIBUTES.get(_folded(given.key))
+    attribute = ATTRIBUTES.get(folded(given.key))
     if attribute is None:
         raise _Unread(_unknown(given))
     setting = SETTINGS[attribute]
@@ -113,7 +80,7 @@ def _value(setting: Setting[Any], given: Given) -> object:
     raw = given.value
     if isinstance(raw, Missing):
         raise _bad_value(setting, given.origin, raw.value)
-    if setting.kind.unit_of_flink and _folded(given.key) != _folded(setting.name) and _BARE_NUMBER.fullmatch(str(raw)):
+    if setting.kind.unit_of_flink and folded(given.key) != folded(setting.name) and BARE_NUMBER.fullmatch(str(raw)):
         counted = f"{raw}: a bare number, which Flink counts in {setting.kind.unit_of_flink}"
         raise _bad_value(setting, given.origin, counted, "write the unit")
     try:
@@ -124,14 +91,14 @@ def _value(setting: Setting[Any], given: Given) -> object:
 
 def _is_checkpoints_in_files(given: Given) -> bool:
     """Whether Flink's key asks for checkpoints in files, which is always so. Raises for any other storage."""
-    if _folded(given.key) not in _STORAGES_OF_FLINK:
+    if folded(given.key) not in map(folded, STORAGES):
         return False
-    if given.value == "filesystem":
+    if given.value == FILESYSTEM:
         return True
     raise _Unread(
         TidegateError(
             Code.SETTING_VALUE,
-            expected=f"{given.key} = filesystem: checkpoints are always files, below checkpointing.dir",
+            expected=f"{given.key} = {FILESYSTEM}: checkpoints are always files, below checkpointing.dir",
             found=shown(repr(given.value)),
             where=str(given.origin),
             next_step="leave it out: checkpoints in the memory of a process (jobmanager) have no counterpart here",
@@ -140,15 +107,14 @@ def _is_checkpoints_in_files(given: Given) -> bool:
 
 
 def _unknown(given: Given) -> TidegateError:
-    answers = {_folded(key): answer for key, answer in _ANSWERS_TO_FLINK.items()}
-    near = get_close_matches(_folded(given.key), _ATTRIBUTES, n=1)
-    meant = f"did you mean {SETTINGS[_ATTRIBUTES[near[0]]].name}?" if near else f"leave it out, or take {_LISTED}"
+    near = get_close_matches(folded(given.key), ATTRIBUTES, n=1)
+    meant = f"did you mean {SETTINGS[ATTRIBUTES[near[0]]].name}?" if near else f"leave it out, or take {_LISTED}"
     return TidegateError(
         Code.SETTING_UNKNOWN,
         expected=_LISTED,
         found=given.key,
         where=str(given.origin),
-        next_step=answers.get(_folded(given.key), meant),
+        next_step=answer(given.key) or meant,
     )
 
 

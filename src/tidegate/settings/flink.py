@@ -1,0 +1,96 @@
+"""Flink's keys that have no setting here: one table of answers. It serves a key that a user sets, the import of a
+configuration of Flink's, and docs/coming-from-flink.md. Flink's keys that do have a setting stand in `config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidegate.settings.names import folded
+
+_FROM_SAVEPOINT = "name the savepoint for the one start that resumes from it: tidegate run -s PATH"
+_CLAIM = "tidegate run -s PATH --claim; without it a savepoint is only read"
+_NON_RESTORED = "tidegate run -s PATH --allow-non-restored-state"
+_RESTORED = "leave it out: state is restored from checkpointing.dir"
+
+STORAGES: Final = ("execution.checkpointing.storage", "state.checkpoint-storage")
+"""Flink's keys for the storage of checkpoints."""
+FILESYSTEM: Final = "filesystem"
+"""The one value that they may have. It sets nothing."""
+ALWAYS_FILES: Final = "leave it out: checkpoints are always files, below checkpointing.dir"
+
+ANSWERS: Final[Mapping[str, str]] = {
+    "execution.state-recovery.path": _FROM_SAVEPOINT,
+    "execution.savepoint.path": _FROM_SAVEPOINT,
+    "execution.state-recovery.ignore-unclaimed-state": _NON_RESTORED,
+    "execution.savepoint.ignore-unclaimed-state": _NON_RESTORED,
+    "execution.state-recovery.claim-mode": _CLAIM,
+    "execution.savepoint-restore-mode": _CLAIM,
+    **dict.fromkeys(STORAGES, ALWAYS_FILES),
+    "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",
+    "execution.checkpointing.unaligned.forced": "leave it out: a job has no loops",
+    "execution.checkpointing.interval-during-backlog": "leave it out: with a backlog epochs are sized to the interval",
+    "state.backend.local-recovery": _RESTORED,
+    "execution.state-recovery.from-local": _RESTORED,
+    "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",
+}
+"""What to do instead, by Flink's key."""
+
+_NO_CLUSTER = "leave it out: tidegate has no cluster of its own; Spark computes where the program's session does"
+_NO_PAGE = "leave it out: there is no page and no REST interface; `tidegate list` and `info` read the job's folder"
+_STORES = "leave it out: checkpoints are on a local disk; for what Spark reads, set spark.hadoop.* in its session"
+_SPARKS = "leave it out: Spark's own settings of its session decide this"
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "jobmanager.": _NO_CLUSTER,
+    "taskmanager.": _NO_CLUSTER,
+    "cluster.": _NO_CLUSTER,
+    "resourcemanager.": _NO_CLUSTER,
+    "slotmanager.": _NO_CLUSTER,
+    "slot.": _NO_CLUSTER,
+    "kubernetes.": _NO_CLUSTER,
+    "yarn.": _NO_CLUSTER,
+    "execution.target": _NO_CLUSTER,
+    "execution.attached": "leave it out: tidegate run -d gives the terminal back",
+    "high-availability": "leave it out: whatever starts `tidegate run` again keeps the job available",
+    "zookeeper.": "leave it out: two locks in the job's folder keep a second driver out",
+    "rest.": _NO_PAGE,
+    "web.": _NO_PAGE,
+    "historyserver.": "leave it out: `tidegate history JOB` reads the job's folder",
+    "metrics.": "leave it out: a listener of the job hears everything that can be counted (docs/listeners.md)",
+    "security.": "leave it out: logins are options of each source and sink, as env:NAME or file:PATH",
+    "s3.": _STORES,
+    "s3a.": _STORES,
+    "fs.": _STORES,
+    "state.backend.rocksdb.": "leave it out: set spark.sql.streaming.stateStore.rocksdb.* in Spark's session",
+    "env.": "leave it out: Java's options are those of Spark's session: spark.driver.extraJavaOptions",
+    "classloader.": "leave it out: jars are those of Spark's session: spark.jars",
+    "io.tmp.dirs": "leave it out: Spark's folder for temporary files is spark.local.dir",
+    "python.": "leave it out: Spark's workers take the Python that tidegate runs in; else set PYSPARK_PYTHON",
+    "table.": _SPARKS,
+    "sql-gateway.": _SPARKS,
+    "execution.runtime-mode": 'leave it out: a bounded run is job.run(until="caught-up")',
+    "pipeline.": _SPARKS,
+}
+"""The same by the beginning of a key; the first that fits counts."""
+
+UNKNOWN: Final = "leave it out: no setting here has this meaning"
+
+
+def answer(key: str) -> str | None:
+    """What to do instead of this key of Flink's; None for a key that is not in the table."""
+    return _FOLDED.get(folded(key)) or next(
+        (told for beginning, told in FAMILIES.items() if key.strip().startswith(beginning)), None
+    )
+
+
+_FOLDED = {folded(key): told for key, told in ANSWERS.items()}
+
+
+def markdown_table() -> str:
+    """The table for the documents, the keys of one answer together."""
+    keys: dict[str, list[str]] = {}
+    for key, told in (*ANSWERS.items(), *((f"{beginning}*", told) for beginning, told in FAMILIES.items())):
+        keys.setdefault(told, []).append(f"`{key}`")
+    rows = [f"| {', '.join(named)} | {told.removeprefix('leave it out: ')} |" for told, named in keys.items()]
+    return "\n".join(["| Flink's key | why it is left out, or what stands for it |", "|---|---|", *rows])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,15 @@ _SECONDS = 90.0
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDEGATE_PLACE", str(tmp_path / "place"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measurements(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
+    """A sender of 25 seconds of measurements, which works while the other example runs."""
+    command = [sys.executable, str(EXAMPLES / "kafka_windows.py"), "--servers", broker.servers, "--send", "25"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as sender:
+        yield sender
+        sender.kill()
 
 
 @pytest.mark.timeout(300)
@@ -52,10 +61,11 @@ def test_rows_pass_through_a_kill_once_and_a_job_beside_it_prints_them(broker: B
     assert sorted(printed(shown)) == [value.decode() for value in sent]
 
 
-@pytest.mark.more
 @pytest.mark.timeout(300)
-def test_kafka_windows_gives_each_window_once(broker: Broker, tmp_path: Path) -> None:
-    send("kafka_windows.py", broker, 25)
+def test_kafka_windows_gives_each_window_once(
+    broker: Broker, tmp_path: Path, measurements: subprocess.Popen[bytes]
+) -> None:
+    assert measurements.wait(_SECONDS) == 0
     with job("kafka_windows.py", broker, tmp_path, "--until", "caught-up") as driver:
         assert driver.wait() == 0, driver.tail()
     sent: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -12,22 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job
 
 
 def main(folder: Path) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
     job = Job("draws", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     lines = job.source("lines", FileSource(str(folder / "in"), format="text", maxFilesPerTrigger=1))
     drawn = (

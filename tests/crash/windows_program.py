@@ -8,20 +8,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job
 
 
 def main(folder: Path, no_data_epochs: str, until: str) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", no_data_epochs)
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session(spark_sql_streaming_noDataMicroBatches_enabled=no_data_epochs)
     windows_job(folder, spark).run(until="caught-up" if until == "caught-up" else None)
 
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.place import Place
+from tests.support.session import small_session
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,17 +22,7 @@ def spark() -> Iterator[SparkSession]:
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYSPARK_PYTHON")}
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [before["PYTHONPATH"]])])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("tidegate-integration")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+    session = small_session(spark_app_name="tidegate-integration", spark_sql_shuffle_partitions="2")
     yield session
     session.stop()
     for name, value in before.items():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, TidegateError
 
 
 def main(folder: Path) -> None:
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = small_session()
     job = Job("job", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     words = job.source(
         "words", FileSource(str(folder / "in"), format="json", schema="word string", maxFilesPerTrigger=1)

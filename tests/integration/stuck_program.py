@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from pyspark.sql import SparkSession
-
 from tests.integration.shelf import ShelfSink
+from tests.support.session import small_session
 from tidegate import FileSource, Job
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable
@@ -27,7 +26,7 @@ class HangingShelfSink(ShelfSink):
 
 def main(folder: Path) -> None:
     epoch_watch.CUT_ENDS_WITHIN_SECONDS = 2.0
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = small_session()
     job = Job(
         "job",
         spark=spark,

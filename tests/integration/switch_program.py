@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import setting, wait_until_finished
+from tests.support.session import small_session
 from tidegate import FileSource, Job, SQLiteSink
 from tidegate.savepoints.folder import open_savepoint
 from tidegate.settings.kinds import Backend
@@ -33,15 +34,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def main(folder: Path) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "4g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session(spark_driver_memory="4g")
     found: list[Compared] = []
     _write(spark, folder, 0, KEYS)
     saved = _saved(spark, folder, "hashmap", None, 0)

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.shelf import ShelfSink
+from tests.support.session import small_session
 from tidegate import FileSource, Job, TidegateError
 from tidegate.core.records import Answer, Committable
 from tidegate.savepoints.take import RunningJob
@@ -32,14 +32,7 @@ class SulkingSink(ShelfSink):
 
 
 def main(folder: Path) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session()
 
     def slowly(word: str) -> str:
         while (folder / "slow").exists():

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pyspark
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import NO_DATA_EPOCHS, Place, wait_until_finished
+from tests.support.session import small_session
 from tidegate import FileSink, Job
 
 
@@ -31,17 +31,7 @@ def job_of(place: Place, backend: str, name: str) -> Job:
 def main(folder: Path, backend: str, action: str, name: str = "job", savepoint: str = "") -> None:
     logging.basicConfig(level=logging.WARNING)
     logging.getLogger("tidegate").setLevel(logging.INFO)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config(NO_DATA_EPOCHS, "true")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+    session = small_session(**{NO_DATA_EPOCHS: "true"})
     job = job_of(Place(folder, session, folder / "in"), backend, name)
     if action == "begin":
         handle = job.start()

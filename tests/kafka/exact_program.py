@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.support.session import small_session
 from tidegate import FileSource, Job, KafkaSink, SQLiteSink
 
 
@@ -23,14 +23,7 @@ def drawn(numbers: pd.Series) -> pd.Series:
 
 
 def main(folder: Path, servers: str, topic: str, timeout_seconds: float) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session(spark_sql_shuffle_partitions="8")
     job = Job("exact", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     draw: Any = F.pandas_udf
     mark = draw(drawn, "string")(F.col("number"))

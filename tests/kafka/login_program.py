@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.support.session import small_session
 from tidegate import Job, KafkaSink, KafkaSource
 from tidegate.core.errors import TidegateError
 
@@ -22,13 +23,7 @@ def main(given: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.DEBUG)
     logging.getLogger("py4j").setLevel(logging.INFO)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {given['logging']}")
-        .getOrCreate()
-    )
+    spark = small_session(spark_driver_extraJavaOptions=f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {given['logging']}")
     told: dict[str, Any] = {}
     try:
         job_of(spark, given, given["poor"]).run(until="caught-up")

@@ -6,22 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from tests.integration.place import NO_DATA_EPOCHS
 from tests.kafka.saved_kinds import job_of
+from tests.support.session import small_session
 
 
 def main(folder: Path, kind: str, sink: str, partitions: str, servers: str, topic: str) -> None:
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config(NO_DATA_EPOCHS, "false")  # the epoch behind the savepoint, which it dies in, is one of rows
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session(**{NO_DATA_EPOCHS: "false"})
     handle = job_of(spark, folder, kind, sink, int(partitions), servers, topic).start()
     while min(handle.finished().values()) < 0:
         time.sleep(0.05)

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyspark
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.place import Place, run
+from tests.support.session import small_session
 from tidegate import FileSink, FileSource, Job, SQLiteSink, TidegateError
 
 
@@ -50,16 +50,7 @@ def lose_a_file(place: Place) -> None:
 
 
 def main(folder: Path) -> None:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+    session = small_session()
     place = Place(folder, session, folder / "in")
     place.write("sea", "sand", "sea")
     place.write("sea")

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,8 @@ from bench.growth import driver_growth, growth, resident, worker_growth
 from bench.job_folder import Amount, folder_growth, largest, parts_of
 from bench.job_program import ROWS
 from bench.job_run import JobRun
-from tidegate.operate.asking import NoAnswer, ask, new_id
-from tidegate.operate.control import ANSWERS_KEPT, Kind
+from tidegate import operate
+from tidegate.operate.control import ANSWERS_KEPT
 
 EPOCHS = 10_000
 _QUICK_EPOCHS = 400
@@ -107,5 +107,4 @@ def _ask_again_and_again(job: JobRun, course: Course, over: threading.Event) -> 
     while not over.wait(0.05):
         if max(job.done(), default=0) >= epoch:
             epoch = max(job.done(), default=0) + step
-            with suppress(NoAnswer):  # the job is ending
-                ask(job.folder, Kind.CHECKPOINT, new_id(), 10.0, lambda _: None)
+            operate.open(job.folder.parent, job.folder.name).checkpoint().wait(10.0)  # or the job is ending

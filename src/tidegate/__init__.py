@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidegate import operate as operate
     from tidegate.core import happenings
     from tidegate.core.errors import TidegateError
     from tidegate.savepoints.restoring import Restore
@@ -52,6 +53,7 @@ __all__ = [
     "TwoPhaseSink",
     "happenings",
     "only_parsed",
+    "operate",
     "parsed_or_dead",
     "read_savepoint",
     "uid",
@@ -83,6 +85,7 @@ _HOMES = {
     "read_savepoint": "tidegate.spark.read_savepoint",
     "uid": "tidegate.spark.operator_uids",
 }
+_MODULES = {"happenings": "tidegate.core.happenings", "operate": "tidegate.operate"}
 """Where each public name lives: loaded when first used, so that the command never imports pyspark."""
 
 
@@ -91,8 +94,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("tidegate")
-    if name == "happenings":
-        return import_module("tidegate.core.happenings")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'tidegate' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

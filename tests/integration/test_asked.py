@@ -11,16 +11,17 @@ import pytest
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
-from tidegate import FileSink, JobHandle, SocketSource
+from tidegate import FileSink, JobHandle, SocketSource, operate
 from tidegate.checkpoints.retention import delete_checkpoints
 from tidegate.core.errors import Code, TidegateError
-from tidegate.operate.asking import ask, new_id
 from tidegate.operate.beat import Beat, JobState, read_beat
 from tidegate.operate.control import Answer, Kind, Outcome
 
 
 def asked(place: Place, kind: Kind) -> Answer:
-    return ask(place.checkpoints / "job", kind, new_id(), 60, lambda _: None)
+    answer = operate.open(place.checkpoints, "job").ask(kind).wait(60).answer
+    assert answer is not None
+    return answer
 
 
 def test_a_checkpoint_of_the_program_waits_for_the_epoch_under_way(place: Place):

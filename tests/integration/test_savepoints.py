@@ -17,12 +17,11 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, Row, error_of, setting, wait_until
 from tests.integration.shelf import ShelfSink
 from tests.jobs.folders import tidegate
-from tidegate import FileSink, TidegateError
+from tidegate import FileSink, TidegateError, operate
 from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
-from tidegate.operate.asking import ask
 from tidegate.operate.beat import JobState, read_beat
-from tidegate.operate.control import Kind, Outcome
+from tidegate.operate.control import Outcome
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.take import RunningJob
 
@@ -107,6 +106,12 @@ def lacks_state(operator: Path, epoch: int, commits: bytes) -> list[str]:
     ]
 
 
+def answered(ticket: operate.Ticket) -> operate.Answer:
+    answer = ticket.wait(60).answer
+    assert answer is not None
+    return answer
+
+
 def test_a_job_without_a_folder_for_savepoints_says_so_and_runs_on(place: Place):
     place.write("sea")
     job = place.job()
@@ -116,7 +121,7 @@ def test_a_job_without_a_folder_for_savepoints_says_so_and_runs_on(place: Place)
         with pytest.raises(TidegateError) as caught:
             handle.savepoint()
         assert caught.value.code == "TG-REQUEST-REFUSED"
-        answer = ask(place.checkpoints / "job", Kind.SAVEPOINT, "one", 60, lambda _: None)
+        answer = answered(operate.open(place.checkpoints, "job").savepoint(id="one"))
         assert (answer.outcome, "savepoints.dir" in answer.detail) == (Outcome.REFUSED, True)
         place.write("sand")
         wait_until(lambda: place.log("ledger/done")[-1:] == [1], "the next epoch done")
@@ -145,7 +150,7 @@ def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hear
     with ThreadPoolExecutor(2) as beside:
         own = beside.submit(error_of, lambda: handle.savepoint(id="one"))
         assert arrived.wait(60)
-        asked = beside.submit(ask, place.checkpoints / "job", Kind.SAVEPOINT, "two", 60, lambda _: None)
+        asked = beside.submit(lambda: answered(operate.open(place.checkpoints, "job").savepoint(id="two")))
         wait_until(lambda: "two" in handle.savepoints()._begun, "the second one begun")
         handle.stop()
         assert own.result().code == "TG-SAVEPOINT-CUT-OFF"
@@ -269,7 +274,7 @@ def test_where_a_decided_epoch_waits_for_its_sink_no_savepoint_is_taken_of_the_e
     job.query("query", place.words(job), sinks=[sink])
     handle = job.start()
     wait_until(lambda: place.log("ledger/decided") == [0], "a decision")
-    answer = ask(place.checkpoints / "job", Kind.STOP_WITH_SAVEPOINT, "one", 60, lambda _: None, str(saved))
+    answer = answered(operate.open(place.checkpoints, "job").stop_with_savepoint(str(saved), id="one"))
     assert (answer.outcome, answer.savepoint) == (Outcome.PENDING, None)
     assert error_of(handle.wait).code == "TG-SINK-UNAVAILABLE"
     stop = ["stop", "job", "-p", str(saved), "--id", "one", "--dir", str(place.checkpoints)]

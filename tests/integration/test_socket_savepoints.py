@@ -13,24 +13,32 @@ from pyspark.sql import functions as F
 from tests.integration.place import Place, error_of, wait_until
 from tests.support.line_server import LineServer
 from tests.support.peer import Peer
-from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink
+from tidegate import Job, JobHandle, Restore, SocketSource, SQLiteSink, operate
 from tidegate.checkpoints.ingest_layout import segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_part import log_end
 from tidegate.core.errors import Code
 from tidegate.operate.app_check import CHECK_ONLY
-from tidegate.operate.ended_savepoint import save_ended
 from tidegate.savepoints.folder import open_savepoint, verify
 from tidegate.savepoints.restoring import Scope
 
 NOBODY = 9
 
 
+def saved_end(place: Place, id: str) -> Path:
+    """The path of a savepoint of the job, which has ended."""
+    ticket = operate.open(place.checkpoints, "job").stop_with_savepoint(str(place.folder / "saved"), id=id)
+    answer = ticket.wait(60).answer
+    assert answer is not None
+    assert answer.savepoint is not None
+    return Path(answer.savepoint)
+
+
 def test_a_savepoint_holds_the_lines_that_arrived_and_no_epoch_has_counted(place: Place):
     """The job ended with lines in its log that no epoch had read; its folder is lost, and it moves."""
     count_to_the_end(place, b"sea\nsand\n")
     arrive(place, b"sea", b"wind")
-    path = save_ended(place.checkpoints / "job", "moved", str(place.folder / "saved"), lambda _: None).folder
+    path = saved_end(place, "moved")
     assert verify(open_savepoint(path)) == []
     shutil.rmtree(place.checkpoints)
     with Peer() as peer:
@@ -61,7 +69,7 @@ def test_a_job_that_goes_back_counts_again_what_its_own_log_has_and_each_line_on
 def test_a_fork_begins_with_its_own_copy_of_the_part_and_the_first_job_goes_on(place: Place):
     count_to_the_end(place, b"sea\n")
     arrive(place, b"sand")
-    path = save_ended(place.checkpoints / "job", "fork", str(place.folder / "saved"), lambda _: None).folder
+    path = saved_end(place, "fork")
     before = {file.name: (path / file.name).read_bytes() for file in open_savepoint(path).record.files}
     count_to_the_end(place, b"wind\n")
     count_to_the_end(place, b"rain\n", "copy", savepoint=str(path))
@@ -106,7 +114,7 @@ def test_a_canonical_savepoint_and_positions_alone_go_on_with_the_lines_too(plac
     count_to_the_end(place, b"sea\n", "copy", savepoint=str(canonical))
     assert counts(place, "copy") == {"sea": 2}
     arrive(place, b"sea")
-    path = save_ended(place.checkpoints / "job", "later", str(place.folder / "saved"), lambda _: None).folder
+    path = saved_end(place, "later")
     wish = Restore(str(path), scope=Scope.OFFSETS_ONLY)
     counting(place, NOBODY, "positions").start(until="caught-up", savepoint=wish).wait()
     assert counts(place, "positions") == {"sea": 1}
@@ -116,7 +124,7 @@ def test_a_check_says_what_stands_against_the_log_and_touches_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     count_to_the_end(place, b"sea\n")
-    path = save_ended(place.checkpoints / "job", "old", str(place.folder / "saved"), lambda _: None).folder
+    path = saved_end(place, "old")
     monkeypatch.setenv(CHECK_ONLY, "1")
     with pytest.raises(SystemExit):
         counting(place, NOBODY, "copy").start(savepoint=str(path))
@@ -129,7 +137,7 @@ def test_a_check_says_what_stands_against_the_log_and_touches_nothing(
 
 def test_lines_that_are_missing_between_savepoint_and_log_are_named_and_nothing_is_touched(place: Place):
     count_to_the_end(place, b"sea\n")
-    path = save_ended(place.checkpoints / "job", "old", str(place.folder / "saved"), lambda _: None).folder
+    path = saved_end(place, "old")
     count_to_the_end(place, b"sand\nwind\n")
     (segment,) = segments(the_log(place))
     log = IngestLog(the_log(place), segment_bytes=1)

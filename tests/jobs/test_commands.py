@@ -18,10 +18,10 @@ from tests.jobs.folders import another_driver, make_job, say, tidegate
 from tests.support import command
 from tests.support.rights import modes_count
 from tests.support.saved_job import RECORD, write_job
+from tidegate import operate
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Start, encode
-from tidegate.operate.asking import ask
 from tidegate.operate.beat import BEAT, JobState, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
@@ -33,6 +33,12 @@ from tidegate.storages.local.storage import LocalStorage
 
 COMMANDS = ("info", "history", "checkpoint", "stop", "cancel")
 SOON = 1.0
+
+
+def answered(ticket: operate.Ticket) -> Answer:
+    answer = ticket.wait(30).answer
+    assert answer is not None
+    return answer
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -117,7 +123,7 @@ def test_who_has_stopped_a_job_finds_its_supervisor_gone_too(tmp_path: Path):
     supervising = take_supervisor_lock(job, "job")
     stopped: list[Answer] = []
     stopping = threading.Thread(
-        target=lambda: stopped.append(ask(job, Kind.STOP, "one", 30, lambda _: None)), daemon=True
+        target=lambda: stopped.append(answered(operate.open(tmp_path, "job").stop(id="one"))), daemon=True
     )
     with another_driver(job) as process:
         say(job, JobState.RUNNING, process=process, at=time.time() + SOON)
@@ -162,7 +168,7 @@ def test_a_savepoint_that_was_taken_under_an_id_is_told_as_long_as_it_is_there(t
     Desk(job).answer(done)
 
     def again(into: str) -> Answer:
-        return ask(job, Kind.SAVEPOINT, "one", 30, lambda _: None, into)
+        return answered(operate.open(tmp_path, "job").savepoint(into, id="one"))
 
     assert again(str(tmp_path / "saved")) == done
     dispose(savepoint)

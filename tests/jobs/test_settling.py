@@ -117,7 +117,7 @@ def test_a_job_that_has_ended_without_its_drain_is_no_success(state: JobState):
 
 def test_a_drain_is_done_when_the_jobs_folder_says_so_whoever_ended_it():
     for last in (beat(JobState.RUNNING), beat(JobState.STOPPED), None):
-        assert settle(request(Kind.DRAIN), last, NOW, is_drained=True).outcome is Outcome.DONE
+        assert settle(request(Kind.DRAIN), last, NOW, drained_at="2026-11-25T10:00:00+00:00").outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize("kind", [Kind.STOP, Kind.CANCEL])

@@ -13,9 +13,10 @@ import pytest
 
 from tests.jobs.folders import tidegate
 from tests.support.saved_job import OPERATOR, write_job
-from tidegate.cli.savepoint_view import end_lines, queries, watermark_text
+from tidegate.cli.savepoint_view import end_lines, watermark_text
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.records import SavedFile, StatefulOperator, encode
+from tidegate.operate.saved_views import details_of
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 from tidegate.savepoints.take import take
 
@@ -103,9 +104,9 @@ def test_each_operator_has_the_bytes_of_its_own_files(tmp_path: Path):
     files = [SavedFile(name=f"queries/query/{name}", size_bytes=size, sha256="") for name, size in sizes.items()]
     two = msgspec.structs.replace(query, operators=operators)
     record = msgspec.structs.replace(found.record, queries=(two,), files=tuple(files))
-    (shown,) = queries(Savepoint(found.folder, record))
-    assert {number: each["state_bytes"] for number, each in shown["operators"].items()} == {"1": 503, "10": 40}
-    assert shown["state_bytes"] == 543
+    (shown,) = details_of(Savepoint(found.folder, record)).queries
+    assert {number: each.state_bytes for number, each in shown.operators.items()} == {"1": 503, "10": 40}
+    assert shown.state_bytes == 543
 
 
 @pytest.mark.parametrize(

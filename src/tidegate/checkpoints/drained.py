@@ -49,8 +49,15 @@ def read_drain(job_folder: Path) -> Drain | None:
 
 def is_drained(job_folder: Path) -> bool:
     """Whether the job has been drained, to its end."""
+    return drained_at(job_folder) is not None
+
+
+def drained_at(job_folder: Path, job_id: str | None = None) -> str | None:
+    """When the job was drained to its end; None if it was not. `job_id`: another job's drain does not count."""
     found = read_drain(job_folder)
-    return found is not None and bool(found.ended)
+    if found is None or (job_id is not None and found.job_id != job_id):
+        return None
+    return found.ended or None
 
 
 def _now() -> str:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidegate.checkpoints.job_layout import job_names
+from tidegate import operate
 from tidegate.cli.tables import can_show
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spelling import did_you_mean
+from tidegate.core.errors import TidegateError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 """The option that every command has."""
+
+
+class Printed(Enum):
+    """For whom a command prints."""
+
+    TEXT = "sentences and tables"
+    JSON = "one JSON value, for programs"
+
+
+def printed_as(json: Json) -> Printed:
+    """What `--json` says."""
+    return Printed.JSON if json else Printed.TEXT
+
 
 Dir = Annotated[
     str | None,
@@ -45,22 +57,7 @@ def jobs_folder(named: str | None) -> Path:
     """
     if named is None:
         return Path(_folder_of_settings()).absolute()
-    folder = Path(named).absolute()
-    if not folder.is_dir():
-        raise _no_folder(folder)
-    return folder
-
-
-def _no_folder(folder: Path) -> TidegateError:
-    there = next(path for path in folder.parents if path.is_dir())
-    beside = [str(there / each.name) for each in there.iterdir() if each.is_dir()] if os.access(there, os.R_OK) else []
-    return TidegateError(
-        Code.FOLDER_UNKNOWN,
-        expected="a folder with jobs",
-        found="a file" if folder.exists() else f"no such folder; {there} is there",
-        where=f"--dir {folder}",
-        next_step=did_you_mean(str(folder), beside, "name the checkpointing.dir that the job was started with"),
-    )
+    return operate.existing_folder(named, "--dir")
 
 
 def _folder_of_settings() -> str:
@@ -72,7 +69,7 @@ def _folder_of_settings() -> str:
 def _complete(context: typer.Context, incomplete: str) -> list[str]:
     """The names of jobs that begin so, for the shell."""
     try:
-        names = job_names(jobs_folder(context.params.get("dir")))
+        names = operate.names(jobs_folder(context.params.get("dir")))
     except (OSError, TidegateError):  # nothing to offer; the command itself says why
         return []
     return [name for name in names if name.startswith(incomplete)]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from tidegate import operate
 from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
-from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate.cli.common import Dir, JobName, Json, Printed, jobs_folder, print_json, printed_as
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import show_waiting
-from tidegate.core.records import SavepointFormat
-from tidegate.operate.asking import NoAnswer, ask, new_id
-from tidegate.operate.control import Answer, Kind, Outcome
-from tidegate.operate.status import JobView, find_job
+from tidegate.operate import Answer, JobClient, Kind, Outcome, SavepointFormat, Stage, Ticket, TicketView
 from tidegate.settings.config import DURATION
 
 
@@ -66,8 +65,7 @@ def checkpoint(
 
     - `tidegate checkpoint wordcount --timeout 30s --json`
     """
-    view = find_job(jobs_folder(dir), job)
-    ask_job(view, Kind.CHECKPOINT, id, 600.0 if timeout is None else DURATION.read(timeout), json)
+    ask_job(operate.open(jobs_folder(dir), job), Request(Kind.CHECKPOINT, id, timeout), printed_as(json))
 
 
 def stop(
@@ -111,13 +109,10 @@ def stop(
 
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
-    view = find_job(jobs_folder(dir), job)
-    kind = _STOPS[savepoint is not None, drain]
-    saved = savepoint is not None or (not drain and "savepoints.dir" in _said(view))
-    _only_with_a_savepoint(form, "-p", saved=saved)
-    seconds = _stop_timeout(view) + (_SAVEPOINT_SECONDS if saved else 60.0)
-    seconds = seconds if timeout is None else DURATION.read(timeout)
-    ask_job(view, kind, id, seconds, json, folder_of(savepoint), form)
+    client = operate.open(jobs_folder(dir), job)
+    request = Request(_STOPS[savepoint is not None, drain], id, timeout, folder_of(savepoint), form)
+    _only_with_a_savepoint(client, request, "-p")
+    ask_job(client, request, printed_as(json))
 
 
 _STOPS: Mapping[tuple[bool, bool], Kind] = {
@@ -152,25 +147,32 @@ def cancel(
 
     - `tidegate cancel wordcount -s /backup/savepoints --json`
     """
-    view = find_job(jobs_folder(dir), job)
+    client = operate.open(jobs_folder(dir), job)
     kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
-    _only_with_a_savepoint(form, "-s", saved=savepoint is not None)
-    seconds = 60.0 if savepoint is None else _SAVEPOINT_SECONDS
-    seconds = seconds if timeout is None else DURATION.read(timeout)
-    ask_job(view, kind, id, seconds, json, folder_of(savepoint), form)
+    request = Request(kind, id, timeout, folder_of(savepoint), form)
+    _only_with_a_savepoint(client, request, "-s")
+    ask_job(client, request, printed_as(json))
 
 
-def _only_with_a_savepoint(form: SavepointFormat | None, option: str, *, saved: bool) -> None:
-    if form is not None and not saved:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a command asks of a job, in the words of its line."""
+
+    kind: Kind
+    id: str | None
+    timeout: str | None
+    into: str | None = None
+    form: SavepointFormat | None = None
+
+
+def _only_with_a_savepoint(client: JobClient, request: Request, option: str) -> None:
+    if request.form is not None and not client.takes_savepoint(request.kind):
         raise typer.BadParameter(f"only with a savepoint: {option}", param_hint="--type")
 
 
 def folder_of(text: str | None) -> str | None:
     """The folder for a savepoint, as the job is told; None where it is to take its own."""
     return str(Path(text).absolute()) if text else None
-
-
-_SAVEPOINT_SECONDS = 600.0
 
 
 class PathIsOptional(TyperCommand):
@@ -214,95 +216,86 @@ _EXITS: Mapping[Outcome, Exit] = {
 }
 
 
-def ask_job(
-    view: JobView,
-    kind: Kind,
-    request_id: str | None,
-    timeout_seconds: float,
-    json: bool,
-    into: str | None = None,
-    form: SavepointFormat | None = None,
-) -> None:
+def ask_job(client: JobClient, request: Request, shown: Printed) -> None:
     """Ask a job, show its answer, and end with the exit code that belongs to it."""
-    named, kept = request_id or new_id(), form or SavepointFormat.NATIVE
-    try:
-        with show_waiting(f"{kind.value} {view.name}") as tell:
-            answer = ask(Path(view.folder), kind, named, timeout_seconds, tell, into, kept)
-    except NoAnswer as none:
-        _show_none(view, kind, named, timeout_seconds, none, json, into, kept)
-        raise typer.Exit(Exit.NO_ANSWER) from None
-    _show(view, kind, answer, json)
-    if kind is Kind.SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING and not json:
-        _show_how_it_is_taken_of_an_end(view, into)
+    ticket, view = _asked(client, request)
+    answer = view.answer
+    if answer is None:
+        _SHOW_NONE[shown](client, request, ticket, view)
+        raise typer.Exit(Exit.NO_ANSWER)
+    _SHOW[shown](client, request, answer)
     if answer.outcome is not Outcome.DONE:
         raise typer.Exit(_EXITS[answer.outcome])
 
 
-def _show(view: JobView, kind: Kind, answer: Answer, json: bool) -> None:
-    if json:
-        shown = {"outcome": answer.outcome.value, "detail": answer.detail, "at": answer.at, "epochs": answer.epochs}
-        taken = {} if answer.savepoint is None else {"savepoint": answer.savepoint}
-        print_json({"job": view.name, "id": answer.id, "kind": kind.value, **shown, **taken})
-        return
-    done = answer.outcome is Outcome.DONE
-    typer.echo(f"{kind.value} {view.name}: {answer.outcome.value}: {answer.detail}", err=not done)
+def _asked(client: JobClient, request: Request) -> tuple[Ticket, TicketView]:
+    with show_waiting(f"{request.kind.value} {client.name}") as tell:
+        form = request.form or SavepointFormat.NATIVE
+        ticket = client.ask(request.kind, into=request.into, format=form, id=request.id)
+        return ticket, ticket.wait(None if request.timeout is None else DURATION.read(request.timeout), tell)
+
+
+def _show_json(client: JobClient, request: Request, answer: Answer) -> None:
+    shown = {"outcome": answer.outcome.value, "detail": answer.detail, "at": answer.at, "epochs": answer.epochs}
+    taken = {} if answer.savepoint is None else {"savepoint": answer.savepoint}
+    print_json({"job": client.name, "id": answer.id, "kind": request.kind.value, **shown, **taken})
+
+
+def _show_text(client: JobClient, request: Request, answer: Answer) -> None:
+    done, kind = answer.outcome is Outcome.DONE, request.kind
+    typer.echo(f"{kind.value} {client.name}: {answer.outcome.value}: {answer.detail}", err=not done)
     if answer.savepoint is not None:
         typer.echo(f"  {answer.savepoint}")
     for query, epoch in answer.epochs.items():
         typer.echo(f"  {query}: epoch {epoch} is done" if epoch >= 0 else f"  {query}: no epoch is done yet")
+    if kind is Kind.SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
+        _show_how_it_is_taken_of_an_end(client, request.into)
 
 
-def _show_how_it_is_taken_of_an_end(view: JobView, into: str | None) -> None:
+def _show_how_it_is_taken_of_an_end(client: JobClient, into: str | None) -> None:
     where = "DIR" if into is None else shlex.quote(into)
-    folder = shlex.quote(str(Path(view.folder).parent))
     typer.echo(
-        f"  next: start it first; or take a savepoint of its end: tidegate stop {view.name} -p {where} --dir {folder}",
+        f"  next: start it first; or take a savepoint of its end: tidegate stop {client.name} -p {where}"
+        f" --dir {_storage(client)}",
         err=True,
     )
 
 
-def _show_none(
-    view: JobView,
-    kind: Kind,
-    request_id: str,
-    waited_seconds: float,
-    none: NoAnswer,
-    json: bool,
-    into: str | None,
-    form: SavepointFormat,
-) -> None:
-    what = f"request {request_id} stands, and may still be done" if none.stands else "nothing was asked of it"
-    detail = f"waited {waited_seconds:g} s for {none.waited_for}; {what}"
-    if json:
-        print_json({"job": view.name, "id": request_id, "kind": kind.value, "outcome": "no answer", "detail": detail})
-        return
-    typer.echo(f"{kind.value} {view.name}: no answer: {detail}", err=True)
+def _show_none_json(client: JobClient, request: Request, ticket: Ticket, view: TicketView) -> None:
+    detail = _why_there_is_none(request, ticket, view)
+    about = {"job": client.name, "id": ticket.id, "kind": ticket.kind.value}
+    print_json({**about, "outcome": "no answer", "detail": detail})
+
+
+def _show_none_text(client: JobClient, request: Request, ticket: Ticket, view: TicketView) -> None:
+    kind, into = ticket.kind, ticket.into
+    typer.echo(f"{kind.value} {client.name}: no answer: {_why_there_is_none(request, ticket, view)}", err=True)
     where = "" if into is None else f" {shlex.quote(into)}"
-    asked = _ASKED.get(kind, f"{kind.value} {{job}}{{where}}").format(job=view.name, where=where)
-    kept = "" if form is SavepointFormat.NATIVE else f" --type {form.value}"
-    again = f"tidegate {asked}{kept} --id {request_id}" if none.stands else f"tidegate info {view.name}"
-    folder = shlex.quote(str(Path(view.folder).parent))
-    typer.echo(f"  next: {again} --dir {folder}", err=True)
+    line = _LINES.get(kind, f"{kind.value} {{job}}{{where}}").format(job=client.name, where=where)
+    kept = "" if ticket.format is SavepointFormat.NATIVE else f" --type {ticket.format.value}"
+    stands = view.stage is Stage.ASKED
+    again = f"tidegate {line}{kept} --id {ticket.id}" if stands else f"tidegate info {client.name}"
+    typer.echo(f"  next: {again} --dir {_storage(client)}", err=True)
 
 
-_ASKED = {
+def _why_there_is_none(request: Request, ticket: Ticket, view: TicketView) -> str:
+    waited = ticket.patience_seconds if request.timeout is None else DURATION.read(request.timeout)
+    stands = view.stage is Stage.ASKED
+    what = f"request {ticket.id} stands, and may still be done" if stands else "nothing was asked of it"
+    return f"waited {waited:g} s for {view.waits_for}; {what}"
+
+
+def _storage(client: JobClient) -> str:
+    """The folder of the job's folder, for a line to type."""
+    return shlex.quote(str(Path(client.folder).parent))
+
+
+_SHOW = {Printed.JSON: _show_json, Printed.TEXT: _show_text}
+_SHOW_NONE = {Printed.JSON: _show_none_json, Printed.TEXT: _show_none_text}
+_LINES = {
     Kind.DRAIN: "stop {job} --drain",
     Kind.STOP_WITH_SAVEPOINT: "stop {job} -p{where}",
     Kind.DRAIN_WITH_SAVEPOINT: "stop {job} -p{where} --drain",
     Kind.CANCEL_WITH_SAVEPOINT: "cancel {job} -s{where}",
 }
 """How a request is put whose kind is no command."""
-
-
-def _stop_timeout(view: JobView) -> float:
-    """What the job itself says; else the setting's default."""
-    return DURATION.read(_said(view).get("stop_timeout", _DEFAULT_STOP_TIMEOUT))
-
-
-def _said(view: JobView) -> Mapping[str, str]:
-    """The settings that the job's last driver was given."""
-    shown = () if view.beat is None else view.beat.settings
-    return {each.name: each.value for each in shown if each.origin != "default"}
-
-
-_DEFAULT_STOP_TIMEOUT = "5min"

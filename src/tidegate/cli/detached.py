@@ -13,7 +13,7 @@ import msgspec
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import storage_error
-from tidegate.operate.failures import Failure
+from tidegate.operate import Failure
 from tidegate.supervise.news import News
 
 

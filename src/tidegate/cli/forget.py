@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidegate import operate
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.core.errors import Code, TidegateError
 
 if TYPE_CHECKING:
-    from tidegate.operate.forgetting import Clearance
+    from tidegate.operate import Clearance
 
 
 def forget(
@@ -47,16 +48,11 @@ def forget(
 
     - `tidegate forget wordcount --evidence-of 1c0ffee5`
     """
-    from tidegate.operate import forgetting
-
-    folder = forgetting.find_forgettable(jobs_folder(dir), job)
+    forgettable = operate.open_to_forget(jobs_folder(dir), job)
     if not yes:
-        _ask(job, None if evidence_of else forgetting.look_before(folder), evidence_of)
+        _ask(job, None if evidence_of else forgettable.look(), evidence_of)
     options = pairs(option)
-    if evidence_of:
-        found = forgetting.forget_evidence(folder, evidence_of, options)
-    else:
-        found = forgetting.forget(folder, options)
+    found = forgettable.forget_evidence(evidence_of, options) if evidence_of else forgettable.forget(options)
     if json:
         told = {"job": found.job, "job_id": found.job_id, "outcome": "forgotten", "left": list(found.left)}
         print_json(told)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tidegate.checkpoints.drained import read_drain
-from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate import operate
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
-from tidegate.operate.beat import Beat, QueryBeat
-from tidegate.operate.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint, read_checkpoints
-from tidegate.operate.failures import Failure, read_failures
-from tidegate.operate.status import JobView, QueryView, State, find_job, find_jobs, view_queries
+from tidegate.operate import Beat, DoneCheckpoint, Failure, JobHistory, JobInfo, JobView, QueryBeat, QueryView, State
 
 _STALE_SECONDS = 10.0
 """A driver that has said nothing for so long stands still, or the machine does."""
@@ -42,7 +37,7 @@ def list_jobs(
     if running and all:
         raise typer.BadParameter("-r and -a exclude each other", param_hint="-r")
     folder, now = jobs_folder(dir), time.time()
-    found = find_jobs(folder)
+    found = operate.jobs(folder)
     unreadable = [job for job in found if job.problem]
     shown = [
         job for job in found if all or job.problem or (job.state.alive if running else job.state not in _ENDED_WELL)
@@ -71,13 +66,13 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
 
     - `tidegate info wordcount --json`
     """
-    view, now = find_job(jobs_folder(dir), job), time.time()
-    queries = view_queries(view)
+    found, now = operate.open(jobs_folder(dir), job).info(), time.time()
+    view, queries = found.job, found.queries
     if json:
-        own = {"queries": [_query_json(query) for query in queries], "drained": _drained_at(view)}
-        print_json({**_job_json(view), **own, **_settings_json(view)})
+        own = {"queries": [_query_json(query) for query in queries], "drained": found.drained_at}
+        print_json({**_job_json(view), **own, **_settings_json(found)})
         return
-    for line in _summary(view, now):
+    for line in _summary(found, now):
         typer.echo(line)
     typer.echo()
     print_table(_QUERY_COLUMNS, [_query_row(query, now) for query in queries])
@@ -89,7 +84,7 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
 
 def history(
     job: JobName,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, max=ENTRIES_KEPT, help="How many, at most.")] = 20,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=operate.ENTRIES_KEPT, help="How many, at most.")] = 20,
     dir: Dir = None,
     json: Json = False,
 ) -> None:
@@ -104,22 +99,19 @@ def history(
 
     - `tidegate history wordcount -n 1000 --json`
     """
-    view = find_job(jobs_folder(dir), job)
-    found = read_checkpoints(view.folder, at_most=last)
-    failures = read_failures(view.folder)[:last]
+    found = operate.open(jobs_folder(dir), job).history(last)
     if json:
-        shown = {"checkpoints": msgspec.to_builtins(found), "failures": msgspec.to_builtins(failures)}
-        print_json({"job": view.name, "drained": _drained_at(view), **shown})
+        print_json(_history_json(found))
         return
-    if drained := _drained_at(view):
-        typer.echo(f"drained at {drained}: no start goes on from the newest checkpoint")
-    if found:
-        print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found])
+    if found.drained_at:
+        typer.echo(f"drained at {found.drained_at}: no start goes on from the newest checkpoint")
+    if found.checkpoints:
+        print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found.checkpoints])
     else:
-        typer.echo(f"no checkpoint of job {view.name} is done yet")
-    if failures:
+        typer.echo(f"no checkpoint of job {found.job.name} is done yet")
+    if found.failures:
         typer.echo()
-        print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in failures])
+        print_table(_FAILURE_COLUMNS, [_failure_row(each) for each in found.failures])
 
 
 _ENDED_WELL = frozenset({State.FINISHED, State.STOPPED, State.CANCELED})
@@ -195,7 +187,8 @@ def _state_text(job: JobView, now: float) -> str:
     return f"{job.state.label}, silent" if silent else job.state.label
 
 
-def _summary(view: JobView, now: float) -> list[str]:
+def _summary(found: JobInfo, now: float) -> list[str]:
+    view = found.job
     lines = [f"{view.name}: {_state_text(view, now)}, {view.state.meaning}", f"folder   {view.folder}"]
     if view.job_id:
         lines.append(f"id       {view.job_id}")
@@ -207,18 +200,11 @@ def _summary(view: JobView, now: float) -> list[str]:
         lines += [f"dead     {each.dead_letters} rows of {each.uid}" for each in view.beat.queries if each.dead_letters]
         if view.beat.error:
             lines.append(f"error    {view.beat.error}")
-    retained = retained_numbers(Path(view.folder))
-    if drained := _drained_at(view):
-        lines.append(f"drained  {drained}; no start goes on from its checkpoint")
-    if retained:
-        lines.append(f"retained {', '.join(map(str, retained))}")
+    if found.drained_at:
+        lines.append(f"drained  {found.drained_at}; no start goes on from its checkpoint")
+    if found.retained:
+        lines.append(f"retained {', '.join(map(str, found.retained))}")
     return lines
-
-
-def _drained_at(view: JobView) -> str | None:
-    """When the job was drained to its end, if it was."""
-    found = read_drain(Path(view.folder))
-    return found.ended if found is not None and found.job_id == view.job_id and found.ended else None
 
 
 def _query_row(query: QueryView, now: float) -> tuple[str, ...]:
@@ -290,9 +276,13 @@ def _figures_json(query: QueryBeat) -> dict[str, object]:
     return {field: getattr(query, field) for field in query.__struct_fields__}
 
 
-def _settings_json(view: JobView) -> dict[str, object]:
-    settings = () if view.beat is None else view.beat.settings
+def _settings_json(found: JobInfo) -> dict[str, object]:
     return {
-        "settings": {each.name: {"value": each.value, "origin": each.origin} for each in settings},
-        "retained": retained_numbers(Path(view.folder)),
+        "settings": {each.name: {"value": each.value, "origin": each.origin} for each in found.settings},
+        "retained": list(found.retained),
     }
+
+
+def _history_json(found: JobHistory) -> dict[str, object]:
+    shown = {"checkpoints": msgspec.to_builtins(found.checkpoints), "failures": msgspec.to_builtins(found.failures)}
+    return {"job": found.job.name, "drained": found.drained_at, **shown}

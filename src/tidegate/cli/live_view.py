@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli.view import stop_message
-from tidegate.operate.beat import Beat, QueryBeat
+from tidegate.operate import Beat, QueryBeat
 
 SILENT_SECONDS = 5.0
 """A driver says something every second: this long without a word is worth a word."""

@@ -13,7 +13,7 @@ from tidegate.cli.view import View
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
-from tidegate.operate.failures import Failure
+from tidegate.operate import Failure
 from tidegate.supervise.news import News
 
 

@@ -12,9 +12,10 @@ import typer
 from msgspec import to_builtins
 from typer.core import TyperGroup
 
+from tidegate import operate
 from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
-from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json
-from tidegate.cli.control import Form, RequestId, Timeout, ask_job, folder_of
+from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json, printed_as
+from tidegate.cli.control import Form, Request, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
@@ -32,12 +33,10 @@ from tidegate.cli.restore_options import (
 )
 from tidegate.cli.savepoint_archive import export, import_
 from tidegate.cli.savepoint_diff import diff
-from tidegate.cli.savepoint_view import log_bytes, queries, show, summary
+from tidegate.cli.savepoint_view import show
 from tidegate.cli.tables import Column, print_table
 from tidegate.core.errors import TidegateError
-from tidegate.operate.control import Kind
-from tidegate.operate.status import find_job
-from tidegate.settings.config import DURATION
+from tidegate.operate import FolderIs, Kind, Savepoints, SavepointView
 from tidegate.settings.found import load_settings
 
 
@@ -94,9 +93,8 @@ def take(
 
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
-    view = find_job(jobs_folder(dir), job)
-    seconds = 600.0 if timeout is None else DURATION.read(timeout)
-    ask_job(view, Kind.SAVEPOINT, id, seconds, json, folder_of(folder), form)
+    request = Request(Kind.SAVEPOINT, id, timeout, folder_of(folder), form)
+    ask_job(operate.open(jobs_folder(dir), job), request, printed_as(json))
 
 
 @savepoint.command()
@@ -114,29 +112,20 @@ def ls(
 
     - `tidegate savepoint ls --json`
     """
-    from tidegate.savepoints.folder import savepoints_in
-
     named = folder or load_settings({}).savepoints_dir
     if named is None:
         raise typer.BadParameter("name a folder, or set savepoints.dir", param_hint="DIR")
-    place = Path(named).absolute()
-    found, wrong = savepoints_in(place)
-    readable: list[dict[str, Any]] = []
-    for each in found:
-        try:
-            readable.append(summary(each))
-        except TidegateError as error:  # somebody has removed it meanwhile
-            wrong.append(error)
+    found = operate.list_savepoints(named)
     if json:
-        print_json({"savepoints": readable, "problems": _problems(wrong)})
-    elif not readable and not wrong:
-        typer.echo(_nothing_in(place))
+        print_json({"savepoints": to_builtins(found.savepoints), "problems": _problems(found.problems)})
+    elif not found.savepoints and not found.problems:
+        typer.echo(_nothing_in(found))
     else:
-        if readable:
-            _show_list(readable)
-        for error in wrong:
+        if found.savepoints:
+            _show_list(found.savepoints)
+        for error in found.problems:
             typer.echo(error, err=True)
-    if wrong:
+    if found.problems:
         raise typer.Exit(Exit.FAILED)
 
 
@@ -152,11 +141,9 @@ def inspect(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint inspect savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.savepoints.folder import open_savepoint
-
-    found = open_savepoint(path.absolute())
+    found = operate.inspect_savepoint(path)
     if json:
-        print_json({**summary(found), "queries": queries(found), "ingest_bytes": log_bytes(found)})
+        print_json(to_builtins(found))
     else:
         show(found)
 
@@ -171,19 +158,12 @@ def verify(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint verify savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.savepoints import folder as savepoint_folder
-
-    wrong: Sequence[TidegateError]
-    files = 0
-    try:
-        found = savepoint_folder.open_savepoint(path.absolute())
-        files, wrong = len(found.record.files), savepoint_folder.verify(found)
-    except TidegateError as error:
-        wrong = [error]
+    found = operate.verify_savepoint(path)
+    wrong = found.problems
     if json:
-        print_json({"path": str(path.absolute()), "whole": not wrong, "files": files, "problems": _problems(wrong)})
+        print_json({"path": found.path, "whole": not wrong, "files": found.files, "problems": _problems(wrong)})
     elif not wrong:
-        typer.echo(f"OK: {files} files are as they were taken")
+        typer.echo(f"OK: {found.files} files are as they were taken")
     else:
         for error in wrong[:_SHOWN]:
             typer.echo(error, err=True)
@@ -226,8 +206,6 @@ def check(
 
     - `tidegate savepoint check wordcount.py -s savepoint-0f1e2d3c-nightly --map counts=words --json`
     """
-    from tidegate.operate.app_check import check_restore
-
     told = Told(
         claim=claim,
         allow=allow_non_restored,
@@ -239,7 +217,7 @@ def check(
     )
     restore = restore_from(path, told)
     overrides = [*([] if dir is None else [f"checkpointing.dir={dir}"]), *(define or [])]
-    found = check_restore(app, arguments or [], overrides, restore, allowed_changes(allow_changed_operator))
+    found = operate.check_restore(app, arguments or [], overrides, restore, allowed_changes(allow_changed_operator))
     if json:
         problems = [{"problem": each.detail, "next": each.next} for each in found.problems]
         print_json({**to_builtins(found.said), "problems": problems})
@@ -263,37 +241,34 @@ def dispose(path: Place, json: Json = False) -> None:
 
     - `tidegate savepoint dispose savepoint-0f1e2d3c-nightly --json`
     """
-    from tidegate.savepoints import folder as savepoint_folder
-
-    folder = path.absolute()
-    if not savepoint_folder.finish_disposal(folder):
-        savepoint_folder.dispose(savepoint_folder.open_savepoint(folder))
+    operate.dispose_savepoint(path)
     if json:
-        print_json({"path": str(folder), "disposed": True})
+        print_json({"path": str(path.absolute()), "disposed": True})
     else:
-        typer.echo(f"removed {folder}")
+        typer.echo(f"removed {path.absolute()}")
 
 
-def _nothing_in(folder: Path) -> str:
-    from tidegate.savepoints.folder import MANIFEST
+def _nothing_in(found: Savepoints) -> str:
+    match found.folder_is:
+        case FolderIs.MISSING:
+            return f"no savepoint: there is no folder {found.folder}"
+        case FolderIs.A_SAVEPOINT:
+            inspect = f"tidegate savepoint inspect {shlex.quote(found.folder)}"
+            return f"no savepoint in {found.folder}, which is one itself: {inspect}"
+        case FolderIs.A_FOLDER:
+            return f"no savepoint in {found.folder}"
 
-    if not folder.exists():
-        return f"no savepoint: there is no folder {folder}"
-    if (folder / MANIFEST).exists():
-        return f"no savepoint in {folder}, which is one itself: tidegate savepoint inspect {shlex.quote(str(folder))}"
-    return f"no savepoint in {folder}"
 
-
-def _show_list(found: Sequence[dict[str, Any]]) -> None:
+def _show_list(found: Sequence[SavepointView]) -> None:
     columns = [Column(name) for name in ("savepoint", "job", "taken at", "epochs")]
     rows = [
         (
-            Path(each["path"]).name,
-            each["job"],
-            each["at"],
-            ", ".join(f"{query} {epoch}" for query, epoch in each["epochs"].items()),
-            str(each["bytes"]),
-            each["claimed_by"] or "nobody",
+            Path(each.path).name,
+            each.job,
+            each.at,
+            ", ".join(f"{query} {epoch}" for query, epoch in each.epochs.items()),
+            str(each.bytes),
+            each.claimed_by or "nobody",
         )
         for each in found
     ]

@@ -10,6 +10,7 @@ from typing import IO, Annotated
 
 import typer
 
+from tidegate import operate
 from tidegate.cli.common import Json, print_json
 
 _STREAM = "-"
@@ -32,25 +33,18 @@ def export(
 
     - `tidegate savepoint export savepoint-0f1e2d3c-nightly - | gzip > nightly.tar.gz`
     """
-    from tidegate.disk.durable import Trust
-    from tidegate.savepoints.archive import export_file, export_stream
-    from tidegate.savepoints.folder import open_savepoint
-
-    found = open_savepoint(path.absolute())
     if file == _STREAM:
         if json or sys.stdout.isatty():
             raise typer.BadParameter("the archive goes to a pipe, without --json", param_hint="FILE")
-        with _progress("exported") as passed, Trust().over(_STANDARD_OUTPUT, "export a savepoint"):
-            export_stream(found, sys.stdout.buffer, passed)
-            sys.stdout.buffer.flush()
+        with _progress("exported") as passed:
+            operate.stream_savepoint(path, sys.stdout.buffer, _STANDARD_OUTPUT, passed)
         return
-    target = Path(file).absolute()
     with _progress("exported") as passed:
-        export_file(found, target, passed)
+        archive = operate.export_savepoint(path, file, passed)
     if json:
-        print_json({"path": str(found.folder), "file": str(target), "bytes": target.stat().st_size})
+        print_json({"path": str(path.absolute()), "file": archive.path, "bytes": archive.bytes})
     else:
-        typer.echo(f"{target}: {target.stat().st_size} bytes")
+        typer.echo(f"{archive.path}: {archive.bytes} bytes")
 
 
 def import_(
@@ -68,15 +62,13 @@ def import_(
 
     - `gzip -dc nightly.tar.gz | tidegate savepoint import - /backup/savepoints --json`
     """
-    from tidegate.savepoints.archive import import_stream
-
     with _opened(file) as source, _progress("imported") as passed:
         called = "the standard input" if file == _STREAM else str(Path(file).absolute())
-        found = import_stream(source, folder.absolute(), passed, called=called)
+        found = operate.import_savepoint(source, folder, called, passed)
     if json:
-        print_json({"path": str(found.folder), "files": len(found.record.files), "bytes": found.size_bytes})
+        print_json({"path": found.path, "files": found.files, "bytes": found.bytes})
     else:
-        typer.echo(f"{found.folder}: {len(found.record.files)} files, {found.size_bytes} bytes")
+        typer.echo(f"{found.path}: {found.files} files, {found.bytes} bytes")
 
 
 def _opened(file: str) -> AbstractContextManager[IO[bytes]]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from tidegate import operate
 from tidegate.cli.common import Json, print_json
-from tidegate.cli.savepoint_view import queries, summary
 from tidegate.cli.tables import Column, print_table
-
-if TYPE_CHECKING:  # loaded when used: other commands need not wait for it
-    from tidegate.savepoints.folder import Savepoint
-
-_OF_THE_FOLDER = frozenset({"path", "epochs"})
-"""Not compared: where they lie, and what is said of each query anyway."""
 
 
 def diff(
@@ -35,41 +28,18 @@ def diff(
 
     - `tidegate savepoint diff savepoint-0f1e2d3c-monday savepoint-0f1e2d3c-friday --json`
     """
-    from tidegate.savepoints.folder import open_savepoint
-
-    left, right = _flat(open_savepoint(before.absolute())), _flat(open_savepoint(after.absolute()))
-    names = [*left, *(name for name in right if name not in left)]
-    different = [(name, left.get(name), right.get(name)) for name in names if left.get(name) != right.get(name)]
+    different = operate.compare_savepoints(before, after)
     if json:
-        found = [{"what": " ".join(name), "a": one, "b": other} for name, one, other in different]
+        found = [{"what": " ".join(each.what), "a": each.before, "b": each.after} for each in different]
         print_json({"a": str(before.absolute()), "b": str(after.absolute()), "differences": found})
     elif not different:
         typer.echo("no difference")
     else:
-        rows = [(" ".join(name), _shown(one), _shown(other)) for name, one, other in different]
+        rows = [(" ".join(each.what), _shown(each.before), _shown(each.after)) for each in different]
         print_table([Column("what"), Column("A"), Column("B")], rows)
 
 
-def _flat(found: Savepoint) -> dict[tuple[str, ...], Any]:
-    """Every single value, by its name."""
-    whole = {name: value for name, value in summary(found).items() if name not in _OF_THE_FOLDER}
-    values: dict[tuple[str, ...], Any] = dict(_below((), whole))
-    for query in queries(found):
-        values.update(_below(("query", str(query.pop("query"))), query))
-    return values
-
-
-def _below(name: tuple[str, ...], values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            found.update(_below((*name, key), value))  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            found[(*name, key)] = value
-    return found
-
-
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"  # pyright: ignore[reportUnknownArgumentType]
     return "-" if value is None else str(value)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from tidegate.checkpoints.job_layout import job_names
-from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
+from tidegate import operate
+from tidegate.cli.common import Dir, JobName, Json, Printed, jobs_folder, print_json, printed_as
 from tidegate.cli.exits import Exit
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.core.errors import TidegateError
-from tidegate.operate.status import find_job
 
 if TYPE_CHECKING:  # what reaches the sinks is loaded when it is used: other commands need not wait for it
-    from tidegate.operate.settle import Ended
-    from tidegate.operate.transactions import Look, Waiting
-    from tidegate.operate.verdicts import Act
+    from tidegate.operate import Ended, Waiting
 
 txn = typer.Typer(
     help="Transactions that a job has prepared and not ended: list them, commit or abort one.",
@@ -57,14 +53,8 @@ def ls(
 
     - `tidegate txn ls wordcount --option sasl.password=env:KAFKA_PASSWORD`
     """
-    from tidegate.operate.place import open_job
-    from tidegate.operate.transactions import look
-
     root, options = jobs_folder(dir), pairs(option)
-    if job:
-        looks = [look(open_job(Path(find_job(root, job).folder)), options)]
-    else:
-        looks = [_look_or_problem(root / name, options) for name in job_names(root)]
+    looks = (operate.open(root, job).transactions(options),) if job else operate.list_transactions(root, options)
     waiting = [each for found in looks for each in found.waiting]
     problems = [each for found in looks for each in found.problems]
     if json:
@@ -97,9 +87,10 @@ def commit(
 
     - `tidegate txn commit wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
     """
-    from tidegate.operate.verdicts import Act
-
-    _end(job, name, Act.COMMIT, force, wait, dir, option, json)
+    _demand_the_name(name, force)
+    client = operate.open(jobs_folder(dir), job)
+    ended = client.commit(name, pairs(option), force=force, patience_seconds=wait)
+    _show_end(job, name, ended, printed_as(json))
 
 
 @txn.command()
@@ -120,45 +111,18 @@ def abort(
 
     - `tidegate txn abort wordcount tg.1c0ffee5.counts.topic.0a1b2c3d.0.1@2001:7`
     """
-    from tidegate.operate.verdicts import Act
-
-    _end(job, name, Act.ABORT, force, 0.0, dir, option, json)
-
-
-def _look_or_problem(folder: Path, options: Mapping[str, str]) -> Look:
-    """One job among all: what stands against reading it keeps nothing of the others back."""
-    from tidegate.operate.place import open_job
-    from tidegate.operate.transactions import Look, look
-
-    try:
-        return look(open_job(folder), options)
-    except TidegateError as error:
-        return Look([], [error])
+    _demand_the_name(name, force)
+    ended = operate.open(jobs_folder(dir), job).abort(name, pairs(option), force=force)
+    _show_end(job, name, ended, printed_as(json))
 
 
-def _end(
-    job: str,
-    name: str,
-    act: Act,
-    force: str | None,
-    wait: float,
-    dir: str | None,
-    option: list[str] | None,
-    json: bool,
-) -> None:
-    from tidegate.disk.strikes import STRIKES
-    from tidegate.operate.place import open_job
-    from tidegate.operate.settle import Order, settle
-
+def _demand_the_name(name: str, force: str | None) -> None:
     if force is not None and force != name:
         raise typer.BadParameter("expected NAME once more, typed out whole", param_hint="--force")
-    order = Order(act=act, name=name, options=pairs(option), force=force, patience_seconds=wait, reach=STRIKES.reach)
-    ended = settle(open_job(Path(find_job(jobs_folder(dir), job).folder)), order)
-    _show_end(job, name, ended, json)
 
 
-def _show_end(job: str, name: str, ended: Ended, json: bool) -> None:
-    if json:
+def _show_end(job: str, name: str, ended: Ended, shown: Printed) -> None:
+    if shown is Printed.JSON:
         told = {"job": job, "name": name, "outcome": ended.ending.name.lower().replace("_", "-")}
         print_json({**told, "epochs": list(ended.epochs), "detail": ended.detail})
     else:

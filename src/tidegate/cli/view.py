@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from tidegate.operate.beat import Beat, read_beat
+from tidegate.operate import Beat, read_beat
 
 
 class View:

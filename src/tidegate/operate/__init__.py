@@ -1,1 +1,128 @@
-"""Look at jobs and ask them for something, without Spark."""
+"""Look at jobs and ask them for something, from any process and without Spark.
+
+```python
+from tidegate import operate
+
+for job in operate.jobs("checkpoints"):
+    print(job.name, job.state.label)
+ticket = operate.open("checkpoints", "wordcount").stop()
+print(ticket.wait().state)
+```
+
+It prints nothing; errors are `TidegateError`. Everything that it gives is a frozen value.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate.core.records import SavepointFormat
+    from tidegate.operate.app_check import check_restore
+    from tidegate.operate.asking import Stage
+    from tidegate.operate.beat import Beat, QueryBeat, ShownSetting, read_beat
+    from tidegate.operate.checkpoints_history import ENTRIES_KEPT, DoneCheckpoint
+    from tidegate.operate.client import (
+        ForgettableJob,
+        JobClient,
+        existing_folder,
+        jobs,
+        list_transactions,
+        names,
+        open,
+        open_to_forget,
+    )
+    from tidegate.operate.control import Answer, Kind, Outcome
+    from tidegate.operate.failures import Failure
+    from tidegate.operate.forgetting import Clearance
+    from tidegate.operate.job_views import JobHistory, JobInfo
+    from tidegate.operate.saved_views import (
+        BESIDE_TOPICS,
+        Archive,
+        Difference,
+        FolderIs,
+        SavedOperatorView,
+        SavedQueryView,
+        SavepointDetails,
+        Savepoints,
+        SavepointView,
+        Verified,
+        compare_savepoints,
+        dispose_savepoint,
+        export_savepoint,
+        import_savepoint,
+        inspect_savepoint,
+        list_savepoints,
+        stream_savepoint,
+        verify_savepoint,
+    )
+    from tidegate.operate.settle import Ended, Ending
+    from tidegate.operate.status import JobView, QueryView, State
+    from tidegate.operate.tickets import Ticket, TicketState, TicketView
+    from tidegate.operate.transactions import Transactions, Waiting
+    from tidegate.operate.verdicts import Act, Named, Seen, Verdict
+
+_HOMES = {
+    "tidegate.core.records": ("SavepointFormat",),
+    "tidegate.operate.app_check": ("check_restore",),
+    "tidegate.operate.asking": ("Stage",),
+    "tidegate.operate.beat": ("Beat", "QueryBeat", "ShownSetting", "read_beat"),
+    "tidegate.operate.checkpoints_history": ("ENTRIES_KEPT", "DoneCheckpoint"),
+    "tidegate.operate.client": (
+        "ForgettableJob",
+        "JobClient",
+        "existing_folder",
+        "jobs",
+        "list_transactions",
+        "names",
+        "open",
+        "open_to_forget",
+    ),
+    "tidegate.operate.control": ("Answer", "Kind", "Outcome"),
+    "tidegate.operate.failures": ("Failure",),
+    "tidegate.operate.forgetting": ("Clearance",),
+    "tidegate.operate.job_views": ("JobHistory", "JobInfo"),
+    "tidegate.operate.saved_views": (
+        "BESIDE_TOPICS",
+        "Archive",
+        "Difference",
+        "FolderIs",
+        "SavedOperatorView",
+        "SavedQueryView",
+        "SavepointDetails",
+        "SavepointView",
+        "Savepoints",
+        "Verified",
+        "compare_savepoints",
+        "dispose_savepoint",
+        "export_savepoint",
+        "import_savepoint",
+        "inspect_savepoint",
+        "list_savepoints",
+        "stream_savepoint",
+        "verify_savepoint",
+    ),
+    "tidegate.operate.settle": ("Ended", "Ending"),
+    "tidegate.operate.status": ("JobView", "QueryView", "State"),
+    "tidegate.operate.tickets": ("Ticket", "TicketState", "TicketView"),
+    "tidegate.operate.transactions": ("Transactions", "Waiting"),
+    "tidegate.operate.verdicts": ("Act", "Named", "Seen", "Verdict"),
+}
+"""Where each public name lives: loaded when first used, so that a look does not wait for what an action needs."""
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BESIDE_TOPICS", "ENTRIES_KEPT", "Act", "Answer", "Archive", "Beat", "Clearance", "Difference", "DoneCheckpoint",
+    "Ended", "Ending", "Failure", "FolderIs", "ForgettableJob", "JobClient", "JobHistory", "JobInfo", "JobView",
+    "Kind", "Named", "Outcome", "QueryBeat", "QueryView", "SavedOperatorView", "SavedQueryView", "SavepointDetails",
+    "SavepointFormat", "SavepointView", "Savepoints", "Seen", "ShownSetting", "Stage", "State", "Ticket",
+    "TicketState", "TicketView", "Transactions", "Verdict", "Verified", "Waiting", "check_restore",
+    "compare_savepoints", "dispose_savepoint", "existing_folder", "export_savepoint", "import_savepoint",
+    "inspect_savepoint", "jobs", "list_savepoints", "list_transactions", "names", "open", "open_to_forget",
+    "read_beat", "stream_savepoint", "verify_savepoint",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tidegate.operate' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

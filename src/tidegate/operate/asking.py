@@ -1,4 +1,8 @@
-"""Asks something of a job that may be running in another process, and waits for what becomes of it."""
+"""Asks something of a job that may be running in another process, and follows what becomes of it.
+
+A request goes through stages. Nothing here sleeps: each step looks at the job's files and locks, and says what it waits
+for. So a caller may wait in a loop (`tickets`), or look again whenever it likes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from tidegate.checkpoints.drained import is_drained
+from tidegate.checkpoints.drained import drained_at
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
@@ -22,7 +29,9 @@ from tidegate.operate.supervisor_lock import Supervising, supervisor_of
 from tidegate.storages.local.locks import read_holder
 from tidegate.storages.local.probe import driver_lives, supervisor_lives
 
-_LOOK_SECONDS = 0.05
+if TYPE_CHECKING:
+    from tidegate.savepoints.folder import Savepoint
+
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
 _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS = 10.0
 """It waits some seconds for a JVM to end; and for its program, which may run after its job for any time."""
@@ -33,72 +42,105 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def ask(
-    job_folder: Path,
-    kind: Kind,
-    request_id: str,
-    timeout_seconds: float,
-    tell: Callable[[str], None],
-    into: str | None = None,
-    form: SavepointFormat = SavepointFormat.NATIVE,
-) -> Answer:
-    """Ask, and wait for the answer; what was asked under this id before is not asked again.
+class Stage(Enum):
+    """How far a request is."""
 
-    The job's driver is asked; for the end of a job whose driver has not got so far, its supervisor is. `tell` hears
-    what is waited for, again and again. After a stop, a drain or a cancel the locks of the job's driver and supervisor
-    are free, too: they are not what stands against a new start. Raises NoAnswer at the timeout.
+    UNASKED = "no process of the job can take the request yet: nothing is asked"
+    ASKED = "the request stands, and may be done at any time"
+    SAVING = "the job has ended, and this process copies its savepoint"
+    ENDING = "the answer is there, and the job's processes are ending"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One look at a request that is not over: its stage, and in words what it waits for."""
+
+    stage: Stage
+    waits_for: str
+
+
+Steps: TypeAlias = Generator[Step, None, Answer]
+_LivingSteps: TypeAlias = Generator[Step, None, Incarnation | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked, under which id. `into`: the folder for a savepoint; None: the job's own. `format`: how it keeps
+    state."""
+
+    kind: Kind
+    id: str
+    into: str | None = None
+    format: SavepointFormat = SavepointFormat.NATIVE
+
+
+class Asking:
+    """One request to the job in a folder.
+
+    The job's driver is asked. If it has not started yet, the job's supervisor is asked to end the job. After a stop, a
+    drain or a cancel the locks of driver and supervisor are free, too: they do not prevent a new start.
     """
-    asking = _Asking(job_folder, time.monotonic() + timeout_seconds, tell)
-    answer = asking.answer_of(kind, request_id, into, form)
-    if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
-        return asking.save_ended(kind, request_id, into, form)
-    ends = (Kind.STOP, Kind.DRAIN, Kind.CANCEL, *WITH_SAVEPOINT)
-    if kind in ends and answer.outcome in (Outcome.DONE, Outcome.PENDING):
-        asking.wait_for_the_lock()
-    return answer
 
-
-class NoAnswer(Exception):
-    """The job did not answer in time. `stands` tells whether the request stands, and may still be done."""
-
-    def __init__(self, waited_for: str, stands: bool) -> None:
-        super().__init__(waited_for)
-        self.waited_for = waited_for
-        self.stands = stands
-
-
-class _Asking:
-    def __init__(self, folder: Path, end: float, tell: Callable[[str], None]) -> None:
-        self._folder = folder
-        self._end = end
-        self._tell = tell
-        self._desk = Desk(folder)
+    def __init__(self, job_folder: Path, asked: Asked) -> None:
+        self._folder = job_folder
+        self._asked = asked
+        self.patient_until = 0.0
+        """How long the caller waits, on the monotonic clock: the job's processes may take as long to end."""
+        self._desk = Desk(job_folder)
         self._supervisor: Supervising | None = None
-        self._has_begun = (folder / JOB_RECORD).exists()
+        self._has_begun = (job_folder / JOB_RECORD).exists()
 
-    def answer_of(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
-        asked_before = self._desk.standing(request_id)
-        known = self._desk.answer_to(request_id)
+    def steps(self) -> Steps:
+        """Ask, unless it was asked under this id before; then one step for each look, and at the end the answer."""
+        kind = self._asked.kind
+        answer = yield from self._answered()
+        if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
+            return (yield from self._save_ended())
+        ends = (Kind.STOP, Kind.DRAIN, Kind.CANCEL, *WITH_SAVEPOINT)
+        if kind in ends and answer.outcome in (Outcome.DONE, Outcome.PENDING):
+            yield from self._until_the_locks_are_free()
+        return answer
+
+    def _answered(self) -> Steps:
+        asked = self._asked
+        asked_before = self._desk.standing(asked.id)
+        known = self._desk.answer_to(asked.id)
         if known is not None and _has_lost_its_savepoint(known):
-            must_stand_for(kind, into, form, known)
+            must_stand_for(asked.kind, asked.into, asked.format, known)
             self._desk.forget(known)
             known = None
-        answered = known is not None and known.counts_for_good
-        to = asked_before.to if asked_before is not None else _NOBODY if answered else self._living(kind)
+        if asked_before is not None:
+            to = asked_before.to
+        elif known is not None and known.counts_for_good:
+            to = _NOBODY
+        else:
+            to = yield from self._living()
         if to is None:
-            if known is not None:
-                must_stand_for(kind, into, form, known)
-                if kind is Kind.SAVEPOINT:
-                    return known
-            return Answer(
-                id=request_id, kind=kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
-            )
+            return self._without_a_process(known)
         by = f"process {os.getpid()} on {socket.gethostname()}"
         self._supervisor = supervisor_of(self._folder)
-        request = Request(id=request_id, kind=kind, to=to, asked_at=time.time(), asked_by=by, into=into, format=form)
-        return self._awaited(self._desk.ask(request))
+        request = Request(
+            id=asked.id,
+            kind=asked.kind,
+            to=to,
+            asked_at=time.time(),
+            asked_by=by,
+            into=asked.into,
+            format=asked.format,
+        )
+        return (yield from self._awaited(self._desk.ask(request)))
 
-    def _living(self, kind: Kind) -> Incarnation | None:
+    def _without_a_process(self, known: Answer | None) -> Answer:
+        asked = self._asked
+        if known is not None:
+            must_stand_for(asked.kind, asked.into, asked.format, known)
+            if asked.kind is Kind.SAVEPOINT:
+                return known
+        return Answer(
+            id=asked.id, kind=asked.kind, outcome=Outcome.NOT_RUNNING, detail="the job does not run", at=time.time()
+        )
+
+    def _living(self) -> _LivingSteps:
         """The incarnation that runs, or, if it can serve the request, the supervisor. Waits while a driver is being
         started. None if there is neither."""
         while True:
@@ -109,15 +151,17 @@ class _Asking:
             if not lives and not supervised:
                 return None
             supervisor = supervisor_of(self._folder)
-            if supervisor is not None and kind in ENDS_A_JOB:
+            if supervisor is not None and self._asked.kind in ENDS_A_JOB:
                 return supervisor.incarnation
-            self._pause(_waited_for(lives, supervisor), stands=False)
+            what = "the job, which is starting or ending" if lives else "the job's next start"
+            whose = "" if supervisor is None else f" (its supervisor is {supervisor})"
+            yield Step(Stage.UNASKED, f"{what}{whose}")
 
-    def _awaited(self, request: Request) -> Answer:
+    def _awaited(self, request: Request) -> Steps:
         while (answer := self._desk.answer_to(request.id)) is None:
             if self._has_ended(request.to):
                 return self._without_driver(request)
-            self._pause(self._awaiting(request), stands=True)
+            yield Step(Stage.ASKED, self._awaiting(request))
         return answer
 
     def _awaiting(self, request: Request) -> str:
@@ -154,42 +198,47 @@ class _Asking:
         return answer or self._desk.answer(self._settled(request))
 
     def _settled(self, request: Request) -> Answer:
-        return settle(request, self._beat(), time.time(), is_drained=is_drained(self._folder))
+        return settle(request, self._beat(), time.time(), drained_at=drained_at(self._folder))
 
-    def save_ended(self, kind: Kind, request_id: str, into: str | None, form: SavepointFormat) -> Answer:
+    def _save_ended(self) -> Steps:
         """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
-        from tidegate.operate.ended_savepoint import save_ended  # loads what no other request needs
+        from tidegate.operate.ended_savepoint import saving_ended  # loads what no other request needs
 
-        known = self._desk.answer_to(request_id)
-        savepoint = save_ended(
-            self._folder, request_id, into, self._tell, form, drained=kind is Kind.DRAIN_WITH_SAVEPOINT
-        )
+        asked = self._asked
+        known = self._desk.answer_to(asked.id)
+        copying = saving_ended(self._folder, asked.id, asked.into, asked.format, ended_by=asked.kind)
+        try:
+            while True:
+                yield Step(Stage.SAVING, f"the savepoint: {next(copying)} copied")
+        except StopIteration as stop:
+            savepoint: Savepoint = stop.value
+        finally:
+            copying.close()
         if known is not None:
             self._desk.withdraw(known)
         return self._desk.answer(
             Answer(
-                id=request_id,
-                kind=kind,
+                id=asked.id,
+                kind=asked.kind,
                 outcome=Outcome.DONE,
                 detail="the job had ended before; the savepoint is of its end",
                 at=time.time(),
                 epochs={query.done.query: query.done.epoch for query in savepoint.record.queries},
                 savepoint=str(savepoint.folder),
-                into=into,
-                format=form,
+                into=asked.into,
+                format=asked.format,
             )
         )
 
-    def wait_for_the_lock(self) -> None:
+    def _until_the_locks_are_free(self) -> Generator[Step, None, None]:
         """A driver, or a supervisor, answers before it has let go of its locks; and a driver before its supervisor has
         ended, which would stand against a new `tidegate run`."""
         answered_at = time.monotonic()
-        self._end = max(self._end, answered_at + _UNTIL_THE_LOCK_IS_FREE_SECONDS)
         supervised_until = answered_at + _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS
         while driver_lives(self._folder) or (time.monotonic() < supervised_until and self._is_supervised()):
-            if time.monotonic() >= self._end:
+            if time.monotonic() >= max(self.patient_until, answered_at + _UNTIL_THE_LOCK_IS_FREE_SECONDS):
                 return  # the answer is true all the same: the program runs after its job
-            self._pause("the driver to end", stands=False)
+            yield Step(Stage.ENDING, "the driver to end")
 
     def _is_supervised(self) -> bool:
         """Whether the supervisor is still there that was when this was asked."""
@@ -202,12 +251,6 @@ class _Asking:
     def _is_of_holder(self, beat: Beat) -> bool:
         return is_of_holder(beat, read_holder(self._folder))
 
-    def _pause(self, waiting_for: str, *, stands: bool) -> None:
-        if time.monotonic() >= self._end:
-            raise NoAnswer(waiting_for, stands)
-        self._tell(waiting_for)
-        time.sleep(_LOOK_SECONDS)
-
 
 def _has_lost_its_savepoint(known: Answer) -> bool:
     """Whether the savepoint of an answer is not there, or not whole, any more: then it is asked for once more."""
@@ -219,12 +262,6 @@ def _has_lost_its_savepoint(known: Answer) -> bool:
         return any(lacks(open_savepoint(Path(known.savepoint))))
     except TidegateError:
         return True
-
-
-def _waited_for(lives: bool, supervisor: Supervising | None) -> str:
-    """In whose hands it is, so that the reader can look there."""
-    whose = "" if supervisor is None else f" (its supervisor is {supervisor})"
-    return f"the job, which is starting or ending{whose}" if lives else f"the job's next start{whose}"
 
 
 _NOBODY = Incarnation(host="", process=0, started_at=0.0)

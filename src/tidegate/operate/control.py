@@ -7,7 +7,6 @@ has one answer. A request names the incarnation of the job it is meant for, so t
 
 from __future__ import annotations
 
-import logging
 from enum import Enum
 from pathlib import Path
 
@@ -195,7 +194,7 @@ class Desk:
         except TidegateError as error:
             if name not in self._passed_over:
                 self._passed_over.add(name)
-                _LOG.warning("the request %s is passed over: %s", shown(name), error)
+                _warn("the request %s is passed over: %s", shown(name), error)
             return None
 
     def _read_one(self, name: str, now: float) -> Request | None:
@@ -244,7 +243,7 @@ class Desk:
         kept_as = self._storage.set_aside(path)
         if kept_as is None:  # gone meanwhile
             return
-        _LOG.warning("a request was set aside as %s: %s", kept_as, why)
+        _warn("a request was set aside as %s: %s", kept_as, why)
 
     def _drop_old_answers(self) -> None:
         names = self._storage.list(ANSWERS)
@@ -287,8 +286,13 @@ class _NewerRequest(_NoRequest):
     """It may well be one, for a newer release."""
 
 
-_LOG = logging.getLogger("tidegate")
 _SUFFIX = ".json"
+
+
+def _warn(text: str, *values: object) -> None:
+    from logging import getLogger  # loads what a look at jobs does not need
+
+    getLogger("tidegate").warning(text, *values)
 
 
 def _request(request_id: str) -> str:

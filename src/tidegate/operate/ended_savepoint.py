@@ -5,8 +5,8 @@ All that is needed stands in the job's folder. The job's locks are held meanwhil
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import read_beat
+from tidegate.operate.control import Kind
 from tidegate.operate.copy_progress import CopyProgress
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.savepoints.copying import Copying
@@ -29,30 +30,24 @@ from tidegate.savepoints.take import RunningJob, remove_held, take_last
 from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
 
 _JVM_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
 
 
-def save_ended(
-    job_folder: Path,
-    savepoint_id: str,
-    into: str | None,
-    tell: Callable[[str], None],
-    form: SavepointFormat = SavepointFormat.NATIVE,
-    *,
-    drained: bool = False,
-) -> Savepoint:
-    """A savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said. `tell`
-    hears how far it is. `drained`: of a job that has ended for good, and of no other one.
+def saving_ended(
+    job_folder: Path, savepoint_id: str, into: str | None, form: SavepointFormat, *, ended_by: Kind
+) -> Generator[CopyProgress, None, Savepoint]:
+    """Take a savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said.
+
+    Gives how far it is, whenever it is asked, and at the end the savepoint. Closed before, it is called off. `ended_by`
+    a drain: of a job that has ended for good, and of no other one.
 
     Raises DRIVER_ALIVE when the job has been started since, SAVEPOINT_REFUSED where a start has to come first.
     """
     copying = Copying(f"savepoint {savepoint_id} of job {job_folder.name}, which has ended")
     with ThreadPoolExecutor(1, "tidegate-savepoint") as beside:
-        saving = beside.submit(_save, job_folder, savepoint_id, into, copying, form, drained)
+        saving = beside.submit(_save, job_folder, savepoint_id, into, copying, form, ended_by)
         try:
             while not saving.done():
-                tell(f"the savepoint: {CopyProgress.of(copying)} copied")
-                wait([saving], _LOOK_SECONDS)
+                yield CopyProgress.of(copying)
         except BaseException:
             copying.call_off("the command was interrupted")
             raise
@@ -60,7 +55,7 @@ def save_ended(
 
 
 def _save(
-    job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, drained: bool
+    job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
 ) -> Savepoint:
     with ExitStack() as stack:
         stack.callback(acquire(job_folder, job_folder.name).release)
@@ -69,14 +64,15 @@ def _save(
         job = open_job(job_folder)
         folder = _folder(job, into)
         check_place(folder, job.folder)
-        queries = _queries(job, drained=drained)
+        queries = _queries(job, ended_by)
         remove_held(job_folder)
-        running = RunningJob(job.folder, job.record, queries, is_drained=drained)
+        running = RunningJob(job.folder, job.record, queries, is_drained=ended_by is Kind.DRAIN_WITH_SAVEPOINT)
         return take_last(running, savepoint_id, folder, copying, form)
 
 
-def _queries(job: JobPlace, *, drained: bool) -> list[RunningQuery]:
+def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
     """Spark runs no more, and keeps what it has: no epoch goes while it is held."""
+    drained = ended_by is Kind.DRAIN_WITH_SAVEPOINT
     if _said(job, "checkpointing.mode") == Level.AT_MOST_ONCE.value:
         raise _refused(job, "a job at exactly-once or at-least-once", "one at most once, which goes on from nothing")
     if is_being_deleted(job.folder):

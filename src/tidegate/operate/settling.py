@@ -7,10 +7,10 @@ from tidegate.operate.control import WITH_SAVEPOINT, Answer, Kind, Outcome, Requ
 from tidegate.operate.job_end import AFTERWARDS, LastSeen, Wish, last_seen
 
 
-def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool = False) -> Answer:
-    """The answer to a request that stands although its driver has ended; `last` is the job's newest beat, and
-    `is_drained` what the job's folder says."""
-    outcome, detail = _settled(request, last, is_drained)
+def settle(request: Request, last: Beat | None, now: float, *, drained_at: str | None = None) -> Answer:
+    """The answer to a request that stands although its driver has ended. `last`: the job's newest beat. `drained_at`:
+    when the job was drained, by its folder."""
+    outcome, detail = _settled(request, last, drained_at)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
     savepoint = last.savepoint if last is not None and told and request.kind in {Kind.STOP, *WITH_SAVEPOINT} else None
@@ -27,10 +27,10 @@ def settle(request: Request, last: Beat | None, now: float, *, is_drained: bool 
     )
 
 
-def _settled(request: Request, last: Beat | None, is_drained: bool) -> tuple[Outcome, str]:
+def _settled(request: Request, last: Beat | None, drained_at: str | None) -> tuple[Outcome, str]:
     if request.to.post is Post.SUPERVISOR:
         return Outcome.TOO_LATE, f"it was meant for the job's supervisor ({request.to}), which has ended since"
-    if request.kind is Kind.DRAIN and is_drained:
+    if request.kind is Kind.DRAIN and drained_at is not None:
         return Outcome.DONE, "the job is drained"
     if last is None or last.incarnation != request.to:
         return Outcome.UNKNOWN, f"its driver ({request.to}) has ended, and another one has started the job since"

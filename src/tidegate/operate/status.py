@@ -85,8 +85,13 @@ def find_jobs(folder: Path) -> list[JobView]:
 
 
 def find_job(folder: Path, name: str) -> JobView:
-    """The job in `folder` that has this name, or else this id. Raises UID_INVALID for what is no name, JOB_UNKNOWN
-    where there is none, or more than one has the id."""
+    """How the job in `folder` is that has this name, or else this id. Raises what `find_job_folder` raises."""
+    return view_job(find_job_folder(folder, name))
+
+
+def find_job_folder(folder: Path, name: str) -> Path:
+    """The folder of the job in `folder` that has this name, or else this id. Raises UID_INVALID for what is no name,
+    JOB_UNKNOWN where there is none, or more than one has the id."""
     if not is_name(name):
         raise TidegateError(
             Code.UID_INVALID,
@@ -107,7 +112,7 @@ def find_job(folder: Path, name: str) -> JobView:
         )
     if name not in names and not of_id:
         raise _unknown(folder, name, names)
-    return view_job(folder / (of_id[0] if of_id else name))
+    return folder / (of_id[0] if of_id else name)
 
 
 def view_job(job_folder: Path) -> JobView:

@@ -59,11 +59,22 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Transactions:
+    """What waits, and what could not be asked: then some transactions are not known, or not listed."""
+
+    waiting: tuple[Waiting, ...] = ()
+    problems: tuple[TidegateError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
-    """What was found, and what could not be asked: then some transactions are not known, or not listed."""
+    """The same while it is gathered."""
 
     waiting: list[Waiting]
     problems: list[TidegateError]
+
+    def frozen(self) -> Transactions:
+        return Transactions(tuple(self.waiting), tuple(self.problems))
 
 
 def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None = None) -> Look:

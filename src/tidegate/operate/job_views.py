@@ -1,0 +1,66 @@
+"""What is shown of one job: how it is, and its history. Read from the job's folder, which may be in use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.drained import drained_at
+from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.operate.beat import ShownSetting
+from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
+from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.status import JobView, QueryView, view_job, view_queries
+
+
+class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is, with its queries. `retained`: the numbers of its retained checkpoints. `drained_at`: when it was
+    drained to its end, if it was: then no start resumes from its checkpoint."""
+
+    job: JobView
+    queries: tuple[QueryView, ...]
+    retained: tuple[int, ...]
+    drained_at: str | None
+
+    @property
+    def settings(self) -> tuple[ShownSetting, ...]:
+        """Those that the newest driver had; secrets are hidden."""
+        return () if self.job.beat is None else self.job.beat.settings
+
+
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has done and what it failed with, each newest first, also over restarts."""
+
+    job: JobView
+    checkpoints: tuple[DoneCheckpoint, ...]
+    failures: tuple[Failure, ...]
+    drained_at: str | None
+
+    @property
+    def restarts(self) -> tuple[Failure, ...]:
+        """The failures behind which the job, or a query of it, was started again."""
+        return tuple(each for each in self.failures if each.restart_in_seconds is not None)
+
+
+def read_info(job_folder: Path) -> JobInfo:
+    """Raises STORAGE_UNUSABLE, and RECORD_... where the record of a drain cannot be read."""
+    view = view_job(job_folder)
+    return JobInfo(
+        job=view,
+        queries=tuple(view_queries(view)),
+        retained=tuple(retained_numbers(job_folder)),
+        drained_at=drained_at(job_folder, view.job_id),
+    )
+
+
+def read_history(job_folder: Path, newest: int) -> JobHistory:
+    """At most so many checkpoints, and so many failures. Raises what `read_info` raises, and RECORD_CORRUPT for a file
+    of the history."""
+    view = view_job(job_folder)
+    return JobHistory(
+        job=view,
+        checkpoints=tuple(read_checkpoints(job_folder, at_most=newest)),
+        failures=tuple(read_failures(job_folder)[:newest]),
+        drained_at=drained_at(job_folder, view.job_id),
+    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from datetime import datetime, timezone
-
 import pytest
 
+from tests.support.today import today
 from tests.world.campaign import parts, run_part
 from tests.world.cases import Case, Hit, parse_case
 from tests.world.configurations import CONFIGURATIONS
@@ -14,7 +12,7 @@ from tests.world.enumeration import Family
 from tests.world.hostile import Hostile, hostile_cases, run_hostile
 from tests.world.world import points_of, run_case
 
-SEED = int(os.environ.get("TIDEGATE_SEED") or datetime.now(timezone.utc).toordinal())
+SEED = today()
 """Which of the cases are run: others each day, the same for a seed that is given. `./dev world --all` runs all."""
 
 

@@ -45,12 +45,12 @@ def _stride(family: Family, configuration: str) -> int:
     if (family, configuration) in _SHORT:
         return 13
     return {
-        Family.SINGLE: 5,
-        Family.KILLS: 193,
-        Family.PAIR: 1201,
-        Family.STALL: 127,
-        Family.LATE: 1,
-        Family.REDO: 59,
+        Family.SINGLE: 11,
+        Family.KILLS: 389,
+        Family.PAIR: 2399,
+        Family.STALL: 257,
+        Family.LATE: 3,
+        Family.REDO: 113,
     }[family]
 
 

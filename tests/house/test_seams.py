@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src/tidegate"
 
 MADE_IN = {
+    "LocalLease": "storages/leases.py",
     "LocalStorage": "storages/opening.py",
 }
 """The class behind a port, and the one file that constructs it; the class itself may, too."""
@@ -40,6 +41,32 @@ def test_only_the_factory_constructs_what_is_behind_a_port(name: str, place: str
 def test_a_construction_is_found() -> None:
     program = "storage = LocalStorage(folder)\nother = module.LocalStorage(folder).read('x')\nof: LocalStorage"
     assert list(constructions(ast.parse(program), "LocalStorage")) == [1, 2]
+
+
+def test_nothing_outside_the_storages_knows_one_of_them() -> None:
+    """What is beside the ports in a folder of a scheme is that storage's own: a caller would work on it alone."""
+    folders = {path.name for path in (SOURCE / "storages").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert "local" in folders
+    found = {
+        f"{path.relative_to(SOURCE)}: {module}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not path.is_relative_to(SOURCE / "storages")
+        for module in imported(ast.parse(path.read_text()))
+        if module.startswith("tidegate.storages.") and module.split(".")[2] in folders
+    }
+    assert found == set()
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The modules that are imported, as they are named."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=str() as module, names=names):
+                yield from (f"{module}.{each.name}" for each in names)
+            case _:
+                pass
 
 
 def test_no_port_knows_a_path_of_the_disk() -> None:

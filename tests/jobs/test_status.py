@@ -14,8 +14,8 @@ from tests.support.rights import modes_count
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import BEAT, JobState, read_beat
 from tidegate.operate.status import State, find_job, find_jobs, view_job
+from tidegate.storages.leases import driver_lives
 from tidegate.storages.local.locks import acquire
-from tidegate.storages.local.probe import driver_lives
 
 LONG_AGO = 1_700_000_000.0
 
@@ -200,7 +200,7 @@ def test_a_look_never_refuses_a_start(tmp_path: Path):
         [
             sys.executable,
             "-c",
-            "import sys\nfrom tidegate.storages.local.probe import driver_lives\n"
+            "import sys\nfrom tidegate.storages.leases import driver_lives\n"
             "print('looking', flush=True)\nwhile True: driver_lives(sys.argv[1])",
             str(job),
         ],

@@ -13,7 +13,7 @@ from tests.kafka.seen import open_transactions, visible_now
 from tests.kafka.test_kafka_kills import ROWS, both_have_every_row_once, ids_of, started, write_numbers
 from tests.support.command import tidegate
 from tidegate.cli.exits import Exit
-from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
@@ -39,7 +39,7 @@ def killed_at(point: str, folder: Path, broker: Broker, topic: str) -> None:
         driver.wait_for_hold(hold)
         driver.kill_all()
     end = time.monotonic() + 30
-    while driver_or_jvm_lives(folder / "checkpoints" / "exact"):  # its JVM takes a moment longer to die
+    while driver_or_engine_lives(folder / "checkpoints" / "exact"):  # its JVM takes a moment longer to die
         assert time.monotonic() < end
         time.sleep(0.05)
 

@@ -25,9 +25,8 @@ from tidegate.operate.beat import BEAT, Beat, Incarnation, JobState, Post, is_of
 from tidegate.operate.control import ENDS_A_JOB, WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request, must_stand_for
 from tidegate.operate.copy_progress import read_progress
 from tidegate.operate.settling import settle
-from tidegate.operate.supervisor_lock import Supervising, supervisor_of
-from tidegate.storages.local.locks import read_holder
-from tidegate.storages.local.probe import driver_lives, supervisor_lives
+from tidegate.operate.supervisor_lock import Supervising, supervisor_lives, supervisor_of
+from tidegate.storages.leases import driver_lives, open_lease
 
 if TYPE_CHECKING:
     from tidegate.savepoints.folder import Savepoint
@@ -249,7 +248,7 @@ class Asking:
             return read_beat(self._folder)
 
     def _is_of_holder(self, beat: Beat) -> bool:
-        return is_of_holder(beat, read_holder(self._folder))
+        return is_of_holder(beat, open_lease(self._folder).holder())
 
 
 def _has_lost_its_savepoint(known: Answer) -> bool:

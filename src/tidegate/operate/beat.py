@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.spoilt import SPOILT
-from tidegate.storages.local.locks import Holder
+from tidegate.storages.lease import Holder
 
 BEAT = "beat.json"
 

@@ -27,7 +27,7 @@ from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.place import check_place
 from tidegate.savepoints.restore import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
-from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
+from tidegate.storages.leases import open_lease
 
 _JVM_SECONDS = 30.0
 
@@ -58,8 +58,7 @@ def _save(
     job_folder: Path, savepoint_id: str, into: str | None, copying: Copying, form: SavepointFormat, ended_by: Kind
 ) -> Savepoint:
     with ExitStack() as stack:
-        stack.callback(acquire(job_folder, job_folder.name).release)
-        wait_for_jvm_lock(job_folder, _JVM_SECONDS)
+        stack.callback(open_lease(job_folder).take(job_folder.name, _JVM_SECONDS).release)
         settle(job_folder)  # a restore that was cut short: its generation is what there is to save
         job = open_job(job_folder)
         folder = _folder(job, into)

@@ -22,12 +22,11 @@ from tidegate.core.records import JobRecord, SinkIdentity, decode
 from tidegate.operate.place import JobPlace, open_job
 from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_program, not_described, open_sink
 from tidegate.operate.status import find_job
-from tidegate.operate.supervisor_lock import supervisor_alive
+from tidegate.operate.supervisor_lock import supervisor_alive, supervisor_lives
 from tidegate.operate.transactions import recorded
 from tidegate.operate.verdicts import Named
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
-from tidegate.storages.local.probe import supervisor_lives
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 
 _JVM_SECONDS = 5.0
@@ -146,8 +145,7 @@ def _alone(job_folder: Path, name: str) -> Generator[None]:
     """While both locks of the job prove that no run of it is alive, and that no supervisor can start another."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
-    with acquire(job_folder, name):
-        wait_for_jvm_lock(job_folder, _JVM_SECONDS)
+    with open_lease(job_folder).take(name, _JVM_SECONDS):
         yield
 
 

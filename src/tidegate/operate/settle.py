@@ -30,7 +30,7 @@ from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of
 from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
-from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
+from tidegate.storages.leases import open_lease
 
 _JVM_SECONDS = 5.0
 
@@ -79,8 +79,7 @@ def settle(job: JobPlace, order: Order) -> Ended:
     the sink or the ledger.
     """
     with ExitStack() as stack:
-        stack.callback(acquire(job.folder, job.name).release)
-        wait_for_jvm_lock(job.folder, _JVM_SECONDS)
+        stack.callback(open_lease(job.folder).take(job.name, _JVM_SECONDS).release)
         finish_restore(job.folder)
         job = open_job(job.folder)
         found = look(job, order.options, driver_alive=False)

@@ -30,8 +30,8 @@ from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import FinishedThrough, JobRecord, Start, decode
 from tidegate.disk.durable import storage_error
 from tidegate.operate.beat import Beat, JobState, QueryBeat, is_of_holder, look_at_beat
-from tidegate.storages.local.locks import read_holder
-from tidegate.storages.local.probe import driver_lives, supervisor_lives
+from tidegate.operate.supervisor_lock import supervisor_lives
+from tidegate.storages.leases import driver_lives, open_lease
 
 _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 
@@ -138,7 +138,7 @@ def view_queries(job: JobView) -> list[QueryView]:
 
 def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
     if lives:
-        said = beat is not None and is_of_holder(beat, read_holder(job_folder))
+        said = beat is not None and is_of_holder(beat, open_lease(job_folder).holder())
         return State[beat.state.name] if beat is not None and said else State.STARTING
     if beat is not None and beat.state.is_an_end:
         return State[beat.state.name]

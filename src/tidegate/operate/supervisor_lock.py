@@ -14,7 +14,8 @@ from tidegate.core.spoilt import SPOILT
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.operate.beat import Incarnation, Post
-from tidegate.storages.local.probe import SUPERVISOR_LOCK, supervisor_lives
+
+SUPERVISOR_LOCK = "locks/supervisor.lock"
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,11 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
             os.close(descriptor)
             raise
         return SupervisorLock(descriptor, holder)
+
+
+def supervisor_lives(job_folder: str | Path) -> bool:
+    """Whether a supervisor watches over the job."""
+    return flocks.is_taken(Path(job_folder) / SUPERVISOR_LOCK)
 
 
 def supervisor_of(job_folder: str | Path) -> Supervising | None:

@@ -23,7 +23,7 @@ from tidegate.machine.java import find_java
 from tidegate.machine.user import user_name
 from tidegate.settings.reading import read_settings
 from tidegate.storages.check import check_storage
-from tidegate.storages.local.locks import acquire
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 
 _PYTHON_AT_LEAST = (3, 10)
@@ -191,8 +191,9 @@ sys.exit(1)
 
 def _locks(folder: Path, scratch: Path) -> Finding:
     """Held here, tried by another process, as two drivers would."""
-    with acquire(scratch, "check"):
-        other = [sys.executable, "-S", "-c", _TRY_THE_LOCK, str(scratch / "locks" / "driver.lock")]
+    lease = open_lease(scratch)
+    with lease.take("check", patience_seconds=0):
+        other = [sys.executable, "-S", "-c", _TRY_THE_LOCK, lease.where()]
         refused = subprocess.run(other, capture_output=True, check=False).returncode == 0
     if refused:
         return ok("locks", f"{folder}: a second process is kept out")

@@ -34,7 +34,7 @@ from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
-from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.storages.storage import Storage
 
 ResultT = TypeVar("ResultT")
@@ -82,7 +82,7 @@ def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None
 
     `driver_alive`: given by a caller that holds the locks itself.
     """
-    alive = driver_or_jvm_lives(job.folder) if driver_alive is None else driver_alive
+    alive = driver_or_engine_lives(job.folder) if driver_alive is None else driver_alive
     found = Look([], [])
     sinks = Sinks(job.storage)
     for place in job.queries():

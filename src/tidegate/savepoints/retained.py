@@ -32,7 +32,7 @@ from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
 from tidegate.savepoints.hold import hold_files
 from tidegate.savepoints.query import saved_query
-from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.leases import driver_or_engine_lives
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:
@@ -56,7 +56,7 @@ def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder:
     Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and what the disk has to say.
     """
     of_job = folder.resolve().parent.parent
-    if of_job != job_folder.resolve() and driver_or_jvm_lives(of_job):
+    if of_job != job_folder.resolve() and driver_or_engine_lives(of_job):
         raise _runs(of_job, record.job)
     generation = max((done.generation for done in record.queries), default=1)
     with Trust().over(folder, "restore a retained checkpoint"):

@@ -71,7 +71,7 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore, open_restore, say_verdict
 from tidegate.spark.retaining import Retaining
 from tidegate.spark.savepointing import Savepoints
-from tidegate.spark.session import JvmLock, adopt_session, is_local, open_session
+from tidegate.spark.session import adopt_session, is_local, lock_engine, open_session
 from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, recall, verify_read
 from tidegate.spark.sources.socket import SocketSource
 from tidegate.spark.sources.source import (
@@ -88,7 +88,7 @@ from tidegate.spark.state.parquet import write_table
 from tidegate.spark.state.plan import operators_planned
 from tidegate.spark.supervised import begin_job, begin_program, current, start_moves
 from tidegate.storages.check import check_storage
-from tidegate.storages.local.locks import acquire, wait_for_jvm_lock
+from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -243,11 +243,9 @@ class Job:
         if supervised is not None:
             supervised.declare(folder, self.settings)
         with ExitStack() as stack:
-            lock = acquire(folder, self.name)
-            stack.callback(lock.release)
-            wait_for_jvm_lock(folder, self.settings.lease_timeout)
-            jvm_lock = JvmLock(self.spark, folder)
-            stack.callback(jvm_lock.release)
+            lease = open_lease(folder).take(self.name, self.settings.lease_timeout)
+            stack.callback(lease.release)
+            stack.callback(lock_engine(self.spark, lease))
             start_moves("the job's locks")
             go_on_deleting(folder, partial(self._forget, folder))
             remove_held(folder)

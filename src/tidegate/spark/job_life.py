@@ -38,7 +38,6 @@ from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.savepointing import Savepoints, not_of_this_job
-from tidegate.storages.local.locks import keep_for_life
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
@@ -309,10 +308,10 @@ class JobLife:
         try:
             held = self.may_still_write()
         except BaseException:
-            keep_for_life(self._at_end)
+            _kept_for_life.append(self._at_end)
             raise
         if held:
-            keep_for_life(self._at_end)
+            _kept_for_life.append(self._at_end)
         else:
             self._at_end()
 
@@ -357,3 +356,8 @@ def _log_beside(error: BaseException) -> None:
 
 def _nothing() -> None:
     return None
+
+
+_kept_for_life: list[Callable[[], None]] = []
+"""What these would give up stays with this process until it ends: something may still write that nothing here can end.
+A lock of the JVM's goes with the last reference to it, so there has to be one."""

@@ -73,7 +73,7 @@ from tidegate.spark.state.plan import compare_operators, describe_new, operators
 from tidegate.spark.state.rewrite import begin_operators, rewrite_state
 from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
 from tidegate.spark.supervised import start_moves
-from tidegate.storages.local.probe import driver_or_jvm_lives
+from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.storages.opening import open_storage
 
 _LOG = logging.getLogger("tidegate")
@@ -131,7 +131,7 @@ def say_verdict(
     if restore is None:
         _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
         return
-    alone = not driver_or_jvm_lives(restore.job_folder)
+    alone = not driver_or_engine_lives(restore.job_folder)
     found = restore.judged(plans, settings, compare, session, alone=alone)
     errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
     # Names that do not fit are told by both.

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
-from tidegate.storages.local.locks import JVM_LOCK
+from tidegate.storages.lease import Held
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -179,32 +179,38 @@ _settings_lock = threading.Lock()
 """Two jobs may start queries in one session at once."""
 
 
-class JvmLock:
-    """`locks/jvm.lock`, held by the driver's JVM: only when it is free can the old run write nothing any more."""
+def lock_engine(session: SparkSession, lease: Held) -> Callable[[], None]:
+    """Have the driver's JVM take the engine's lock of the lease, if it has one: only when that is free can the old run
+    write nothing any more. Gives what releases it; a JVM that is gone has released it by itself.
 
-    def __init__(self, session: SparkSession, job_folder: Path) -> None:
-        jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
-        gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
-        options = gateway.new_array(jvm.java.nio.file.OpenOption, 2)
-        options[0] = jvm.java.nio.file.StandardOpenOption.CREATE
-        options[1] = jvm.java.nio.file.StandardOpenOption.WRITE
-        path = jvm.java.nio.file.Path.of(str(job_folder / JVM_LOCK), gateway.new_array(jvm.java.lang.String, 0))
-        self._channel: Any = jvm.java.nio.channels.FileChannel.open(path, options)
-        make_room_for_log()
-        if self._channel.tryLock() is None:
-            self._channel.close()
-            raise TidegateError(
-                Code.DRIVER_ALIVE,
-                expected="no other JVM to drive this job",
-                found="its lock is held",
-                where=str(job_folder / JVM_LOCK),
-                next_step=f"end the other driver (`tidegate stop {job_folder.name}`), or wait until it has ended",
-            )
+    Raises DRIVER_ALIVE where another JVM has it.
+    """
+    where = lease.engine_lock()
+    if where is None:
+        return lambda: None
+    jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    options = gateway.new_array(jvm.java.nio.file.OpenOption, 2)
+    options[0] = jvm.java.nio.file.StandardOpenOption.CREATE
+    options[1] = jvm.java.nio.file.StandardOpenOption.WRITE
+    path = jvm.java.nio.file.Path.of(where, gateway.new_array(jvm.java.lang.String, 0))
+    channel: Any = jvm.java.nio.channels.FileChannel.open(path, options)
+    make_room_for_log()
+    if channel.tryLock() is None:
+        channel.close()
+        raise TidegateError(
+            Code.DRIVER_ALIVE,
+            expected="no other JVM to drive this job",
+            found="its lock is held",
+            where=where,
+            next_step=f"end the other driver (`tidegate stop {lease.holder.job}`), or wait until it has ended",
+        )
 
-    def release(self) -> None:
-        """Close the channel, and with it the lock; a JVM that is gone has taken both along."""
+    def release() -> None:
         with suppress(Py4JError, ConnectionError):
-            self._channel.close()
+            channel.close()
+
+    return release
 
 
 def _connect_refused(found: str) -> TidegateError:

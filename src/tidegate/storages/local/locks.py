@@ -14,7 +14,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -24,19 +23,8 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import Trust, ensure_folder
+from tidegate.storages.lease import Holder
 from tidegate.storages.opening import open_storage
-
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lock of a job, or held it last."""
-
-    job: str
-    host: str
-    process: int
-    since: str
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host}, since {self.since}"
 
 
 class DriverLock:
@@ -58,6 +46,31 @@ class DriverLock:
             if key is not None:
                 del _table[key]
                 os.close(self._descriptor)
+
+    def engine_lock(self) -> str:
+        return str(self._folder / JVM_LOCK)
+
+    def renew(self) -> None:
+        if (lost := self.lost()) is not None:
+            raise lost
+
+    def lost(self) -> TidegateError | None:
+        """The lock is on a file, not on its name: where the name is gone, or another file's, a second driver would find
+        nothing locked."""
+        path = self._folder / DRIVER_LOCK
+        with Trust().over(path, "look at a lock"), _table_lock:
+            if _held_here(path) is self:
+                return None
+        return TidegateError(
+            Code.DRIVER_ALIVE,
+            expected=f"this driver to hold the lock of job `{self.holder.job}` until it ends",
+            found=f"it is given up, or its file is gone or another one; the last holder named: {self._named()}",
+            where=str(path),
+            next_step="leave `locks/` alone while a job runs; see `tidegate list`, then start the job again",
+        )
+
+    def _named(self) -> str:
+        return str(read_holder(self._folder) or "none")
 
     def __enter__(self) -> DriverLock:
         return self
@@ -140,12 +153,6 @@ def wait_for_jvm_lock(job_folder: str | Path, timeout_seconds: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def keep_for_life(release: Callable[[], None]) -> None:
-    """What `release` would give up stays with this process until it ends: something may still write that nothing here
-    can end. A lock of the JVM's goes with the last reference to it, so there has to be one."""
-    _kept.append(release)
-
-
 DRIVER_LOCK = "locks/driver.lock"
 JVM_LOCK = "locks/jvm.lock"
 _HOLDER = "locks/holder.json"
@@ -153,8 +160,6 @@ _POLL_SECONDS = 0.05
 
 _table: dict[tuple[int, int], DriverLock] = {}
 """The locks of this process by device and inode of their files: a folder may have several names."""
-
-_kept: list[Callable[[], None]] = []
 
 _table_lock = threading.Lock()
 

@@ -12,11 +12,8 @@ import struct
 import sys
 from pathlib import Path
 
-from tidegate.disk import flocks
 from tidegate.disk.durable import Trust
 from tidegate.storages.local.locks import DRIVER_LOCK, JVM_LOCK, holds
-
-SUPERVISOR_LOCK = "locks/supervisor.lock"
 
 
 def driver_lives(job_folder: str | Path) -> bool:
@@ -27,11 +24,6 @@ def driver_lives(job_folder: str | Path) -> bool:
 def driver_or_jvm_lives(job_folder: str | Path) -> bool:
     """Whether a process may still write to the job: its driver, or the JVM that outlives a killed one for a while."""
     return driver_lives(job_folder) or is_locked(Path(job_folder) / JVM_LOCK)
-
-
-def supervisor_lives(job_folder: str | Path) -> bool:
-    """Whether a supervisor watches over the job."""
-    return flocks.is_taken(Path(job_folder) / SUPERVISOR_LOCK)
 
 
 def is_locked(path: Path) -> bool:

@@ -1,0 +1,32 @@
+"""The one place where the lease of a job is opened, by the scheme of the job's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidegate.storages.lease import Lease, Standing
+from tidegate.storages.local.lease import LocalLease
+from tidegate.storages.schemes import Place, Scheme, place_of
+
+
+def open_lease(job_folder: str | Path) -> Lease:
+    """The lease of the job in this folder: a path, or a URI. It asks the storage for nothing yet.
+
+    Raises SETTING_VALUE for a scheme that no storage here has.
+    """
+    place = place_of(job_folder)
+    return _LEASES[place.scheme](place)
+
+
+def driver_lives(job_folder: str | Path) -> bool:
+    """Whether a driver holds the job's lease."""
+    return open_lease(job_folder).standing() is Standing.HELD
+
+
+def driver_or_engine_lives(job_folder: str | Path) -> bool:
+    """Whether a process may still write to the job: its driver, or the engine of one that was killed."""
+    return open_lease(job_folder).standing() is not Standing.FREE
+
+
+_LEASES: Mapping[Scheme, Callable[[Place], Lease]] = {Scheme.FILE: lambda place: LocalLease(place.path)}

@@ -1,6 +1,7 @@
 """Everything that the author of a sink imports, in one module. See docs/write-your-own-sink.md."""
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.guarantees import Shows
 from tidegate.core.health import Finding, failed, ok, warn
 from tidegate.core.levels import Level
 from tidegate.core.records import (
@@ -41,6 +42,7 @@ __all__ = [
     "Outcome",
     "Position",
     "RowRefused",
+    "Shows",
     "SinkIdentity",
     "SinkPlan",
     "Standing",

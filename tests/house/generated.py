@@ -40,6 +40,12 @@ def flink_answers() -> str:
     return markdown_table()
 
 
+def guarantees() -> str:
+    from tidegate.core.guarantees import markdown_tables
+
+    return markdown_tables()
+
+
 def extras() -> str:
     from tidegate.extras import ALL, Extra
 
@@ -122,6 +128,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "commands": command_reference.reference,
     "errors": errors,
     "extras": extras,
+    "guarantees": guarantees,
     "flink-answers": flink_answers,
     "happenings": happenings,
     "fingerprint-parts": fingerprint_parts,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
 from tests.integration.place import Place
@@ -18,6 +19,9 @@ from tests.support.command import tidegate
 from tests.support.killed_job import KilledJob
 from tidegate import FileSink
 from tidegate.cli.exits import Exit
+from tidegate.core.guarantees import Guarantee
+from tidegate.core.levels import Level
+from tidegate.operate.app_check import GUARANTEED
 from tidegate.storages.local.storage import LocalStorage
 
 Lines = dict[str, dict[str, str]]
@@ -155,7 +159,10 @@ def test_a_job_in_check_only_mode_ends_its_program_before_anything_is_written(
     with pytest.raises(SystemExit) as ended:
         job.run()
     assert ended.value.code == 0
-    assert capsys.readouterr().err.endswith("nothing stands against a start of job job\n")
+    *_, guarantee, last = capsys.readouterr().err.splitlines()
+    assert last.endswith("nothing stands against a start of job job")
+    found = msgspec.json.decode(guarantee.removeprefix(GUARANTEED), type=Guarantee)
+    assert (found.query, found.sink, found.level) == ("query", "files", Level.EXACTLY_ONCE)
     assert [path.name for path in place.folder.iterdir()] == ["in"]
 
 

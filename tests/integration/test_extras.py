@@ -15,8 +15,10 @@ import pytest
 import tidegate
 from tests.house.repository import ROOT
 from tidegate.extras import ALL, Extra
+from tidegate.operate.guarantees import read_guarantees
 from tidegate.settings.found import read_settings_file
 from tidegate.settings.given import CONFIG_VARIABLE
+from tidegate.storages.opening import open_storage
 
 BLOCKS = f"""
 from importlib.machinery import PathFinder
@@ -69,6 +71,8 @@ def without_extras(folder: Path, program: str) -> subprocess.CompletedProcess[st
 def test_files_and_sqlite_work_in_the_base_installation(tmp_path: Path) -> None:
     done = without_extras(tmp_path, PIPELINE)
     assert done.returncode == 0, done.stderr
+    given = read_guarantees(open_storage(tmp_path / ".tidegate" / "base"))
+    assert [(each.sink, each.level.value) for each in given] == [("table", "exactly-once"), ("files", "exactly-once")]
 
 
 @pytest.mark.parametrize("use", USES)

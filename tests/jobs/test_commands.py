@@ -21,11 +21,14 @@ from tests.support.saved_job import RECORD, write_job
 from tidegate import operate
 from tidegate.checkpoints.job_layout import JOB_RECORD
 from tidegate.core.errors import TidegateError
+from tidegate.core.guarantees import Rows, Shows, guarantee_of
+from tidegate.core.levels import Level
 from tidegate.core.records import Start, encode
 from tidegate.operate.beat import BEAT, JobState, write_beat
 from tidegate.operate.checkpoints_history import CheckpointsHistory, DoneCheckpoint
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
 from tidegate.operate.failures import Failure, add_failure
+from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.supervisor_lock import take_supervisor_lock
 from tidegate.savepoints.folder import dispose
 from tidegate.savepoints.take import take
@@ -306,6 +309,23 @@ def test_a_generation_that_has_not_begun_hides_none_that_has(tmp_path: Path):
     (query / "g-no-generation").mkdir()
     (found,) = json.loads(tidegate("info", "job", "--dir", str(tmp_path), "--json")[1])["queries"]
     assert (found["generation"], found["sinks"], found["finished"]) == (1, ["table"], 4)
+
+
+def test_info_shows_what_a_reader_of_each_sink_can_count_on(tmp_path: Path):
+    job = make_job(tmp_path)
+    say(job, JobState.RUNNING)
+    found = guarantee_of("counts", "screen", {"lines": Rows.REPLAYED}, Level.EXACTLY_ONCE, Shows.AGAIN)
+    assert found
+    write_guarantees(LocalStorage(job), [found])
+    shown = tidegate("info", "job", "--dir", str(tmp_path))[1]
+    assert "counts/screen  at-least-once  sink (screen)" in shown
+    (told,) = json.loads(tidegate("info", "job", "--dir", str(tmp_path), "--json")[1])["guarantees"]
+    assert (told["sink"], told["level"], told["limited_by"], told["where"]) == (
+        "screen",
+        "at-least-once",
+        "sink",
+        "screen",
+    )
 
 
 def test_a_folder_without_jobs_is_said_to_have_none(tmp_path: Path):

@@ -12,6 +12,7 @@ from tidegate import operate
 from tidegate.cli.common import Dir, JobName, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import Column, ago, moment, number, print_table
+from tidegate.core.guarantees import Guarantee, Limit
 from tidegate.operate import Beat, DoneCheckpoint, Failure, JobHistory, JobInfo, JobView, QueryBeat, QueryView, State
 
 _STALE_SECONDS = 10.0
@@ -70,12 +71,16 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
     view, queries = found.job, found.queries
     if json:
         own = {"queries": [_query_json(query) for query in queries], "drained": found.drained_at}
-        print_json({**_job_json(view), **own, **_settings_json(found)})
+        given = {"guarantees": msgspec.to_builtins(found.guarantees)}
+        print_json({**_job_json(view), **own, **given, **_settings_json(found)})
         return
     for line in _summary(found, now):
         typer.echo(line)
     typer.echo()
     print_table(_QUERY_COLUMNS, [_query_row(query, now) for query in queries])
+    if found.guarantees:
+        typer.echo()
+        print_table(_GUARANTEE_COLUMNS, [_guarantee_row(each) for each in found.guarantees])
     set_by_somebody = [] if view.beat is None else [each for each in view.beat.settings if each.origin != "default"]
     if set_by_somebody:
         typer.echo()
@@ -137,6 +142,7 @@ _QUERY_COLUMNS = (
     Column("last done"),
     Column("lag"),
 )
+_GUARANTEE_COLUMNS = (Column("sink"), Column("guarantee"), Column("limited by"), Column("why"))
 _SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
 _FAILURE_COLUMNS = (
     Column("failed at"),
@@ -205,6 +211,11 @@ def _summary(found: JobInfo, now: float) -> list[str]:
     if found.retained:
         lines.append(f"retained {', '.join(map(str, found.retained))}")
     return lines
+
+
+def _guarantee_row(each: Guarantee) -> tuple[str, ...]:
+    limit = each.limited_by.value if each.limited_by is Limit.NOTHING else f"{each.limited_by.value} ({each.where})"
+    return (f"{each.query}/{each.sink}", each.level.value, limit, each.why)
 
 
 def _query_row(query: QueryView, now: float) -> tuple[str, ...]:

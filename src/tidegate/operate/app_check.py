@@ -13,10 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.core.guarantees import Guarantee
 from tidegate.core.health import Finding, failed, failed_by, ok, warn
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
+from tidegate.operate.guarantees import finding_of
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
 from tidegate.savepoints.judgement import Verdict
 from tidegate.savepoints.restoring import Restore
@@ -29,6 +31,8 @@ CHECKED = "tidegate: nothing stands against a start of job "
 """What such a program says on its standard error, before the job's name, when all is well; then it ends."""
 NOTED = "tidegate: to be mended in the program: "
 """What such a program says of something that stands against no start, one line each."""
+GUARANTEED = "tidegate: guarantee: "
+"""What such a program says of each sink, one line each: a `Guarantee` in JSON."""
 OVERRIDES = "TIDEGATE_OVERRIDES"
 _SECONDS = 600
 _WORD = secrets.token_hex(8)
@@ -45,7 +49,9 @@ def check_app(
     lines = done.stderr.splitlines()
     said = [line for line in lines if line.startswith(CHECKED)]
     noted = [warn(str(app), *_noted(line)) for line in lines if line.startswith(NOTED)]
-    return [*noted, ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
+    told = [line.removeprefix(GUARANTEED) for line in lines if line.startswith(GUARANTEED)]
+    given = [finding_of(msgspec.json.decode(each, type=Guarantee)) for each in told]
+    return [*noted, *given, ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ def _checked(
 
 def _own_words(said: str) -> Iterator[str]:
     """What the program and Spark say; not what this command reads."""
-    read = (CHECKED, NOTED, SAYS)
+    read = (CHECKED, NOTED, GUARANTEED, SAYS)
     return (line for line in said.splitlines() if not line.startswith(read) and _WORD not in line)
 
 

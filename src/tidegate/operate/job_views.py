@@ -8,20 +8,25 @@ import msgspec
 
 from tidegate.checkpoints.drained import drained_at
 from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.core.guarantees import Guarantee
 from tidegate.operate.beat import ShownSetting
 from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
 from tidegate.operate.failures import Failure, read_failures
+from tidegate.operate.guarantees import read_guarantees
 from tidegate.operate.status import JobView, QueryView, view_job, view_queries
+from tidegate.storages.opening import open_storage
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is, with its queries. `retained`: the numbers of its retained checkpoints. `drained_at`: when it was
-    drained to its end, if it was: then no start resumes from its checkpoint."""
+    drained to its end, if it was: then no start resumes from its checkpoint. `guarantees`: those of its sinks, as its
+    last start found them."""
 
     job: JobView
     queries: tuple[QueryView, ...]
     retained: tuple[int, ...]
     drained_at: str | None
+    guarantees: tuple[Guarantee, ...] = ()
 
     @property
     def settings(self) -> tuple[ShownSetting, ...]:
@@ -51,6 +56,7 @@ def read_info(job_folder: Path) -> JobInfo:
         queries=tuple(view_queries(view)),
         retained=tuple(retained_numbers(job_folder)),
         drained_at=drained_at(job_folder, view.job_id),
+        guarantees=tuple(read_guarantees(open_storage(job_folder))),
     )
 
 

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.guarantees import Shows
 from tidegate.core.health import Finding, warn
 from tidegate.core.levels import Level, read_level
 from tidegate.core.records import (
@@ -111,6 +112,10 @@ class TwoPhaseSink(ABC):
     that says nothing about what was committed."""
     evidence_expires: ClassVar[bool] = False
     """True where evidence goes with time (Kafka): that `position` finds none says nothing then, what it finds does."""
+
+    shows: ClassVar[Shows] = Shows.ONCE
+    """What becomes of an epoch that was being committed when the process died. `Shows.AGAIN` where the target cannot
+    tell what it has already shown: then `tidegate check` and `info` call the sink at-least-once."""
 
     kind: ClassVar[str] = ""
     """The name of this very class among the entry points `tidegate.sinks`. With it, commands open the sink without the

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from tidegate.core.errors import TidegateError
+from tidegate.core.guarantees import Shows
 from tidegate.core.levels import Level
 from tidegate.core.records import (
     Answer,
@@ -57,6 +58,8 @@ class WriteAheadSink(TwoPhaseSink):
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE})
     remembers: ClassVar[bool] = False
+    shows: ClassVar[Shows] = Shows.AGAIN
+    """A subclass whose `publish` leaves evidence with the rows says `Shows.ONCE`."""
 
     _read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]] | None = None
 

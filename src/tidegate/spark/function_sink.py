@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.guarantees import Shows
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome, Position, SinkIdentity
 from tidegate.disk.durable import ensure_folder
@@ -49,6 +50,7 @@ class FunctionSink(TwoPhaseSink):
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
     remembers: ClassVar[bool] = False
+    shows: ClassVar[Shows] = Shows.AGAIN
 
     def __init__(
         self,

@@ -21,12 +21,14 @@ from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.core.fingerprints import NOTHING_ALLOWED
+from tidegate.core.guarantees import Guarantee
 from tidegate.core.ledger import START, Query, position_of
 from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, OperatorFingerprint, SinkIdentity, decode, encode
 from tidegate.logs.subject import about
 from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
 from tidegate.operate.forgetting import clear_sink
+from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import describe, write_sinks
@@ -49,6 +51,7 @@ from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.function_sink import FunctionSink
 from tidegate.spark.generations import generation_of
+from tidegate.spark.guarantees import guarantees_of, rows_of, say_guarantees
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import (
@@ -410,6 +413,7 @@ class Job:
             if wish is not None:
                 plans = [run.plan for run in handle.runs]
                 say_verdict(restore, plans, self.settings, self._compare_source, self.spark)
+        say_guarantees(self._guarantees())
         print(f"{CHECKED}{self.name}", file=sys.stderr, flush=True)
         sys.exit(0)
 
@@ -421,6 +425,11 @@ class Job:
         described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
         give_up_what_is_left(JobPlace(folder, record), sinks, described, start_moves)
         write_sinks(open_storage(folder), described, self.settings.checkpointing_interval)
+        write_guarantees(open_storage(folder), self._guarantees())
+
+    def _guarantees(self) -> Sequence[Guarantee]:
+        sources = rows_of(self._positioned, self._keep_nothing)
+        return guarantees_of(self._queries, sources, self.settings.checkpointing_mode)
 
     def _clearing(self, folder: Path, record: JobRecord) -> list[Companion]:
         if self.settings.checkpointing_retention is not Retention.DELETE:

@@ -1,0 +1,41 @@
+"""The guarantees of a job's sinks, from what its program has declared."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from tidegate.core.guarantees import Guarantee, Rows, guarantee_of
+from tidegate.core.levels import Level
+from tidegate.operate.app_check import GUARANTEED
+from tidegate.spark.declared import Declared
+from tidegate.spark.sources.source import PositionedSource
+
+
+def guarantees_of(queries: Iterable[Declared], sources: Mapping[str, Rows], mode: Level) -> Sequence[Guarantee]:
+    """One for each sink of each query."""
+    return [
+        found
+        for query in queries
+        for sink in query.sinks
+        if (found := guarantee_of(query.uid, sink.uid, _read_by(query, sources), mode, sink.shows, sink.delivery))
+    ]
+
+
+def rows_of(positioned: Mapping[str, PositionedSource], keep_nothing: Iterable[str]) -> Mapping[str, Rows]:
+    """What sources declare that give their rows once. All others of a job were vouched for: their rows can be read
+    again."""
+    logged = {uid: Rows.LOGGED for uid, source in positioned.items() if source.writes}
+    return {**dict.fromkeys(keep_nothing, Rows.LIVE), **logged}
+
+
+def say_guarantees(guarantees: Iterable[Guarantee]) -> None:
+    """On the standard error, for `tidegate check app.py`, which has started this program."""
+    for each in guarantees:
+        print(f"{GUARANTEED}{msgspec.json.encode(each).decode()}", file=sys.stderr, flush=True)
+
+
+def _read_by(query: Declared, sources: Mapping[str, Rows]) -> Mapping[str, Rows]:
+    return {uid: sources.get(uid, Rows.REPLAYED) for uid in query.sources}

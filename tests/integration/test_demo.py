@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.today import sampled
+
 COMMAND = [sys.executable, "-m", "tidegate.cli.main", "demo"]
 
 
@@ -30,6 +32,7 @@ def run_demo(folder: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.more
 def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
     code, report, told = run_demo(tmp_path, "--crashes", "2", "--lines", "400", "--seed", "2")
     assert code == 0, (report, told)
@@ -42,10 +45,12 @@ def test_two_kills_and_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
 
 
 def test_a_poisoned_record_stands_in_the_dead_letters_and_every_count_is_exact(tmp_path: Path) -> None:
-    code, report, told = run_demo(tmp_path, "--poison", "--crashes", "1", "--lines", "400", "--seed", "3")
+    code, report, told = run_demo(tmp_path, "--poison", "--crashes", "2", "--lines", "400", "--seed", "3")
     assert code == 0, (report, told)
     assert (report["ok"], report["records_in"], report["records_out"]) == (True, 400, 400)
-    assert (report["dead_letters"], report["kills"]) == (1, 1)
+    assert (report["lost"], report["duplicated"], report["wrong_counts"], report["torn"]) == (0, 0, 0, 0)
+    assert (report["dead_letters"], report["kills"]) == (1, 2)
+    assert told.count("kill -9") == 2
 
 
 @pytest.mark.more
@@ -58,7 +63,7 @@ def test_without_the_gate_the_same_kills_repeat_rows(tmp_path: Path) -> None:
     assert "duplicated in" in report["counterexample"]
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", sampled([pytest.param(signal.SIGINT), pytest.param(signal.SIGTERM)]))
 def test_interrupted_it_leaves_no_process_and_no_folder(tmp_path: Path, end: signal.Signals) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     demo = subprocess.Popen([*COMMAND], env=environment, stderr=subprocess.DEVNULL)

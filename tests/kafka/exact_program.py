@@ -23,12 +23,12 @@ def drawn(numbers: pd.Series) -> pd.Series:
 
 
 def main(folder: Path, servers: str, topic: str, timeout_seconds: float) -> None:
-    spark = small_session(spark_sql_shuffle_partitions="8")
+    spark = small_session(spark_sql_shuffle_partitions="4")
     job = Job("exact", spark=spark, checkpointing_dir=str(folder / "checkpoints"), checkpointing_interval=0)
     draw: Any = F.pandas_udf
     mark = draw(drawn, "string")(F.col("number"))
     source = FileSource(str(folder / "in"), format="json", schema="number long", maxFilesPerTrigger=1)
-    rows = job.source("numbers", source).repartition(8, "number").withColumn("mark", mark)
+    rows = job.source("numbers", source).repartition(4, "number").withColumn("mark", mark)
     job.query(
         "copy",
         rows,

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
 
 
 def today() -> int:
     """`TIDEGATE_SEED`, or the number of the day."""
     return int(os.environ.get("TIDEGATE_SEED") or datetime.now(timezone.utc).toordinal())
+
+
+def sampled(cases: Sequence[ParameterSet], count: int = 1) -> list[ParameterSet]:
+    """`cases` of a test, of which `count` run today, and the others with `-m more`."""
+    chosen = {(today() + number) % len(cases) for number in range(count)}
+    return [
+        case if number in chosen else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
+        for number, case in enumerate(cases)
+    ]

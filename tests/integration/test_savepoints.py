@@ -22,6 +22,7 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.spark_log import log_offset, parse_commits, parse_offsets
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.operate.control import Outcome
+from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import open_savepoint, savepoints_in, verify
 from tidegate.savepoints.take import RunningJob
 
@@ -69,6 +70,34 @@ def test_a_running_job_is_saved_and_loses_no_epoch(place: Place, backend: str):
         epoch = query.done.epoch
         assert state_of(place, spark, epoch) == Counter(row["word"] for row in read_through(place, epoch))
     assert open_savepoint(first).record.queries[0].done.epoch >= 0
+
+
+def test_the_rows_of_a_job_do_not_wait_while_its_state_is_copied(place: Place, monkeypatch: pytest.MonkeyPatch):
+    """However long the copy takes: here it ends only behind three epochs that come while it is under way."""
+
+    copied = Copying.copied
+
+    def behind_three_epochs(copying: Copying, size_bytes: int) -> None:
+        if not copying.copied_bytes:
+            for _ in range(3):
+                place.write("wind")
+            wait_until(lambda: place.log("ledger/done")[-1:] == [3], "three epochs beside the copy")
+        copied(copying, size_bytes)
+
+    monkeypatch.setattr(Copying, "copied", behind_three_epochs)
+    place.write("sea")
+    job = place.job(savepoints_dir=str(place.folder / "saved"))
+    counts = place.words(job).groupBy("word").agg(F.count("*").alias("n"))
+    job.query("query", counts, sinks=[FileSink("out", place.folder / "out", format="json")], mode="update")
+    handle = job.start()
+    try:
+        wait_until(lambda: place.log("ledger/done")[-1:] == [0], "the first epoch")
+        path = handle.savepoint()
+    finally:
+        handle.stop()
+    assert path is not None
+    assert open_savepoint(path).record.queries[0].done.epoch == 0
+    assert [row["n"] for epoch in range(1, 4) for row in place.files()[epoch]] == [1, 2, 3]
 
 
 def state_of(place: Place, spark: Path, epoch: int) -> dict[str, int]:

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 
 from tests.support.failing_syncs import FailingSyncs, begin_a_process
-from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.epoch import run_epoch
@@ -34,6 +33,8 @@ from tidegate.sinks.base import JournalKeeper, SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
+from tidegate.storages.journal import journal_name
+from tidegate.storages.journals import open_journal
 from tidegate.storages.local.storage import LocalStorage
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
@@ -116,7 +117,7 @@ class Program:
         rows = rows_from(effect.epoch * 10, 2)
         transaction = self.sink.begin(attempt)
         transaction.write(rows)
-        journal = JournalWriter(self.journal_folder, journal_name(attempt))
+        journal = open_journal(self.journal_folder).writer(journal_name(attempt))
         reference = None
         if self.sink.journal is JournalKeeper.LEDGER:
             journal.write(rows)

@@ -10,17 +10,10 @@ import pyarrow as pa
 import pytest
 
 from tests.support.fs_recorder import FsRecorder
-from tidegate.checkpoints.journal import (
-    JournalMissing,
-    JournalWriter,
-    delete_from,
-    delete_through,
-    journal_name,
-    list_epochs,
-    read_journal,
-)
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, JournalRef, SinkIdentity
+from tidegate.storages.journal import JournalMissing, journal_name
+from tidegate.storages.journals import open_journal
 
 ROWS = pa.record_batch({"word": ["tide", "gate", None], "count": [1, 2, 3], "at": [b"\x00", b"", None]})
 MORE_ROWS = pa.record_batch({"word": ["late"], "count": [4], "at": [b"x"]})
@@ -28,7 +21,7 @@ MORE_ROWS = pa.record_batch({"word": ["late"], "count": [4], "at": [b"x"]})
 
 def test_the_rows_come_back_as_they_were_written(tmp_path: Path):
     reference = journal(tmp_path, "3/counts.r1-ab-t0-a0.arrow", ROWS, MORE_ROWS)
-    assert list(read_journal(tmp_path, reference)) == [ROWS, MORE_ROWS]
+    assert list(open_journal(tmp_path).read(reference)) == [ROWS, MORE_ROWS]
     assert (reference.name, reference.rows) == ("3/counts.r1-ab-t0-a0.arrow", 4)
 
 
@@ -56,14 +49,14 @@ def test_the_journal_is_synced_after_its_last_byte(tmp_path: Path, monkeypatch: 
 
 
 def test_an_attempt_without_rows_leaves_no_file(tmp_path: Path):
-    writer = JournalWriter(tmp_path, "3/counts.a.arrow")
+    writer = open_journal(tmp_path).writer("3/counts.a.arrow")
     writer.write(ROWS.slice(0, 0))
     assert writer.close() is None
     assert os.listdir(tmp_path) == []
 
 
 def test_an_aborted_attempt_leaves_no_file(tmp_path: Path):
-    writer = JournalWriter(tmp_path, "3/counts.a.arrow")
+    writer = open_journal(tmp_path).writer("3/counts.a.arrow")
     writer.abort()
     writer.write(ROWS)
     writer.abort()
@@ -72,21 +65,21 @@ def test_an_aborted_attempt_leaves_no_file(tmp_path: Path):
 
 
 def test_an_abort_after_the_close_keeps_the_file_that_a_record_may_name(tmp_path: Path):
-    writer = JournalWriter(tmp_path, "3/counts.a.arrow")
+    writer = open_journal(tmp_path).writer("3/counts.a.arrow")
     writer.write(ROWS)
     reference = writer.close()
     writer.abort()
     assert reference is not None
-    assert list(read_journal(tmp_path, reference)) == [ROWS]
+    assert list(open_journal(tmp_path).read(reference)) == [ROWS]
 
 
 def test_a_repeated_attempt_cannot_cut_the_journal_that_stands(tmp_path: Path):
     reference = journal(tmp_path, "3/counts.a.arrow", ROWS)
-    again = JournalWriter(tmp_path, "3/counts.a.arrow")
+    again = open_journal(tmp_path).writer("3/counts.a.arrow")
     with pytest.raises(TidegateError, match="File exists"):
         again.write(MORE_ROWS)
     again.abort()
-    assert list(read_journal(tmp_path, reference)) == [ROWS]
+    assert list(open_journal(tmp_path).read(reference)) == [ROWS]
 
 
 def test_every_cut_of_the_file_is_refused_before_any_row(tmp_path: Path):
@@ -112,13 +105,13 @@ def test_more_bytes_than_were_written_are_refused(tmp_path: Path):
     with open(tmp_path / reference.name, "ab") as file:
         file.write(b"\x00")
     with pytest.raises(TidegateError, match=f"found: +{reference.size_bytes + 1} bytes"):
-        read_journal(tmp_path, reference)
+        open_journal(tmp_path).read(reference)
 
 
 def test_a_missing_journal_is_told_apart_from_a_torn_one(tmp_path: Path):
     reference = JournalRef(name="3/counts.a.arrow", rows=12, size_bytes=1, checksum="sha256:00")
     with pytest.raises(JournalMissing, match=r"(?s)a journal with 12 rows.*3/counts\.a\.arrow") as caught:
-        read_journal(tmp_path, reference)
+        open_journal(tmp_path).read(reference)
     assert caught.value.code == "TG-TRANSACTION-LOST"
 
 
@@ -126,7 +119,7 @@ def test_a_missing_journal_is_told_apart_from_a_torn_one(tmp_path: Path):
 def test_a_journal_that_cannot_be_synced_gives_no_reference_and_can_be_aborted(
     number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    writer = JournalWriter(tmp_path, "3/counts.a.arrow")
+    writer = open_journal(tmp_path).writer("3/counts.a.arrow")
     writer.write(ROWS)
     disk = FsRecorder(monkeypatch, below=tmp_path)
     disk.fail("sync", number, named=".arrow")
@@ -140,22 +133,22 @@ def test_a_journal_that_cannot_be_synced_gives_no_reference_and_can_be_aborted(
 def test_epochs_are_listed_as_numbers_and_only_those(tmp_path: Path):
     for epoch in (2, 10, 1):
         journal(tmp_path, f"{epoch}/counts.a.arrow", ROWS)
-    delete_through(tmp_path, 0)
-    assert list_epochs(tmp_path) == [1, 2, 10]
-    assert list_epochs(tmp_path / "none") == []
+    open_journal(tmp_path).delete_through(0)
+    assert open_journal(tmp_path).epochs() == [1, 2, 10]
+    assert open_journal(tmp_path / "none").epochs() == []
 
 
 def test_deleting_takes_the_epochs_up_to_one_or_from_one_on(tmp_path: Path):
     for epoch in range(8):
         journal(tmp_path, f"{epoch}/counts.a.arrow", ROWS)
-    delete_through(tmp_path, 2)
-    assert list_epochs(tmp_path) == [3, 4, 5, 6, 7]
-    delete_from(tmp_path, 6)
-    assert list_epochs(tmp_path) == [3, 4, 5]
-    delete_through(tmp_path, 2)
-    delete_from(tmp_path, 6)
-    delete_from(tmp_path / "none", 0)
-    assert list_epochs(tmp_path) == [3, 4, 5]
+    open_journal(tmp_path).delete_through(2)
+    assert open_journal(tmp_path).epochs() == [3, 4, 5, 6, 7]
+    open_journal(tmp_path).delete_from(6)
+    assert open_journal(tmp_path).epochs() == [3, 4, 5]
+    open_journal(tmp_path).delete_through(2)
+    open_journal(tmp_path).delete_from(6)
+    open_journal(tmp_path / "none").delete_from(0)
+    assert open_journal(tmp_path).epochs() == [3, 4, 5]
     assert list((tmp_path / ".trash").iterdir()) == []
 
 
@@ -168,15 +161,15 @@ def test_an_epoch_leaves_by_one_rename_and_what_a_kill_left_in_the_trash_goes_la
         disk = FsRecorder(patches, below=tmp_path)
         disk.fail("unlink", errno.EINTR)
         with pytest.raises(TidegateError):
-            delete_through(tmp_path, 1)
-    assert list_epochs(tmp_path) == []
+            open_journal(tmp_path).delete_through(1)
+    assert open_journal(tmp_path).epochs() == []
     assert len(list((tmp_path / ".trash").glob("1-*/*"))) == 2
-    delete_through(tmp_path, 1)
+    open_journal(tmp_path).delete_through(1)
     assert list((tmp_path / ".trash").iterdir()) == []
 
 
 def journal(folder: Path, name: str, *batches: pa.RecordBatch) -> JournalRef:
-    writer = JournalWriter(folder, name)
+    writer = open_journal(folder).writer(name)
     for batch in batches:
         writer.write(batch)
     reference = writer.close()
@@ -186,6 +179,6 @@ def journal(folder: Path, name: str, *batches: pa.RecordBatch) -> JournalRef:
 
 def assert_corrupt(folder: Path, reference: JournalRef) -> None:
     with pytest.raises(TidegateError) as caught:
-        read_journal(folder, reference)
+        open_journal(folder).read(reference)
     assert caught.value.code == "TG-RECORD-CORRUPT"
     assert caught.value.where == str(folder / reference.name)

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from tidegate.checkpoints import journal
 from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
@@ -22,6 +21,7 @@ from tidegate.core.records import JournalRef
 from tidegate.logs.subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
+from tidegate.storages.journals import open_journal
 from tidegate.storages.storage import Storage
 
 ResultT = TypeVar("ResultT")
@@ -66,7 +66,7 @@ class Runner:
         self._subject = Subject(job=query.job, query=query.uid)
         self._storage = storage
         self._sinks = sinks
-        self._journal_folder = journal_folder
+        self._journal = open_journal(journal_folder)
         self._checkpoint = checkpoint
         self._port = port
         self._reach = reach
@@ -123,7 +123,7 @@ class Runner:
 
     def read_journal(self, reference: JournalRef) -> Iterable[pa.RecordBatch]:
         """The rows of one attempt, verified."""
-        return journal.read_journal(self._journal_folder, reference)
+        return self._journal.read(reference)
 
     def _redo(self, effect: fx.RedoTransaction) -> object:
         reference = effect.committable.journal
@@ -136,11 +136,11 @@ class Runner:
     def _clean(self, effect: fx.CleanThrough) -> None:
         for uid, sink in self._sinks.items():
             sink.clean(self._query.sink(uid), effect.epoch)
-        journal.delete_through(self._journal_folder, effect.epoch)
+        self._journal.delete_through(effect.epoch)
 
     def _discard(self, effect: fx.DiscardFrom) -> int:
         discarded = [sink.discard(self._query.sink(uid), effect.epoch) for uid, sink in self._sinks.items()]
-        journal.delete_from(self._journal_folder, effect.epoch)
+        self._journal.delete_from(effect.epoch)
         return sum(discarded)
 
 

@@ -16,7 +16,6 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.arrays import binaries
-from tidegate.checkpoints.journal import JournalWriter, journal_name
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.core.telling import Step, told
@@ -25,6 +24,8 @@ from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
 from tidegate.sinks.dead_letters import dead_letters, reason_of, unparsed, without
 from tidegate.sinks.rows import RowRefused, in_words, place_of
+from tidegate.storages.journal import journal_name
+from tidegate.storages.journals import open_journal
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
 """The one column that a task returns: what one attempt did (`TaskResult`), as JSON."""
@@ -160,7 +161,7 @@ class _SinkWriter:
             task_attempt=task_attempt,
         )
         self._journal = (
-            JournalWriter(task.journal_folder, journal_name(self.attempt))
+            open_journal(task.journal_folder).writer(journal_name(self.attempt))
             if sink.sink.journal is JournalKeeper.LEDGER
             else None
         )

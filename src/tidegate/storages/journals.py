@@ -1,0 +1,23 @@
+"""The one place where the journal of a query is opened, by the scheme of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidegate.storages.journal import Journal
+from tidegate.storages.local.journal import LocalJournal
+from tidegate.storages.schemes import Place, Scheme, place_of
+
+
+def open_journal(folder: str | Path) -> Journal:
+    """The journal in this folder: a path, or a URI, which a task gets from its driver. It asks the storage for nothing
+    yet.
+
+    Raises SETTING_VALUE for a scheme that no storage here has.
+    """
+    place = place_of(folder)
+    return _JOURNALS[place.scheme](place)
+
+
+_JOURNALS: Mapping[Scheme, Callable[[Place], Journal]] = {Scheme.FILE: lambda place: LocalJournal(place.path)}

@@ -29,8 +29,13 @@ def run_states() -> str:
 
 def errors() -> str:
     from tidegate.core.errors import Code
+    from tidegate.core.next_steps import NEXT_STEPS
 
-    rows = [f"| `{code.label}` | {code.meaning} | {code.remedy.value} |" for code in Code]
+    def told(code: Code) -> str:
+        step = NEXT_STEPS.get(code.label)
+        return code.remedy.value if step is None else f"{code.remedy.value}. Next step: {step}"
+
+    rows = [f"| `{code.label}` | {code.meaning} | {told(code)} |" for code in Code]
     return "\n".join(["| code | what it means | what to do |", "|---|---|---|", *rows])
 
 

@@ -75,7 +75,6 @@ def _finished_below(query: Query, epoch: int) -> Steps[int]:
             expected=f"an epoch above {finished}, the newest finished one",
             found=f"epoch {epoch}",
             where=str(query),
-            next_step="start the job again (`tidegate run` does by itself): recovery restores Spark's log",
         )
     return finished
 
@@ -124,7 +123,6 @@ def _check_positions(
                 expected=f"epoch {epoch} to start at {end}, where epoch {epoch - 1} ended",
                 found=f"start {start}, end {now}",
                 where=f"{query}, source {query.sources[index]}",
-                next_step="see whether the source was emptied, re-created or restored; start again when it is whole",
             )
 
 
@@ -134,6 +132,4 @@ def _torn(query: Query, epoch: int, found: str) -> TidegateError:
         expected="one offsets entry with a position per source, and committables of this run",
         found=found,
         where=f"{query}, epoch {epoch}",
-        next_step="start the job again (`tidegate run` does by itself): the epoch is undecided and its input"
-        " comes again",
     )

@@ -7,6 +7,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TypeAlias
 
+from tidegate.core.next_steps import NEXT_STEPS
+
 Detail: TypeAlias = "str | int"
 
 
@@ -26,6 +28,11 @@ class Code(Enum):
         self.label = label
         self.remedy = remedy
         self.meaning = meaning
+
+    @property
+    def next_step(self) -> str:
+        """What to do next, where the raise itself says nothing else."""
+        return NEXT_STEPS.get(self.label, self.remedy.value)
 
     # The program and its settings.
     START_REFUSED = ("TG-START-REFUSED", Remedy.PROGRAM, "several things stand against the start; each is listed")
@@ -310,7 +317,8 @@ class Code(Enum):
 
 
 class TidegateError(Exception):
-    """An error with a stable code, what was expected, what was found, where, and what to do next.
+    """An error with a stable code, what was expected, what was found, where, and what to do next: by default the
+    `next_step` of its code.
 
     `details` says the same for programs, as far as it is known: `sink`, `source`, `query`, `epoch`, `task`, `column`,
     `topic`, `partition`, `offset`, `key`, `file`, and `row`, the row's values as a short text. `violations` holds the
@@ -324,7 +332,7 @@ class TidegateError(Exception):
         expected: str,
         found: str,
         where: str,
-        next_step: str,
+        next_step: str | None = None,
         details: Mapping[str, Detail] | None = None,
         violations: Sequence[TidegateError] = (),
     ) -> None:
@@ -333,7 +341,7 @@ class TidegateError(Exception):
         self.expected = expected
         self.found = found
         self.where = where
-        self.next_step = next_step
+        self.next_step = code.next_step if next_step is None else next_step
         self.details: Mapping[str, Detail] = MappingProxyType(dict(details or {}))
         self.violations = tuple(violations)
         super().__init__(self._text())
@@ -369,12 +377,5 @@ def raise_all(violations: Sequence[TidegateError], where: str) -> None:
                 expected="a job that can start",
                 found=f"{len(several)} violations",
                 where=where,
-                next_step="mend each of those listed below; nothing was started",
                 violations=several,
             )
-
-
-def markdown_table() -> str:
-    """The catalogue as a Markdown table, for the documentation."""
-    rows = [f"| `{code.label}` | {code.meaning} | {code.remedy.value} |" for code in Code]
-    return "\n".join(["| code | meaning | what to do |", "|---|---|---|", *rows])

@@ -180,9 +180,6 @@ def choose(
             expected="one prepared record with the offsets and state ids of Spark's log",
             found=f"those of runs {runs}",
             where=f"{query}, epoch {epoch}",
-            next_step="go back to a savepoint, or to a retained checkpoint (tidegate run -s PATH APP); keep a"
-            " copy of the job's"
-            " folder as it is now: it shows what has happened",
         )
     data, prepared = max(matching, key=lambda pair: pair[1].run)
     return Decided(

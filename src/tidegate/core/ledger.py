@@ -228,5 +228,4 @@ def superseded(query: Query, run: Run, found: str) -> TidegateError:
         expected=f"run {run.run} to be the newest",
         found=found,
         where=str(query),
-        next_step="nothing: the newer run goes on with this query",
     )

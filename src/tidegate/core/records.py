@@ -468,7 +468,6 @@ def decode(kind: type[RecordT], data: bytes, where: str) -> RecordT:
             expected=f"format version {FORMAT} or older",
             found=f"format version {words[2]}",
             where=where,
-            next_step="start this job with the release of tidegate that wrote it, or a newer one",
         )
     if words[1] != KINDS[kind]:
         raise _corrupt(f"a record of kind `{KINDS[kind]}`", f"kind `{words[1]}`", where)

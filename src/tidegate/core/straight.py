@@ -77,8 +77,6 @@ def _once(query: Query, epoch: int, committables: tuple[Committable, ...]) -> St
             expected=f"nothing for epoch {epoch} in sink {sink}",
             found=_details(answers),
             where=f"{query}, epoch {epoch}",
-            next_step="stop the other copy of this job (`tidegate stop JOB --dir DIR`, where its checkpoints"
-            " are), then start again",
         )
     taken = sum(each.rows for each, answer in zip(committables, answers, strict=True) if answer.outcome in _TAKEN)
     yield Tell(RowsShown(epoch, sink, taken))

@@ -56,9 +56,6 @@ def driver_died(where: str, returned: int | None) -> TidegateError:
         expected="a driver that says how it ended",
         found=f"its process ended by {how}",
         where=where,
-        next_step="see what it printed last, logs/spark.log in the job's folder, and `dmesg` for want of"
-        " memory; the next start"
-        " resumes",
     )
 
 
@@ -70,8 +67,6 @@ def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> Tide
         expected=f"progress within {timeout_seconds:g} s (progress_timeout, or the time of the epoch under way)",
         found=f"none: the driver was ended{started}",
         where=where,
-        next_step="see what its log said last; if its epochs, or the steps of its start, may take that long, raise it:"
-        " -D progress_timeout=30min",
     )
 
 

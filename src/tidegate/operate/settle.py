@@ -262,6 +262,5 @@ def _raise_why(found: Look, waiting: Waiting) -> NoReturn:
             expected="a sink that can tell how the transaction stands",
             found="it cannot",
             where=f"sink {waiting.sink}, {waiting.name}",
-            next_step="look into the sink, or start the job: it does what is right",
         )
     )

@@ -137,7 +137,6 @@ class TwoPhaseSink(ABC):
                 expected=f"delivery one of {', '.join(repr(level.value) for level in Level)}, or none",
                 found=f"delivery={delivery!r}",
                 where=f"sink {uid!r}",
-                next_step="choose one of these",
             ) from None
         self.uid = uid
         self.select = select

@@ -52,7 +52,6 @@ def option_of(kind: type[_Option], name: str, given: str, uid: str) -> _Option:
             expected=f"{name} one of {', '.join(repr(each.value) for each in kind)}",
             found=f"{name}={given!r}",
             where=f"sink {uid!r}",
-            next_step="choose one of these",
         ) from None
 
 

@@ -63,5 +63,4 @@ def refuse_if_unheard(server: socket.socket) -> None:
             expected="fewer than about 1000 open files when a job gets its Spark session",
             found=f"file number {server.fileno()} for the socket on which Spark calls the program",
             where="this process",
-            next_step="declare the job before the program opens its files, or close them, and start again",
         ) from None

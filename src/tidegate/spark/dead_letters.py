@@ -43,8 +43,6 @@ class DeadLetters:
             expected=f"at most {self._limit()} as dead letters in one epoch (max_dead={self.at_most})",
             found=f"{dead} of {rows} rows: {'; '.join(reasons)}",
             where=f"{query}, epoch {epoch}",
-            next_step="compare the rows with what the sink takes; change the query, or raise max_dead; then start"
-            " again: the epoch is undecided and its input comes again",
         )
 
     def _limit(self) -> str:

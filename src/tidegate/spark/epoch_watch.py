@@ -141,5 +141,4 @@ class EpochWatch:
             expected=f"{what} to end within {CUT_ENDS_WITHIN_SECONDS:g} s",
             found=f"Spark's stream thread still runs ({self.phase.value}), and could yet write into the checkpoint",
             where=where,
-            next_step="end this process, then start again: until then it keeps the job's locks",
         )

@@ -158,9 +158,6 @@ class FunctionSink(TwoPhaseSink):
                 expected=f"the function to take {sum(committable.rows for committable in committables)} rows",
                 found=f"{type(error).__name__}: {error}",
                 where=f"sink {self.uid!r}, epoch {epoch}",
-                next_step="mend the function (the log has its traceback, and `tidegate run --verbose` shows"
-                " it), then start again:"
-                " it is called with this epoch first",
             ) from error
 
     def _put_receipt(self, identity: SinkIdentity, entry: Entry) -> None:

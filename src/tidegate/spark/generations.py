@@ -36,7 +36,6 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
                 expected=f"a checkpoint that was written {level.value}",
                 found="one that was not" if once else "one of an at-most-once job",
                 where=f"{where}, {folder / f'g{number}'}",
-                next_step="set checkpointing.mode back, or start under another job name or checkpointing.dir",
             )
     return max(found, default=0) + 1 if once else current
 

@@ -66,7 +66,6 @@ def read_program(app: str) -> CodeType:
             expected="the file of a Python program",
             found=f"{type(error).__name__}: {getattr(error, 'msg', None) or getattr(error, 'strerror', None) or error}",
             where=f"{app}{line}",
-            next_step="name the file that makes the job: tidegate run APP [ARGS]",
         ) from error
 
 
@@ -102,7 +101,6 @@ def _program_failed(app: str, error: BaseException) -> TidegateError:
         expected="a program that runs",
         found="".join(traceback.format_exception_only(type(error), error)).strip()[:2_000],
         where=f"{app}{line}",
-        next_step="mend the program at that line, where the traceback above ends, then start again",
     )
     failed.__cause__ = error
     return failed

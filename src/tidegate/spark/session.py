@@ -219,5 +219,4 @@ def _connect_refused(found: str) -> TidegateError:
         expected="a classic session, whose driver runs in this process",
         found=found,
         where="Job(spark=...)",
-        next_step="create the session without `remote`, or run the program with spark-submit",
     )

@@ -74,8 +74,6 @@ class RunningStream:
             expected=f"state of operator {operator} that was computed once in each partition",
             found=f"partition {twice}, after its output for the next stage was lost",
             where=f"query {self.query.name}",
-            next_step="start the job again (`tidegate run` does by itself): the epoch is undecided and its"
-            " input comes again",
         )
 
     def thrown(self) -> Any:

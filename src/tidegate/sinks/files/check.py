@@ -24,7 +24,6 @@ def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) ->
             expected="a session whose tasks run on this machine",
             found="a cluster master",
             where=where,
-            next_step="use a sink that the executors reach, or a local master",
         )
     reason = unwritable(hidden) or _on_another_disk(hidden, target)
     if reason:

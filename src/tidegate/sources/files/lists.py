@@ -94,7 +94,6 @@ def decode(data: bytes, where: str) -> list[Listed]:
             expected=f"format version {FORMAT} or older",
             found=f"format version {header.format}",
             where=where,
-            next_step="start this job with the release of tidegate that wrote it, or a newer one",
         )
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise _corrupt("files that fit their checksum", f"{len(body)} bytes that do not", where)

@@ -333,7 +333,6 @@ def position_of(text: str) -> Position:
             expected="a checkpoint of this file source",
             found=f"one at {text!r}",
             where="the checkpoint",
-            next_step="put the source back as it was, or start under another job name or checkpointing.dir",
         ) from None
 
 

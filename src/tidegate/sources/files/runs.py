@@ -137,7 +137,6 @@ def open_run(path: Path) -> Run:
             expected=f"format version {_FORMAT} or older",
             found=f"format version {words[2]}",
             where=str(path),
-            next_step="start this job with the release of tidegate that wrote it, or a newer one",
         )
     digest = hashlib.sha256(data[len(header) + 1 :]).hexdigest()
     count, rest = divmod(len(data) - _BEGIN, _ROW_BYTES)

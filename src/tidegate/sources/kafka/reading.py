@@ -248,8 +248,6 @@ def _lost(wanted: Range, found: str, where: str) -> TidegateError:
         expected=_named(wanted),
         found=found,
         where=where,
-        next_step='they cannot come back: keep records longer, and go on behind them with lost="skip", or under'
-        " another job name with start=",
     )
 
 
@@ -259,7 +257,6 @@ def _made_anew(wanted: Range, found: str, where: str) -> TidegateError:
         expected=f"{_named(wanted)}, topic {wanted.topic} with the id {wanted.topic_id}",
         found=found,
         where=where,
-        next_step="start again: the start says from which record of the new topic the job can resume",
     )
 
 

@@ -142,7 +142,6 @@ class Topics:
             expected=expected,
             found=found,
             where=f"{self._where}, {self._clients.servers}",
-            next_step="create it, or correct the source's topics, pattern or partitions",
         )
 
     def _unread(self, topic: str) -> TidegateError:

@@ -110,7 +110,6 @@ class KafkaSource(PositionedSource, OpenedSource):
                 expected="a checkpoint of this Kafka source",
                 found=f"one that begins at {position!r}",
                 where=where,
-                next_step="put the source back as it was, or start under another job name or checkpointing.dir",
             ) from None
         return _frame(session, self._reading(where, tempo), bounds)
 

@@ -75,7 +75,6 @@ class IngestedSocket(PositionedSource):
                 expected="a local master: the tasks read the ingest log from this machine's disk",
                 found=f"master {session.sparkContext.master}",
                 where=where,
-                next_step="run this job with master local[*], or read the lines through Kafka",
             )
         return _frame(session, where, None, None)
 
@@ -316,7 +315,6 @@ def _begun(position: str, where: str) -> Position:
             expected="a checkpoint of this durable socket source",
             found=f"one at {position!r}",
             where=where,
-            next_step="put the source back as it was, or start under another job name or checkpointing.dir",
         ) from None
 
 

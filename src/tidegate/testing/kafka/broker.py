@@ -295,7 +295,6 @@ class _Machine:
             expected=f"Kafka {self._record.version} to answer at {node.server}",
             found="\n".join(lines),
             where=str(node.folder(self._root)),
-            next_step="mend what its log names, then start it again",
         )
 
 

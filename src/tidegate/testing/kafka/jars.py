@@ -199,5 +199,4 @@ def _unavailable(bundle: Bundle, found: str, where: Path) -> TidegateError:
         expected=f"the jars of {bundle.title} from the Maven repository",
         found=found,
         where=str(where.parent),
-        next_step="check version and network; where a mirror is needed, install Maven and name it in Maven's settings",
     )

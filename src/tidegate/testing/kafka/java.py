@@ -33,5 +33,4 @@ def _missing(found: str) -> TidegateError:
         expected=f"Java {JAVA_AT_LEAST} or newer",
         found=found,
         where="JAVA_HOME, PATH",
-        next_step="install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
     )

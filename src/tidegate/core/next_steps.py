@@ -1,0 +1,65 @@
+"""The next step of an error, by the label of its code, where one text serves every raise of it.
+
+A raise that knows more gives `next_step=`. A test wants each text of this table to stand nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+NEXT_STEPS: Final[Mapping[str, str]] = {
+    "TG-START-REFUSED": "mend each of those listed below; nothing was started",
+    "TG-OPTION-UNKNOWN": "choose one of these",
+    "TG-SOURCE-LOCAL-ONLY": "run this job with master local[*], or read the lines through Kafka",
+    "TG-SOURCES-CHANGED": "put the source back as it was, or start under another job name or checkpointing.dir",
+    "TG-DEAD-LETTERS-LIMIT": (
+        "compare the rows with what the sink takes; change the query, or raise max_dead; then start again: "
+        "the epoch is undecided and its input comes again"
+    ),
+    "TG-SINK-LOCAL-ONLY": "use a sink that the executors reach, or a local master",
+    "TG-SPARK-CONNECT": "create the session without `remote`, or run the program with spark-submit",
+    "TG-TOO-MANY-FILES": "declare the job before the program opens its files, or close them, and start again",
+    "TG-PROGRAM-UNREADABLE": "name the file that makes the job: tidegate run APP [ARGS]",
+    "TG-JAVA-MISSING": "install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
+    "TG-KAFKA-TOPIC-MISSING": "create it, or correct the source's topics, pattern or partitions",
+    "TG-BROKER-FAILED": "mend what its log names, then start it again",
+    "TG-JARS-UNAVAILABLE": (
+        "check version and network; where a mirror is needed, install Maven and name it in Maven's settings"
+    ),
+    "TG-PROGRAM-FAILED": "mend the program at that line, where the traceback above ends, then start again",
+    "TG-RUN-SUPERSEDED": "nothing: the newer run goes on with this query",
+    "TG-EPOCH-FINISHED": "start the job again (`tidegate run` does by itself): recovery restores Spark's log",
+    "TG-EPOCH-STUCK": "end this process, then start again: until then it keeps the job's locks",
+    "TG-EPOCH-TORN": (
+        "start the job again (`tidegate run` does by itself): the epoch is undecided and its input comes again"
+    ),
+    "TG-FUNCTION-FAILED": (
+        "mend the function (the log has its traceback, and `tidegate run --verbose` shows it), then start "
+        "again: it is called with this epoch first"
+    ),
+    "TG-DRIVER-DIED": (
+        "see what it printed last, logs/spark.log in the job's folder, and `dmesg` for want of memory; the "
+        "next start resumes"
+    ),
+    "TG-DRIVER-STALLED": (
+        "see what its log said last; if its epochs, or the steps of its start, may take that long, raise it: "
+        "-D progress_timeout=30min"
+    ),
+    "TG-RECORD-NEWER": "start this job with the release of tidegate that wrote it, or a newer one",
+    "TG-LEVEL-CHANGED": "set checkpointing.mode back, or start under another job name or checkpointing.dir",
+    "TG-LEDGER-AMBIGUOUS": (
+        "go back to a savepoint, or to a retained checkpoint (tidegate run -s PATH APP); keep a copy of the "
+        "job's folder as it is now: it shows what has happened"
+    ),
+    "TG-OFFSETS-BACKWARDS": "see whether the source was emptied, re-created or restored; start again when it is whole",
+    "TG-KAFKA-TOPIC-RECREATED": "start again: the start says from which record of the new topic the job can resume",
+    "TG-KAFKA-OFFSETS-LOST": (
+        'they cannot come back: keep records longer, and go on behind them with lost="skip", or under another'
+        " job name with start="
+    ),
+    "TG-TRANSACTION-UNKNOWN": "look into the sink, or start the job: it does what is right",
+    "TG-SECOND-TIMELINE": (
+        "stop the other copy of this job (`tidegate stop JOB --dir DIR`, where its checkpoints are), then start again"
+    ),
+}

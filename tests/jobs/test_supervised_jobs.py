@@ -51,7 +51,7 @@ def test_a_job_is_kept_alive_and_every_row_is_there_once(tmp_path: Path):
     assert table(tmp_path) == list(range(8))
 
 
-def test_a_driver_whose_supervisor_is_killed_ends_and_the_next_run_goes_on(tmp_path: Path):
+def test_a_driver_whose_supervisor_is_killed_ends_the_next_run_resumes_and_a_fresh_one_begins_anew(tmp_path: Path):
     write(tmp_path, 0, 3)
     with UnderRun(tmp_path, "for-ever", options=["-d", "--json"]) as background:
         assert background.wait() == 0
@@ -72,6 +72,13 @@ def test_a_driver_whose_supervisor_is_killed_ends_and_the_next_run_goes_on(tmp_p
         assert run.wait() == 0, run.tail()
         assert run.failures() == []
     assert table(tmp_path) == list(range(6))
+
+    with UnderRun(tmp_path, "caught-up", options=["--fresh", "--json"]) as run:
+        assert run.wait() == 0, run.tail()
+    assert table(tmp_path) == sorted([*range(6), *range(6)]), "a new generation reads everything again"
+    assert json.loads(run.tail().splitlines()[-1])["outcome"] == "finished"
+    generations = tmp_path / "checkpoints" / "numbers" / "queries" / "copies"
+    assert [path.name for path in generations.iterdir()] == ["g2"]
 
 
 @pytest.mark.more

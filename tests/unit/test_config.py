@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.house.measures import modules_below
+from tests.house.repository import ROOT
 from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.config import SETTINGS
+from tidegate.settings.given import CONFIG_VARIABLE, OVERRIDES_VARIABLE
 from tidegate.settings.reading import read_settings
 
 
@@ -133,3 +138,22 @@ def test_all_violations_at_once() -> None:
 def test_two_names_for_one_setting_in_one_place() -> None:
     error = refused({"checkpointing.interval": "1s", "execution.checkpointing.interval": "2s"})
     assert "checkpointing.interval and execution.checkpointing.interval" in error.found
+
+
+def test_every_variable_of_the_environment_that_the_code_names_is_known() -> None:
+    """One that is not ends every start that it is handed to, as an unknown setting."""
+    named = {
+        node.value
+        for module in modules_below(ROOT / "src")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.fullmatch(r"TIDEGATE_[A-Z]+(_[A-Z]+)*", node.value)
+    }
+    unknown: list[str] = []
+    for name in named - {OVERRIDES_VARIABLE, CONFIG_VARIABLE}:
+        try:
+            read_settings({}, {name: ""})
+        except TidegateError as error:
+            unknown += [name] if error.code == "TG-SETTING-UNKNOWN" else []
+    assert len(named) > 15
+    assert unknown == []

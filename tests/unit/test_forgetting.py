@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.jobs.folders import a_supervisor, another_driver
 from tests.support.command import tidegate
+from tests.support.killed_forgetting import Killed, kill_before
 from tests.support.killed_job import QUERY, KilledJob, numbers_of
-from tidegate.checkpoints import retention
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Position, SinkIdentity
 from tidegate.core.recover import judge_position
-from tidegate.disk import durable
 from tidegate.operate.forgetting import Clearance, forget, forget_evidence, look_before
 from tidegate.operate.sinks import SINKS
 from tidegate.sinks.files.sink import FileSink
@@ -28,10 +25,6 @@ from tidegate.storages.local.storage import LocalStorage
 
 class OwnSink(SQLiteSink):
     """Of what a subclass has changed nothing stands in the job's folder."""
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 def committed_job(folder: Path, *, through: int = 2) -> KilledJob:
@@ -69,7 +62,7 @@ def test_killed_before_any_step_a_second_call_ends_it(tmp_path: Path, monkeypatc
     while True:
         job = committed_job(tmp_path / str(killed), through=0)
         with monkeypatch.context() as patched:
-            passed = strike_at(patched, killed)
+            passed = kill_before(patched, killed, SQLiteSink, FileSink)
             try:
                 forget(job.folder)
             except Killed:
@@ -86,35 +79,6 @@ def test_killed_before_any_step_a_second_call_ends_it(tmp_path: Path, monkeypatc
         assert is_forgotten(job), passed[-1]
         killed += 1
     assert killed >= 10
-
-
-def strike_at(patched: pytest.MonkeyPatch, fatal: int) -> list[str]:
-    """Kill before one step after the other: a record, a sink, a folder. The names of the steps that were passed."""
-    passed: list[str] = []
-
-    def before(owner: Any, name: str) -> None:
-        step: Callable[..., Any] = getattr(owner, name)
-
-        def stepped(*given: Any, **named: Any) -> Any:
-            passed.append(name)
-            if len(passed) == fatal + 1:
-                raise Killed
-            return step(*given, **named)
-
-        patched.setattr(owner, name, stepped)
-
-    for owner, name in (
-        (LocalStorage, "put_if_absent"),
-        (LocalStorage, "delete"),
-        (SQLiteSink, "discard"),
-        (SQLiteSink, "forget"),
-        (FileSink, "discard"),
-        (FileSink, "forget"),
-        (retention, "remove_folder"),
-        (durable.shutil, "rmtree"),
-    ):
-        before(owner, name)
-    return passed
 
 
 def is_forgotten(job: KilledJob) -> bool:

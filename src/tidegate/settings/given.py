@@ -35,6 +35,7 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_CHECK_WORD",
         "TIDEGATE_ALLOW_CHANGED_OPERATORS",
         "TIDEGATE_RESTORE",
+        "TIDEGATE_FRESH",
     }
 )
 """The variables of the environment that begin like a setting and are none."""

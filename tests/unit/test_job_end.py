@@ -26,7 +26,7 @@ from tidegate.operate.job_end import (
     wanted,
     wrong_of,
 )
-from tidegate.supervise.outcomes import Fault, fault_of, outcome_of
+from tidegate.supervise.outcomes import Fault, Stopped, fault_of, outcome_of
 from tidegate.supervise.outcomes import Outcome as Outcomes
 
 WAITS = TidegateError(Code.SINK_UNAVAILABLE, expected="a", found="b", where="c", next_step="d")
@@ -103,4 +103,4 @@ def test_what_needs_a_decision_is_told_before_what_only_waits():
     both = [Code.SINK_UNAVAILABLE, Code.DRIVER_ALIVE]
     assert fault_of(both) is Fault.TAKEN_OR_REFUSED
     assert fault_of([*both, Code.JOB_COUNT]) is Fault.UNUSABLE
-    assert [outcome_of(Fault.SINK, stopped=each) for each in (True, False)] == [Outcomes.PENDING, Outcomes.FAILED]
+    assert [outcome_of(Fault.SINK, Stopped.of(each)) for each in (True, False)] == [Outcomes.PENDING, Outcomes.FAILED]

@@ -27,7 +27,8 @@ def stalled_at(watch: ProgressWatch, beats: list[Beat | None], first: int = 1) -
 
 def running(timeout_seconds: float) -> ProgressWatch:
     watch = ProgressWatch(timeout_seconds, 0.0)
-    watch.heard(runs=True)
+    watch.heard()
+    watch.runs()
     return watch
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tidegate.operate.verdicts import Act, Named, Permission, Seen, Verdict, permission, price, verdict_of
+from tidegate.operate.verdicts import Act, Named, Permission, Runs, Seen, Verdict, permission, price, verdict_of
 
 EVERYTHING = list(product(Named, Seen, (False, True)))
 UNDECIDED = (Named.PREPARED, Named.NOT_CHOSEN, Named.NOWHERE)
@@ -17,7 +17,7 @@ FORCED = (Permission.FORCED_ONLY, Permission.NEVER)
 def test_nothing_decided_is_aborted_and_nothing_undecided_committed_without_force(
     named: Named, seen: Seen, alive: bool
 ) -> None:
-    verdict = verdict_of(named, seen, driver_alive=alive)
+    verdict = verdict_of(named, seen, Runs.of(alive))
     if permission(Act.COMMIT, named, verdict) is Permission.GIVEN:
         assert named is Named.DECIDED
     if permission(Act.ABORT, named, verdict) is Permission.GIVEN:
@@ -26,7 +26,7 @@ def test_nothing_decided_is_aborted_and_nothing_undecided_committed_without_forc
 
 @pytest.mark.parametrize(("named", "seen", "act"), list(product((Named.DECIDED, *UNDECIDED), Seen, Act)))
 def test_beside_a_driver_that_is_alive_nothing_is_done_even_by_force(named: Named, seen: Seen, act: Act) -> None:
-    verdict = verdict_of(named, seen, driver_alive=True)
+    verdict = verdict_of(named, seen, Runs.YES)
     assert verdict is Verdict.IN_USE
     assert permission(act, named, verdict) is Permission.NEVER
 
@@ -34,18 +34,18 @@ def test_beside_a_driver_that_is_alive_nothing_is_done_even_by_force(named: Name
 @pytest.mark.parametrize("seen", Seen)
 def test_what_is_decided_is_committed_whatever_the_sink_has_of_it(seen: Seen) -> None:
     right = Verdict.UNKNOWN if seen is Seen.ANOTHER_TIMELINE else Verdict.COMMIT
-    assert verdict_of(Named.DECIDED, seen, driver_alive=False) is right
+    assert verdict_of(Named.DECIDED, seen, Runs.NO) is right
 
 
 @pytest.mark.parametrize(("named", "seen"), list(product(UNDECIDED, Seen)))
 def test_what_no_decision_names_is_given_up_unless_its_rows_are_visible(named: Named, seen: Seen) -> None:
     strange = seen in (Seen.COMMITTED, Seen.ANOTHER_TIMELINE)
-    assert verdict_of(named, seen, driver_alive=False) is (Verdict.UNKNOWN if strange else Verdict.ABORT)
+    assert verdict_of(named, seen, Runs.NO) is (Verdict.UNKNOWN if strange else Verdict.ABORT)
 
 
 @pytest.mark.parametrize(("named", "seen", "alive"), EVERYTHING)
 def test_only_a_whole_prepared_record_can_be_committed_by_force(named: Named, seen: Seen, alive: bool) -> None:
-    verdict = verdict_of(named, seen, driver_alive=alive)
+    verdict = verdict_of(named, seen, Runs.of(alive))
     if permission(Act.COMMIT, named, verdict) is Permission.FORCED_ONLY:
         assert (named, verdict) == (Named.PREPARED, Verdict.ABORT)
 
@@ -55,7 +55,7 @@ def test_of_another_job_and_of_an_unreadable_ledger_nothing_is_done_without_forc
     named: Named, seen: Seen, alive: bool
 ) -> None:
     if named in (Named.ANOTHER_JOB, Named.UNREADABLE):
-        verdict = verdict_of(named, seen, driver_alive=alive)
+        verdict = verdict_of(named, seen, Runs.of(alive))
         assert verdict in (Verdict.FOREIGN, Verdict.UNKNOWN)
         assert {permission(act, named, verdict) for act in Act} <= set(FORCED)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from tidegate.cli.common import Printed, printed_as
 from tidegate.core.errors import TidegateError
 from tidegate.testing.kafka import DEFAULT_VERSION, Broker, State, Status, status
 from tidegate.testing.kafka.jars import require_version
@@ -59,7 +60,7 @@ def start(
     - `tidegate broker start --folder kafka-3.9 --port 0 --version 3.9.1 --json`
     """
     Broker.start(folder, version=version, port=port, tell=_tell)
-    _show(status(folder), json)
+    _show(status(folder), printed_as(json))
 
 
 @broker.command()
@@ -71,7 +72,7 @@ def stop(folder: Folder = FOLDER, json: Json = False) -> None:
     - `tidegate broker stop --folder kafka-3.9`
     """
     Broker.find_running(folder).stop()
-    _show(status(folder), json)
+    _show(status(folder), printed_as(json))
 
 
 @broker.command(name="status")
@@ -83,7 +84,7 @@ def show_status(folder: Folder = FOLDER, json: Json = False) -> None:
     - `tidegate broker status --json`
     """
     seen = status(folder)
-    _show(seen, json)
+    _show(seen, printed_as(json))
     if seen.state is not State.RUNNING:
         raise typer.Exit(NOT_RUNNING)
 
@@ -92,8 +93,8 @@ def _tell(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def _show(seen: Status, json: bool) -> None:
-    if json:
+def _show(seen: Status, shown: Printed) -> None:
+    if shown is Printed.JSON:
         typer.echo(msgspec.json.encode(seen).decode())
         return
     typer.echo(f"{seen.state.value}: {seen.meaning} ({seen.folder})")

@@ -12,7 +12,7 @@ import typer
 
 from tidegate.cli.common import Dir, Json, jobs_folder, print_json
 from tidegate.cli.exits import Exit
-from tidegate.cli.log_options import VerboseOption, verbose_if
+from tidegate.cli.log_options import SHOWS_EVERYTHING, VerboseOption
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.operate.status import find_job
 
@@ -60,7 +60,8 @@ def check(
     from tidegate.core.health import Health
 
     found: list[Finding] = []
-    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), verbose_if(verbose)):
+    shown = SHOWS_EVERYTHING if verbose else {}
+    for finding in _findings(app, arguments or [], settings or [], job, kafka, dir, pairs(option), shown):
         found.append(finding)
         if not json:
             _show(finding)

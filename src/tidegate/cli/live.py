@@ -23,7 +23,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from tidegate.cli.live_view import Stage, Watched, live_view
-from tidegate.cli.view import View
+from tidegate.cli.view import Restarts, View
 
 _LOOK_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
@@ -79,8 +79,8 @@ class LiveView(View):
         live.join()
         self._show(self._live.stop)
 
-    def failed(self, why: str, restart_at: float, *, whole: bool) -> None:
-        since = self._clock() if whole else self._watched.since
+    def failed(self, why: str, restart_at: float, what: Restarts) -> None:
+        since = self._clock() if what is Restarts.DRIVER else self._watched.since
         restarts = self._watched.restarts + 1
         self._watched = Watched(stage=Stage.RESTARTING, since=since, restarts=restarts, restart_at=restart_at, why=why)
 

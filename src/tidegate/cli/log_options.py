@@ -27,6 +27,5 @@ VerboseOption = Annotated[
 ]
 
 
-def verbose_if(verbose: bool) -> dict[str, str]:
-    """What the environment of a program has, which is to show everything."""
-    return {VERBOSE: "1"} if verbose else {}
+SHOWS_EVERYTHING = {VERBOSE: "1"}
+"""What the environment of a program has with `--verbose`."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.cli.view import View
+from tidegate.cli.view import Restarts, View
 from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
@@ -104,11 +104,11 @@ class Watching(News):
         self._told.stopping()
 
     def failed(self, failure: Failure) -> None:
-        self._tell_view(failure, whole=True)
+        self._tell_view(failure, Restarts.DRIVER)
         self._told.failed(failure)
 
     def query_failed(self, failure: Failure) -> None:
-        self._tell_view(failure, whole=False)
+        self._tell_view(failure, Restarts.QUERY)
         self._told.query_failed(failure)
 
     def stays(self, processes: Sequence[int]) -> None:
@@ -117,9 +117,9 @@ class Watching(News):
     def history_failed(self, error: TidegateError) -> None:
         self._told.history_failed(error)
 
-    def _tell_view(self, failure: Failure, *, whole: bool) -> None:
+    def _tell_view(self, failure: Failure, what: Restarts) -> None:
         if failure.restart_in_seconds is not None:
-            self._view.failed(failure.code, failure.at + failure.restart_in_seconds, whole=whole)
+            self._view.failed(failure.code, failure.at + failure.restart_in_seconds, what)
 
 
 _LOG = logging.getLogger("tidegate")

@@ -105,11 +105,9 @@ BeginsFresh = Annotated[
 ]
 
 
-def fresh_if(wanted: bool, savepoint: Path | None) -> dict[str, str]:
+def begin_fresh(savepoint: Path | None) -> dict[str, str]:
     """The environment that tells a program to begin anew. The id makes it once: a supervisor that starts the program
     again resumes in the generation that it has opened."""
-    if not wanted:
-        return {}
     if savepoint is not None:
         raise typer.BadParameter("not with a savepoint: leave out -s", param_hint="--fresh")
     return {FRESH_VARIABLE: msgspec.json.encode(Fresh(secrets.token_hex(4))).decode()}

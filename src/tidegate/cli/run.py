@@ -15,11 +15,11 @@ import typer
 from typer.core import TyperCommand
 
 from tidegate.cli.cluster_options import OF_A_START, answered, taken_off
-from tidegate.cli.common import Dir, Json, Overrides, print_json
+from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
 from tidegate.cli.detached import Detached, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
-from tidegate.cli.log_options import LogFormatOption, LogLevelOption, VerboseOption, verbose_if
+from tidegate.cli.log_options import SHOWS_EVERYTHING, LogFormatOption, LogLevelOption, VerboseOption
 from tidegate.cli.news import Watching, news_in
 from tidegate.cli.open_view import open_view
 from tidegate.cli.restore_options import (
@@ -35,7 +35,7 @@ from tidegate.cli.restore_options import (
     StateOnly,
     Told,
     allowed_changes,
-    fresh_if,
+    begin_fresh,
     restore_if_any,
 )
 from tidegate.core.errors import TidegateError
@@ -133,8 +133,8 @@ def run(
         **os.environ,
         OVERRIDES_VARIABLE: json.dumps(overrides),
         **allowed_changes(allow_changed_operator),
-        **fresh_if(fresh, savepoint),
-        **verbose_if(verbose),
+        **(begin_fresh(savepoint) if fresh else {}),
+        **(SHOWS_EVERYTHING if verbose else {}),
     }
     if restore is not None:
         environment[RESTORE_VARIABLE] = msgspec.json.encode(restore).decode()
@@ -143,12 +143,12 @@ def run(
     environment.update(choice.environment())
     program = [app, *(arguments or [])]
     if detached:
-        _run_detached(program, settings, environment, choice, log_file, as_json=as_json)
+        _run_detached(program, settings, environment, choice, log_file, printed_as(as_json))
     else:
         if log_file is not None:
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
         with Signals() as signals:  # until it has said how it ended: a signal that comes late changes nothing
-            ending = _supervise_here(program, settings, environment, choice, signals, as_json=as_json)
+            ending = _supervise_here(program, settings, environment, choice, signals, printed_as(as_json))
             if as_json:
                 print_json(msgspec.to_builtins(ending))
         raise typer.Exit(exit_of(ending))
@@ -226,11 +226,10 @@ def _supervise(
     environment: Mapping[str, str],
     news: News,
     signals: Signals,
-    *,
-    as_json: bool,
+    shown: Printed,
 ) -> Ending:
     """With `--json` the standard output is for the one value alone: the program's goes to the standard error."""
-    output = sys.stderr.buffer if as_json else None
+    output = sys.stderr.buffer if shown is Printed.JSON else None
     started = Supervisor(program, settings, environment=environment, news=news, output=output, signals=signals)
     return started.run()
 
@@ -241,13 +240,12 @@ def _supervise_here(
     environment: Mapping[str, str],
     choice: LogChoice,
     signals: Signals,
-    *,
-    as_json: bool,
+    shown: Printed,
 ) -> Ending:
     """In this terminal, with the live view where it is one."""
     with open_view() as view:
         news = Watching(news_in(choice), view)
-        return _supervise(program, settings, {**environment, **view.environment}, news, signals, as_json=as_json)
+        return _supervise(program, settings, {**environment, **view.environment}, news, signals, shown)
 
 
 def _run_detached(
@@ -256,18 +254,17 @@ def _run_detached(
     environment: Mapping[str, str],
     choice: LogChoice,
     log_file: Path | None,
-    *,
-    as_json: bool,
+    shown: Printed,
 ) -> None:
     """Start the supervisor in the background; return when its job runs, has failed for the first time, or has ended."""
     log = log_file or Path(settings.checkpointing_dir).absolute() / f".run-{os.getpid()}.log"
 
     def in_background(news: News) -> int:
         with Signals() as signals:
-            return exit_of(_supervise(program, settings, environment, news, signals, as_json=False))
+            return exit_of(_supervise(program, settings, environment, news, signals, Printed.TEXT))
 
     started = detach(in_background, news_in(choice), log, move=log_file is None)
-    if as_json:
+    if shown is Printed.JSON:
         print_json(msgspec.to_builtins(started))
     else:
         _show(started)

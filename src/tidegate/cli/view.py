@@ -8,11 +8,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from tidegate.operate import Beat, read_beat
+
+
+class Restarts(Enum):
+    """What starts again after a failure."""
+
+    DRIVER = "the driver"
+    QUERY = "a query in it"
 
 
 class View:
@@ -34,8 +42,8 @@ class View:
         """The program has named its job, which has this folder."""
         self._read = partial(read_beat, folder)
 
-    def failed(self, why: str, restart_at: float, *, whole: bool) -> None:
-        """The `whole` driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
+    def failed(self, why: str, restart_at: float, what: Restarts) -> None:
+        """The driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
 
     def stopping(self) -> None:
         """The job was asked to stop; where somebody sits at a terminal, with Ctrl-C. Elsewhere the log says it."""

@@ -24,7 +24,7 @@ from tidegate.operate.sinks import SINKS, DescribedSink, Sinks, needs_its_progra
 from tidegate.operate.status import find_job
 from tidegate.operate.supervisor_lock import supervisor_alive, supervisor_lives
 from tidegate.operate.transactions import recorded
-from tidegate.operate.verdicts import Named
+from tidegate.operate.verdicts import Named, Runs
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
@@ -66,7 +66,7 @@ def look_before(job_folder: Path) -> Clearance:
     if (job_folder / JOB_RECORD).exists():
         job = open_job(job_folder)
         for place in job.queries():
-            records = recorded(job, place, driver_alive=False).waiting
+            records = recorded(job, place, Runs.NO).waiting
             waiting += sum(each.committable.rows for each in records if each.named is Named.DECIDED)
     return Clearance(
         job=name,

@@ -15,7 +15,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.operate.transactions import name_of, recorded
-from tidegate.operate.verdicts import Named
+from tidegate.operate.verdicts import Named, Runs
 from tidegate.savepoints.restore import read_restored
 from tidegate.sinks.base import TwoPhaseSink
 
@@ -91,7 +91,7 @@ def _decided(job: JobPlace, query: str) -> frozenset[str] | None:
     place = next((place for place in job.queries() if place.uid == query), None)
     if place is None:
         return frozenset()
-    records = recorded(job, place, driver_alive=False)
+    records = recorded(job, place, Runs.NO)
     if records.problems:
         return None
     return frozenset(name_of(each.committable) for each in records.waiting if each.named is Named.DECIDED)

@@ -27,7 +27,7 @@ from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, recorded
-from tidegate.operate.verdicts import Act, Named, Permission, Seen, permission, price
+from tidegate.operate.verdicts import Act, Named, Permission, Runs, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.storages.leases import open_lease
@@ -82,7 +82,7 @@ def settle(job: JobPlace, order: Order) -> Ended:
         stack.callback(open_lease(job.folder).take(job.name, _JVM_SECONDS).release)
         finish_restore(job.folder)
         job = open_job(job.folder)
-        found = look(job, order.options, driver_alive=False)
+        found = look(job, order.options, Runs.NO)
         waiting = next((each for each in found.waiting if each.name == order.name), None)
         if waiting is None:
             return _what_is_done(job, order, found)
@@ -153,7 +153,7 @@ def _sinks_for(job: JobPlace, place: QueryPlace, order: Order, through: int) -> 
     described = Sinks(job.storage)
     needed = {
         each.committable.attempt.sink.sink
-        for each in recorded(job, place, driver_alive=False).waiting
+        for each in recorded(job, place, Runs.NO).waiting
         if each.named is Named.DECIDED and each.committable.attempt.epoch <= through
     }
     sinks: dict[str, TwoPhaseSink] = {}
@@ -210,7 +210,7 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
 def _what_is_done(job: JobPlace, order: Order, found: Look) -> Ended:
     """Nothing of this name waits: it was committed, or is unknown."""
     for place in job.queries():
-        if any(name_of(each.committable) == order.name for each in recorded(job, place, driver_alive=False).done):
+        if any(name_of(each.committable) == order.name for each in recorded(job, place, Runs.NO).done):
             if order.act is Act.COMMIT:
                 return Ended(Ending.ALREADY)
             raise TidegateError(
@@ -241,7 +241,7 @@ def _identity(job: JobPlace, waiting: Waiting) -> SinkIdentity:
 
 
 def _record_of(job: JobPlace, place: QueryPlace, name: str) -> Recorded:
-    records = recorded(job, place, driver_alive=False).waiting
+    records = recorded(job, place, Runs.NO).waiting
     return next(each for each in records if name_of(each.committable) == name)
 
 

@@ -37,23 +37,27 @@ _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 
 
 class State(Enum):
-    """How a job is: (name, whether it runs or should, meaning)."""
+    """How a job is: (name, meaning)."""
 
-    def __init__(self, label: str, alive: bool, meaning: str) -> None:
+    def __init__(self, label: str, meaning: str) -> None:
         self.label = label
-        self.alive = alive
         self.meaning = meaning
 
-    STARTING = ("STARTING", True, "its driver recovers what the last one left, or has just been started")
-    RUNNING = ("RUNNING", True, "its driver runs")
-    RESTARTING = ("RESTARTING", True, "its driver has ended, and its supervisor will start another one")
-    FINISHED = ("FINISHED", False, "it has ended by itself, with everything done")
-    STOPPED = ("STOPPED", False, "it was stopped; a start resumes where it stopped")
-    CANCELED = ("CANCELED", False, "it was canceled")
-    FAILED = ("FAILED", False, "an error has ended it; a start resumes from its last checkpoint")
-    DIED = ("DIED", False, "its driver was killed; a start resumes from its last checkpoint")
-    UNKNOWN = ("UNKNOWN", False, "it does not run, and no driver has said how it ended")
-    UNREADABLE = ("UNREADABLE", False, "its job.json, or its folder, cannot be read")
+    @property
+    def alive(self) -> bool:
+        """Whether it runs or should."""
+        return self in (State.STARTING, State.RUNNING, State.RESTARTING)
+
+    STARTING = ("STARTING", "its driver recovers what the last one left, or has just been started")
+    RUNNING = ("RUNNING", "its driver runs")
+    RESTARTING = ("RESTARTING", "its driver has ended, and its supervisor will start another one")
+    FINISHED = ("FINISHED", "it has ended by itself, with everything done")
+    STOPPED = ("STOPPED", "it was stopped; a start resumes where it stopped")
+    CANCELED = ("CANCELED", "it was canceled")
+    FAILED = ("FAILED", "an error has ended it; a start resumes from its last checkpoint")
+    DIED = ("DIED", "its driver was killed; a start resumes from its last checkpoint")
+    UNKNOWN = ("UNKNOWN", "it does not run, and no driver has said how it ended")
+    UNREADABLE = ("UNREADABLE", "its job.json, or its folder, cannot be read")
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +126,7 @@ def view_job(job_folder: Path) -> JobView:
         lives = driver_lives(job_folder)
         beat, flaw = look_at_beat(job_folder)
         job_id, problem = _job_id(job_folder)
-        state = State.UNREADABLE if problem else _state(job_folder, lives, beat)
+        state = State.UNREADABLE if problem else (_living if lives else _ended)(job_folder, beat)
     except (OSError, TidegateError) as error:
         problem = _in_a_line(error)
         return JobView(name=name, folder=folder, state=State.UNREADABLE, job_id="", beat=None, problem=problem)
@@ -136,10 +140,14 @@ def view_queries(job: JobView) -> list[QueryView]:
     return [_view_query(folder / QUERIES / uid, said.get(uid)) for uid in query_names(folder)]
 
 
-def _state(job_folder: Path, lives: bool, beat: Beat | None) -> State:
-    if lives:
-        said = beat is not None and is_of_holder(beat, open_lease(job_folder).holder())
-        return State[beat.state.name] if beat is not None and said else State.STARTING
+def _living(job_folder: Path, beat: Beat | None) -> State:
+    """With a driver: what this very driver says."""
+    said = beat is not None and is_of_holder(beat, open_lease(job_folder).holder())
+    return State[beat.state.name] if beat is not None and said else State.STARTING
+
+
+def _ended(job_folder: Path, beat: Beat | None) -> State:
+    """Without a driver: what the last one said, and whether a supervisor lives."""
     if beat is not None and beat.state.is_an_end:
         return State[beat.state.name]
     if supervisor_lives(job_folder):

@@ -32,7 +32,7 @@ from tidegate.core.ledger import (
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
 from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
-from tidegate.operate.verdicts import Named, Seen, Verdict, verdict_of
+from tidegate.operate.verdicts import Named, Runs, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
 from tidegate.storages.leases import driver_or_engine_lives
 from tidegate.storages.storage import Storage
@@ -77,16 +77,16 @@ class Look:
         return Transactions(tuple(self.waiting), tuple(self.problems))
 
 
-def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None = None) -> Look:
+def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) -> Look:
     """Everything that waits in a job. `options` are those that the job's start has left out of *sinks.json*.
 
-    `driver_alive`: given by a caller that holds the locks itself.
+    `runs`: given by a caller that holds the locks itself.
     """
-    alive = driver_or_engine_lives(job.folder) if driver_alive is None else driver_alive
+    runs = Runs.of(driver_or_engine_lives(job.folder)) if runs is None else runs
     found = Look([], [])
     sinks = Sinks(job.storage)
     for place in job.queries():
-        records = recorded(job, place, driver_alive=alive)
+        records = recorded(job, place, runs)
         for uid in place.start.sinks:
             query = job.query(place, frozenset(), frozenset())
             mine = [each for each in records.waiting if each.committable.attempt.sink.sink == uid]
@@ -95,7 +95,7 @@ def look(job: JobPlace, options: Mapping[str, str], *, driver_alive: bool | None
                 continue  # nothing of it waits, and only the program could ask it for more
             seen = _ask(described, query.sink(uid), [each.committable for each in mine], options)
             found.problems.extend(seen.problems)
-            found.waiting.extend(_joined(job, place, uid, mine, seen, alive))
+            found.waiting.extend(_joined(job, place, uid, mine, seen, runs))
         found.problems.extend(records.problems)
     return found
 
@@ -150,7 +150,7 @@ class Records:
     problems: list[TidegateError] = field(default_factory=list[TidegateError])
 
 
-def recorded(job: JobPlace, place: QueryPlace, *, driver_alive: bool) -> Records:
+def recorded(job: JobPlace, place: QueryPlace, runs: Runs) -> Records:
     """The committables of a query by what its ledger says of them."""
     query, storage = job.query(place, frozenset(), frozenset()), place.storage
     found = Records()
@@ -158,8 +158,8 @@ def recorded(job: JobPlace, place: QueryPlace, *, driver_alive: bool) -> Records
     for epoch in read(storage, _epochs(finished)):
         candidates = read(storage, read_prepared(epoch))
         try:
-            decided = read(storage, _decision(query, epoch, candidates, driver_alive=driver_alive))
-            if decided is not None and epoch > finished and not driver_alive:
+            decided = read(storage, _decision(query, epoch, candidates, runs))
+            if decided is not None and epoch > finished and runs is Runs.NO:
                 _demand_its_record(query, decided, candidates)
         except TidegateError as error:
             found.problems.append(error)
@@ -194,7 +194,7 @@ def _demand_its_record(query: Query, decided: Decided, candidates: list[tuple[by
 
 
 def _decision(
-    query: Query, epoch: int, candidates: list[tuple[bytes, Prepared]], *, driver_alive: bool
+    query: Query, epoch: int, candidates: list[tuple[bytes, Prepared]], runs: Runs
 ) -> fx.Steps[Decided | None]:
     """*decided/N*, or what it will be: an epoch at or below the newest commits entry is decided, written or not.
 
@@ -202,7 +202,7 @@ def _decision(
     """
     standing = yield from read_decided(epoch)
     newest = yield from newest_committed()
-    if standing is not None or driver_alive or newest is None or epoch > newest:
+    if standing is not None or runs is Runs.YES or newest is None or epoch > newest:
         return standing
     if (yield from read_finished()) >= epoch:
         return None  # finished long ago, and its decision cleaned up
@@ -268,7 +268,7 @@ def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> 
 
 
 def _joined(
-    job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _Asked, alive: bool
+    job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _Asked, runs: Runs
 ) -> list[Waiting]:
     """What is recorded, then what is open and nowhere recorded."""
     now = time.time()
@@ -290,7 +290,7 @@ def _joined(
                 age_seconds=None if since is None else round(max(0.0, now - since), 1),
                 named=named,
                 seen=seen,
-                verdict=verdict_of(named, seen, driver_alive=alive),
+                verdict=verdict_of(named, seen, runs),
             )
         )
 

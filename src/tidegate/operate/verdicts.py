@@ -28,6 +28,18 @@ class Seen(Enum):
     NOT_KNOWN = "not known"  # the sink was not reached, or cannot tell
 
 
+class Runs(Enum):
+    """Whether a process runs that may still decide an epoch of the job: its driver, or a JVM that outlives one."""
+
+    YES = "yes"
+    NO = "no"
+
+    @classmethod
+    def of(cls, lives: object) -> Runs:
+        """What was found of the job's locks: true where one is held."""
+        return cls.YES if lives else cls.NO
+
+
 class Verdict(Enum):
     """What is right for a transaction."""
 
@@ -53,7 +65,7 @@ class Permission(Enum):
     NEVER = "never"
 
 
-def verdict_of(named: Named, seen: Seen, *, driver_alive: bool) -> Verdict:
+def verdict_of(named: Named, seen: Seen, runs: Runs) -> Verdict:
     """What is right.
 
     Decided means committed, whatever the sink has of it by now: what it has lost is written again from the journal.
@@ -65,7 +77,7 @@ def verdict_of(named: Named, seen: Seen, *, driver_alive: bool) -> Verdict:
             return Verdict.FOREIGN
         case Named.UNREADABLE:
             return Verdict.UNKNOWN
-        case _ if driver_alive:
+        case _ if runs is Runs.YES:
             return Verdict.IN_USE
         case _ if seen is Seen.ANOTHER_TIMELINE:
             return Verdict.UNKNOWN

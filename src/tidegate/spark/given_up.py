@@ -10,7 +10,7 @@ from tidegate.disk.strikes import STRIKES
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace
 from tidegate.operate.transactions import Recorded, name_of, recorded
-from tidegate.operate.verdicts import Named
+from tidegate.operate.verdicts import Named, Runs
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.supervised import start_moves
@@ -35,7 +35,7 @@ class GivenUp:
         self._goes_back = goes_back
         self._next_step = next_step
         self._sinks = {plan.query.uid: plan.sinks for plan in plans}
-        self._records = [(place, recorded(job, place, driver_alive=False)) for place in job.queries()]
+        self._records = [(place, recorded(job, place, Runs.NO)) for place in job.queries()]
 
     def against(self, goes_on: Collection[str]) -> Iterator[TidegateError]:
         """What stands against the new generation. What is undecided goes when it begins, as long as the program has the

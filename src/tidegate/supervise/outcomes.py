@@ -47,6 +47,11 @@ class Stopped(Enum):
     NO = "by itself"
     YES = "it was to end"
 
+    @classmethod
+    def of(cls, stopped: object) -> Stopped:
+        """Of what was found: true if it was to end."""
+        return cls.YES if stopped else cls.NO
+
 
 OUTCOME = Matrix(
     Fault,
@@ -62,9 +67,9 @@ OUTCOME = Matrix(
 )
 
 
-def outcome_of(fault: Fault, *, stopped: bool) -> Outcome:
+def outcome_of(fault: Fault, stopped: Stopped) -> Outcome:
     """How the job has ended. A job that is ended at once, with whatever is under way, is INTERRUPTED in any case."""
-    return OUTCOME.cell(fault, Stopped.YES if stopped else Stopped.NO)
+    return OUTCOME.cell(fault, stopped)
 
 
 def fault_of(codes: Iterable[Code]) -> Fault:

@@ -26,10 +26,13 @@ class ProgressWatch:
         self._silent_seconds = 0.0
         self._epoch_seconds = 0.0
 
-    def heard(self, *, runs: bool = False) -> None:
+    def heard(self) -> None:
         """The driver has said something."""
-        self._runs = self._runs or runs
         self._moved()
+
+    def runs(self) -> None:
+        """The driver has said that its job runs."""
+        self._runs = True
 
     def rests(self, seconds: float) -> None:
         """A query waits so long for its next run, and its job may have nothing else to do."""

@@ -41,7 +41,7 @@ from tidegate.supervise.line import (
     Stop,
 )
 from tidegate.supervise.news import News
-from tidegate.supervise.outcomes import Ending, Fault, Outcome, answer_of, fault_of, outcome_of
+from tidegate.supervise.outcomes import Ending, Fault, Outcome, Stopped, answer_of, fault_of, outcome_of
 from tidegate.supervise.porter import Porter
 from tidegate.supervise.progress import ProgressWatch
 from tidegate.supervise.restart import Restarted, Strategy, strategy_of
@@ -150,7 +150,7 @@ class Supervisor:
     def _listen(self, child: Child, watch: ProgressWatch) -> Finished | None:
         last = None
         for message in child.said():
-            watch.heard(runs=isinstance(message, Running))
+            watch.heard()
             match message:
                 case Declared():
                     child.tell(self._declared(message))
@@ -158,6 +158,7 @@ class Supervisor:
                 case Moved(step):
                     self._step = step
                 case Running():
+                    watch.runs()
                     self._has_run, self._step = True, None
                     self._has_begun = self._has_begun or has_record(self._folder)
                     self._news.running()
@@ -251,7 +252,7 @@ class Supervisor:
         if last.report is None:
             # where there was a job, only its driver knows whether a stop came before its own end
             stopped = last.asked if last.job_ended else self._stop_by is not None
-            return self._ending(outcome_of(Fault.NONE, stopped=stopped), code=last.code)
+            return self._ending(outcome_of(Fault.NONE, Stopped.of(stopped)), code=last.code)
         self._failed_epochs = last.failed_epochs
         refused = self._refused
         if refused is not None and refused[0] == last.report:
@@ -261,7 +262,7 @@ class Supervisor:
         if failure.restart_in_seconds is not None:
             return None
         fault = fault_of(_codes_of(last.report))
-        return self._ending(outcome_of(fault, stopped=last.job_ended or self._stop_by is not None), failure=failure)
+        return self._ending(outcome_of(fault, Stopped.of(last.job_ended or self._stop_by is not None)), failure=failure)
 
     def _query_failed(self, report: Report) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed, since=time.monotonic())

@@ -16,12 +16,12 @@ from tidegate.checkpoints.spark_layout import (
     checksum_of,
     commits_entry,
     entry_numbers,
-    is_temporary,
     offsets_entry,
     source_folder,
     state_folder,
 )
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
+from tidegate.storages.checkpoint_files import is_temporary
 from tidegate.storages.local.storage import LocalStorage
 
 EPOCHS = {"stateful": [0, 1, 2, 3], "stateless": [0, 1, 2]}

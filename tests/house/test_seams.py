@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src/tidegate"
 
 MADE_IN = {
+    "LocalCheckpointFiles": "storages/checkpoints.py",
     "LocalJournal": "storages/journals.py",
     "LocalLease": "storages/leases.py",
     "LocalStorage": "storages/opening.py",

@@ -18,7 +18,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.integration.place import Place, error_of, run, wait_until
 from tests.integration.shelf import FitfulShelfSink, ShelfSink
 from tidegate import FileSink, FileSource, Job
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.core.records import Answer, Committable, Outcome
@@ -27,6 +26,7 @@ from tidegate.spark import epoch_watch, finisher, stream_thread
 from tidegate.spark.historian import Historian
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.query_run import QueryRun
+from tidegate.storages.local.checkpoint_sync import CheckpointSync
 from tidegate.storages.local.locks import jvm_lock_is_free
 
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 
 from tests.support.failing_syncs import FailingSyncs, begin_a_process
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
@@ -33,6 +32,7 @@ from tidegate.sinks.base import JournalKeeper, SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.journal import journal_name
 from tidegate.storages.journals import open_journal
 from tidegate.storages.local.storage import LocalStorage
@@ -76,7 +76,7 @@ class Program:
             storage=self.storage,
             sinks={"numbers": self.sink},
             journal_folder=self.journal_folder,
-            checkpoint=CheckpointSync(place / "job/spark"),
+            checkpoint=open_checkpoint_files(place / "job/spark"),
             port=self,
         )
 

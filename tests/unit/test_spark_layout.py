@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate.checkpoints import spark_layout
-from tidegate.checkpoints.spark_layout import checksum_of, entry_numbers, is_temporary
+from tidegate.checkpoints.spark_layout import checksum_of, entry_numbers
+from tidegate.storages.checkpoint_files import is_temporary
 
 
 def test_entries_are_numbers_in_the_order_of_numbers():

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.failing_syncs import begin_a_process
 from tests.support.fs_recorder import Event, FsRecorder
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import SyncFailed
+from tidegate.storages.local.checkpoint_sync import CheckpointSync
 
 LONG_AGO_NS = 1_000_000_000_000_000_001
 
@@ -131,7 +131,7 @@ def test_a_clock_of_whole_seconds_is_given_whole_seconds(root: Path, monkeypatch
     make_old(root)
     second = 2_000_000_000_000_000_000
     os.utime(root / "offsets", ns=(second, second))
-    monkeypatch.setattr("tidegate.checkpoints.sync.time.time_ns", lambda: second + 900_000_000)
+    monkeypatch.setattr("tidegate.storages.local.checkpoint_sync.time.time_ns", lambda: second + 900_000_000)
     sync = CheckpointSync(root)
     sync.sync()
     write(root / "offsets/1")

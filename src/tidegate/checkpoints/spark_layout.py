@@ -55,10 +55,5 @@ def entry_numbers(names: Iterable[str]) -> list[int]:
     return sorted(int(name) for name in names if _ENTRY.fullmatch(name))
 
 
-def is_temporary(name: str) -> bool:
-    """Whether Spark is still writing this file, or gave it up: `.<name>.<uuid>.tmp`, and the checksum of that."""
-    return name.startswith(".") and name.endswith((".tmp", ".tmp.crc"))
-
-
 _ENTRY = re.compile(r"0|[1-9][0-9]*")
 _STATE_FILE = re.compile(r"state/\d+/\d+/(?!(.+/)?_metadata/).+")

@@ -7,12 +7,10 @@ start would be refused.
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, STATE, entry_numbers
-from tidegate.disk.durable import storage_error
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 
 
@@ -22,9 +20,4 @@ def clear_unbegun(checkpoint: Path) -> None:
     if entry_numbers(open_storage(checkpoint).list(OFFSETS)):
         return
     for name in (OFFSETS, COMMITS, STATE):
-        folder = checkpoint / name
-        try:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(folder)
-        except OSError as error:
-            raise storage_error(error, folder, "clear what is left of a first epoch") from error
+        open_checkpoint_files(checkpoint).clear(name)

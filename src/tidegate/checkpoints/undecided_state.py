@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, STATE, entry_numbers
-from tidegate.disk.durable import storage_error
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 
 
@@ -21,13 +21,11 @@ def clear_undecided_state(checkpoint: Path) -> None:
     syncs the folders before it is prepared.
     """
     newest = max(entry_numbers(open_storage(checkpoint).list(COMMITS)), default=-1) + 1
-    for path in (checkpoint / STATE).rglob("*"):
-        version = _FILE.fullmatch(path.name)
+    files = open_checkpoint_files(checkpoint)
+    for each in files.list(STATE):
+        version = _FILE.fullmatch(each.name.rpartition("/")[2])
         if version is not None and int(version[1]) > newest:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise storage_error(error, path, "remove state of an undecided epoch") from error
+            files.delete(each.name)
 
 
 _FILE = re.compile(r"\.?(\d+)\.(?:delta|snapshot)(?:\.crc)*")

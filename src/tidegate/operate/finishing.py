@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
@@ -13,6 +12,7 @@ from tidegate.core.recover import finish_decided
 from tidegate.operate.place import QueryPlace
 from tidegate.operate.runner import Runner
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.storages.checkpoints import open_checkpoint_files
 
 _PAUSE_SECONDS_AT_MOST = 1.0
 
@@ -35,7 +35,7 @@ def finish(
         storage=place.storage,
         sinks=sinks,
         journal_folder=place.folder / "ledger" / "journal",
-        checkpoint=CheckpointSync(place.folder / "spark"),
+        checkpoint=open_checkpoint_files(place.folder / "spark"),
         port=_Port(time.monotonic() + patience_seconds),
         reach=reach,
     )

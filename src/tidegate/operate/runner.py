@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core import effects as fx
 from tidegate.core.ledger import Query
 from tidegate.core.records import JournalRef
 from tidegate.logs.subject import Subject, about_all_of
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.rows import RowRefused, place_of
+from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.journals import open_journal
 from tidegate.storages.storage import Storage
 
@@ -58,7 +58,7 @@ class Runner:
         storage: Storage,
         sinks: Mapping[str, TwoPhaseSink],
         journal_folder: Path,
-        checkpoint: CheckpointSync,
+        checkpoint: CheckpointFiles,
         port: RunPort,
         reach: Callable[[str, int | None], None] = _pass_by,
     ) -> None:

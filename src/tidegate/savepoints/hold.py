@@ -1,15 +1,13 @@
-"""Holds the files from which Spark can resume one done epoch, while the query continues: by hard links, without a copy.
+"""Holds the files from which Spark can resume one done epoch, while the query continues.
 
-Files that Spark removes meanwhile (old entries of its logs, old versions of state) stay under the link. Spark writes no
+Files that Spark removes meanwhile (old entries of its logs, old versions of state) stay held. Spark writes no
 state file a second time: those of rocksdb have names of their own, and those of hashmap appear by a rename.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +18,15 @@ from tidegate.checkpoints.spark_layout import (
     OFFSETS,
     SOURCES,
     STATE,
+    checksum_of,
     commits_entry,
     entry_numbers,
-    is_temporary,
     offsets_entry,
 )
 from tidegate.core.ledger import FINISHED_THROUGH, START, Query
 from tidegate.core.records import DoneEpoch, FinishedThrough, Start, decode
-from tidegate.disk.walking import files_below
+from tidegate.storages.checkpoint_files import CheckpointFiles
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -43,8 +42,8 @@ class RunningQuery:
 
 def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     """Link the files of the newest done epoch below `held`, which is empty. None when Spark may have removed some
-    meanwhile: it is for the caller to try again with the epoch that is the newest then. Raises OSError, also for a
-    folder that cannot be listed: what is in it would be missing.
+    meanwhile: it is for the caller to try again with the epoch that is the newest then. Raises what the storage has to
+    say, also of a folder that cannot be listed: what is in it would be missing.
 
     The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
     """
@@ -53,24 +52,26 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     start = _start(ledger)
     if done is None or start is None:
         return None
-    spark = running.folder / "spark"
-    hold_files(spark, done, held, os.link)
-    before_is_there = done.epoch <= start.first_epoch or (held / offsets_entry(done.epoch - 1)).exists()
-    newest = max(entry_numbers(os.listdir(spark / OFFSETS)), default=done.epoch)
+    spark, into = open_checkpoint_files(running.folder / "spark"), open_checkpoint_files(held)
+    names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
+    before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
+    newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
     # One epoch to spare: Spark counts what it keeps from the epoch that it is about to write.
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
 
 
-def hold_files(spark: Path, done: DoneEpoch, held: Path, bring: Callable[[Path, Path], None]) -> None:
-    """Bring the files of one done epoch from Spark's checkpoint to `held`; those that vanish meanwhile are left out."""
-    for name in _names(spark, done.epoch):
-        target = held / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # too old to be needed, unless the caller finds otherwise
-            bring(spark / name, target)
+def hold_files(
+    spark: CheckpointFiles, done: DoneEpoch, held: CheckpointFiles, bring: Callable[[str], bool]
+) -> set[str]:
+    """Bring the files of one done epoch from Spark's checkpoint to `held`; the names of those that came.
+
+    `bring` brings the file of this name, or gives False if it is gone: too old to be needed, unless the caller finds
+    otherwise. The two entries of the epoch itself are written from *decided*.
+    """
+    came = {each.name for each in spark.list() if _is_of(each.name, done.epoch) and bring(each.name)}
     for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):
-        (held / name).parent.mkdir(parents=True, exist_ok=True)
-        (held / name).write_bytes(data)
+        held.write(name, data)
+    return came
 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:
@@ -88,20 +89,15 @@ def _start(ledger: Storage) -> Start | None:
     return None if data is None else decode(Start, data, ledger.where(START))
 
 
-def _names(spark: Path, epoch: int) -> Iterator[str]:
-    """The files below Spark's checkpoint that belong to an epoch, with nothing of later ones."""
-    if (spark / METADATA).exists():
-        yield METADATA
-        yield f".{METADATA}.crc"
-    for log in (OFFSETS, COMMITS):
-        for number in entry_numbers(os.listdir(spark / log)):
-            if number < epoch:
-                yield from (f"{log}/{number}", f"{log}/.{number}.crc")
-    for root in (SOURCES, STATE):
-        for folder, names in files_below(spark / root) if (spark / root).exists() else ():
-            for name in names:
-                if not is_temporary(name) and (root != STATE or _version(name) <= epoch + 1):
-                    yield (folder / name).relative_to(spark).as_posix()
+def _is_of(name: str, epoch: int) -> bool:
+    """Whether a file of Spark's checkpoint belongs to an epoch or an earlier one. Its own two log entries do not."""
+    root, _, below = name.partition("/")
+    if root in (OFFSETS, COMMITS):
+        entry = _ENTRY.fullmatch(below)
+        return entry is not None and int(entry[1] or entry[2]) < epoch
+    if root == STATE:
+        return _version(name.rpartition("/")[2]) <= epoch + 1
+    return root == SOURCES or name in (METADATA, checksum_of(METADATA))
 
 
 def _version(name: str) -> int:
@@ -111,3 +107,4 @@ def _version(name: str) -> int:
 
 
 _STATE_FILE = re.compile(r"\.?(\d+)(?:_[^.]+)?\.(?:delta|snapshot|zip|changelog)(?:\.crc)*")
+_ENTRY = re.compile(r"(0|[1-9][0-9]*)|\.(0|[1-9][0-9]*)\.crc")

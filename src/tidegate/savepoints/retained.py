@@ -8,6 +8,7 @@ them were recorded, so a restore can only prove that they did not change meanwhi
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import INGEST
@@ -27,11 +28,12 @@ from tidegate.core.records import (
 )
 from tidegate.disk.blocks import measured
 from tidegate.disk.durable import Trust
-from tidegate.disk.linking import linked
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.folder import Savepoint, check_names
 from tidegate.savepoints.hold import hold_files
 from tidegate.savepoints.query import saved_query
+from tidegate.storages.checkpoint_files import CheckpointFiles
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
 
 
@@ -86,8 +88,9 @@ def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
     held.mkdir(parents=True)
     if not spark.is_dir():
         raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
-    hold_files(spark, done, held, _bring)
-    if done.epoch > 0 and not (held / offsets_entry(done.epoch - 1)).exists():  # also a restored generation has it
+    files, into_files = open_checkpoint_files(spark), open_checkpoint_files(held)
+    names = hold_files(files, done, into_files, partial(_bring, files, into_files))
+    if done.epoch > 0 and offsets_entry(done.epoch - 1) not in names:  # also a restored generation has it
         raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
     return saved_query(done, held)
 
@@ -101,9 +104,11 @@ def _bring_logs(of_job: Path, record: CheckpointRecord, into: Path) -> None:
         raise _incomplete(error.expected, of_job / INGEST, error.found) from error
 
 
-def _bring(source: Path, target: Path) -> None:
-    if not linked(source, target):
-        shutil.copyfile(source, target)
+def _bring(files: CheckpointFiles, into: CheckpointFiles, name: str) -> bool:
+    try:
+        return files.hold(name, into.where())
+    except TidegateError:  # another disk, or one without links: copied, then
+        return files.copy(name, into, lambda _: None) is not None
 
 
 def _files(root: Path) -> list[SavedFile]:

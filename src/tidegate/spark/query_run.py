@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.checksums import drop_checksums
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core import happenings as hp
@@ -49,6 +48,7 @@ from tidegate.spark.stream_thread import StreamThread
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.telling import heard_in
 from tidegate.spark.vanished import vanished
+from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.opening import open_storage
 
 _LOOK_SECONDS = 0.05
@@ -71,7 +71,7 @@ class QueryRun:
             storage=self._storage,
             sinks=plan.sinks,
             journal_folder=journal_folder,
-            checkpoint=CheckpointSync(plan.folder / "spark"),
+            checkpoint=open_checkpoint_files(plan.folder / "spark"),
             port=self,
             reach=self._reach,
         )

@@ -20,7 +20,7 @@ class Seen:
 class Storage(Protocol):
     """Where the durable records of a job are kept. Names are relative, with `/` between folders.
 
-    What a put wrote, and what `read` and `list` gave out, survives a power loss: whoever obeys a record that
+    What a put wrote, and what `read` and `list` gave out, survives a power loss: a process that obeys a record which
     another process left behind must not lose it again. Threads may share one object; processes, also on different
     machines, may open the same place at once. A folder exists as soon as a record is below it; no caller makes one.
 

@@ -14,10 +14,10 @@ from tests.world.configurations import TASKS
 from tests.world.disk import ABSENT, OFFSETS, STATE, Content, Disk
 from tests.world.rows import State
 from tidegate.checkpoints.spark_layout import commits_entry
-from tidegate.checkpoints.sync import CheckpointSync
 from tidegate.core.records import StatefulOperator
 from tidegate.disk.durable import ensure_folder
 from tidegate.savepoints.log_change import state_ids_of
+from tidegate.storages.local.checkpoint_sync import CheckpointSync
 from tidegate.storages.local.storage import LocalStorage
 
 OPERATOR: Final = "stateStoreSave"

@@ -1,0 +1,24 @@
+"""The one place where the files of Spark's checkpoint are opened, by the scheme of their folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tidegate.storages.checkpoint_files import CheckpointFiles
+from tidegate.storages.local.checkpoint_files import LocalCheckpointFiles
+from tidegate.storages.schemes import Place, Scheme, place_of
+
+
+def open_checkpoint_files(root: str | Path) -> CheckpointFiles:
+    """The files below this root: a path, or a URI. It asks the storage for nothing yet.
+
+    Raises SETTING_VALUE for a scheme that no storage here has.
+    """
+    place = place_of(root)
+    return _CHECKPOINTS[place.scheme](place)
+
+
+_CHECKPOINTS: Mapping[Scheme, Callable[[Place], CheckpointFiles]] = {
+    Scheme.FILE: lambda place: LocalCheckpointFiles(place.path)
+}

@@ -1,7 +1,8 @@
 """How the code stands, in numbers: `python -m tests.house.measures [FOLDER]`, for this tree or another checkout.
 
 Lines of what is installed, files over 400 lines, the largest classes, circles of imports between files, and parameters
-that are a bool. Nothing of the tree is imported or run.
+that are a bool. Nothing of the tree is imported or run. `python -m tests.house.measures visits` runs a job on Spark:
+see `visits`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.house import visits
 from tests.house.repository import ROOT
 
 LONG_FILE = 400
@@ -118,6 +120,8 @@ def _bools(node: ast.AST) -> int:
 
 
 def main(arguments: list[str]) -> int:
+    if arguments == ["visits"]:
+        visits.show()
     found = measured(Path(arguments[0]) if arguments else ROOT)
     table = Table("measure", "value", title="src")
     table.add_row("files", str(found.files))

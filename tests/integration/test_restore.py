@@ -25,7 +25,7 @@ from tidegate.operate.app_check import CHECK_ONLY
 from tidegate.savepoints.asked_restore import SAYS, Said
 from tidegate.savepoints.claim import claim
 from tidegate.savepoints.folder import CLAIM, MANIFEST, open_savepoint, verify
-from tidegate.spark import restoring
+from tidegate.spark import restore_carried_out
 from tidegate.storages.local.locks import acquire
 
 
@@ -178,7 +178,7 @@ def test_of_two_folders_that_claim_one_savepoint_the_second_one_is_refused_and_s
     def elsewhere() -> Job:
         return counting(place, checkpointing_dir=str(third))
 
-    monkeypatch.setattr(restoring, "commit", interrupted)
+    monkeypatch.setattr(restore_carried_out, "commit", interrupted)
     with pytest.raises(KeyboardInterrupt):  # dies when it has claimed the savepoint, and before its generation counts
         run_from(counting(place), wish)
     monkeypatch.undo()
@@ -523,10 +523,10 @@ def test_state_that_is_not_as_much_as_in_the_savepoint_is_refused(place: Place, 
     place.write(event("01"))
     path = saved(place, counting(place))
     before = everything(place)
-    monkeypatch.setattr(restoring, "expected_state", lambda *_: {"operator 0": 2})
-    monkeypatch.setattr(restoring, "count_state", lambda *_: {"operator 0": 1})
+    monkeypatch.setattr(restore_carried_out, "expected_state", lambda *_: {"operator 0": 2})
+    monkeypatch.setattr(restore_carried_out, "count_state", lambda *_: {"operator 0": 1})
     steps: list[str] = []
-    monkeypatch.setattr(restoring, "start_moves", steps.append)
+    monkeypatch.setattr(restore_carried_out, "tell_start", lambda happening: steps.append(str(happening)))
     error = error_of(lambda: run_from(counting(place), path))
     assert (error.code, error.found) == ("TG-RESTORE-STATE", "{'operator 0': 1}")
     assert [step for step in steps if step.endswith("/counts/.restored-g2/spark/commits/0, restored")]

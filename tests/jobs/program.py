@@ -20,7 +20,7 @@ from tests.support.session import small_session
 from tidegate import FileSource, Job, TidegateError
 from tidegate.core.records import Answer, Committable
 from tidegate.savepoints.take import RunningJob
-from tidegate.spark import job as job_module
+from tidegate.spark import starting
 
 
 class SulkingSink(ShelfSink):
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
         while (folder / f"at-{step}").exists():
             time.sleep(0.02)
 
-    job_module.RunningJob = partial(RunningJob, reach=hold_up)  # type: ignore[misc, assignment]
+    starting.RunningJob = partial(RunningJob, reach=hold_up)  # type: ignore[misc, assignment]
     for _ in sys.stdin:
         settings: dict[str, Any] = {"checkpointing_dir": str(folder / "checkpoints"), "checkpointing_interval": "50ms"}
         job = Job("words", spark=spark, stop_timeout="1s", **settings)

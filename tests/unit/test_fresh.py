@@ -18,7 +18,8 @@ from tidegate.core.levels import Level
 from tidegate.core.records import JobRecord, Run, Start, decode, encode
 from tidegate.operate.place import open_job
 from tidegate.savepoints.fresh import Fresh, Opening, open_empty, was_opened
-from tidegate.savepoints.restore import goes_back, settle
+from tidegate.savepoints.restore import settle
+from tidegate.savepoints.restored import goes_back
 from tidegate.settings.found import load_settings
 from tidegate.spark.fresh import above_evidence, carry_out, fresh_target, wished
 from tidegate.spark.given_up import GivenUp

@@ -17,12 +17,14 @@ from tests.support.restored_job import FINGERPRINT, RUN, restore, restoring
 from tests.support.saved_job import RECORD, commits, offsets, running, write_job
 from tidegate.checkpoints.done_epoch import fingerprints_in_force
 from tidegate.checkpoints.job_layout import JOB_RECORD, newest_begun
+from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import RESTORE_POINTS
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, JobRecord, Run, SinkProgress, Start, decode, encode
 from tidegate.savepoints.folder import Savepoint, manifest_digest, names_wrong, verify
-from tidegate.savepoints.restore import goes_back, prepare, read_restored, settle
+from tidegate.savepoints.restore import prepare, settle
+from tidegate.savepoints.restored import goes_back, read_restored
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.savepoints.take import take
@@ -134,9 +136,10 @@ def test_a_claimed_savepoint_is_linked_and_a_mere_restore_copies(tmp_path: Path)
 
 def test_each_file_is_told_of_so_that_a_long_copy_does_not_seem_to_stand_still(tmp_path: Path):
     job, savepoint = saved_job(tmp_path)
-    passed: list[Path] = []
-    hidden = prepare(replace(restoring(job, savepoint), passed=passed.append))["query"]
-    assert sorted(passed) == sorted(path for path in hidden.rglob("*") if path.is_file())
+    told: list[Happening] = []
+    hidden = prepare(replace(restoring(job, savepoint), tell=told.append))["query"]
+    files = sorted(path for path in hidden.rglob("*") if path.is_file())
+    assert sorted(map(str, told)) == [f"{path}, restored" for path in files]
 
 
 def test_a_query_that_goes_on_under_another_uid_is_left_by_its_old_one(tmp_path: Path):

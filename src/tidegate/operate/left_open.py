@@ -16,7 +16,7 @@ from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import DescribedSink, Sinks, open_sink
 from tidegate.operate.transactions import name_of, recorded
 from tidegate.operate.verdicts import Named, Runs
-from tidegate.savepoints.restore import read_restored
+from tidegate.savepoints.restored import read_restored
 from tidegate.sinks.base import TwoPhaseSink
 
 _LOG = logging.getLogger("tidegate")

@@ -19,7 +19,8 @@ from tidegate.checkpoints.spark_layout import entry_numbers
 from tidegate.core.ledger import RUNS, START, entry
 from tidegate.core.records import JobRecord, Restored, Run, Start, encode
 from tidegate.disk.durable import Trust, remove_folder
-from tidegate.savepoints.restore import all_restored, hidden_folder, switch
+from tidegate.savepoints.restore import hidden_folder, switch
+from tidegate.savepoints.restored import all_restored
 from tidegate.storages.opening import open_storage
 
 

@@ -39,7 +39,8 @@ from tidegate.checkpoints.spark_layout import (
     offsets_entry,
 )
 from tidegate.checkpoints.sync import sync_whole
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.effects import Happening
+from tidegate.core.errors import Code
 from tidegate.core.ledger import DECIDED, FINISHED_THROUGH, OPERATORS, RUNS, START, entry
 from tidegate.core.records import (
     Decided,
@@ -55,6 +56,7 @@ from tidegate.core.records import (
     decode,
     encode,
 )
+from tidegate.core.start_happenings import RestoreMoved
 from tidegate.disk.durable import TRASH, Trust, ensure_folder, remove_folder, sync_folder
 from tidegate.disk.linking import linked
 from tidegate.disk.side_by_side import side_by_side
@@ -63,6 +65,7 @@ from tidegate.savepoints.ingest_restore import JoinedLog, prepare_log, settle_lo
 from tidegate.savepoints.log_change import with_operators, with_sources
 from tidegate.savepoints.operator_metadata import moved_name, moved_to, names_operator, names_schemas, renumbered
 from tidegate.savepoints.proof import copy_verified, flaw_at
+from tidegate.savepoints.restored import read_restored
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.storages.opening import open_storage
 
@@ -102,7 +105,7 @@ class Restoring:
     disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `program`:
     the uids of all its queries, also of those that begin anew. `logs`: the ingest logs that its sources continue.
     `rewrite` may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps,
-    each durable before the next; `passed` of each file that was restored, for copying can take long."""
+    each durable before the next; `tell` hears of each file that was restored, for copying can take long."""
 
     job_folder: Path
     savepoint: Savepoint
@@ -116,60 +119,7 @@ class Restoring:
     logs: tuple[JoinedLog, ...] = ()
     rewrite: Callable[[RestoredQuery, Path], None] = lambda _query, _checkpoint: None
     reach: Callable[[str], None] = lambda _step: None
-    passed: Callable[[Path], None] = lambda _file: None
-
-
-def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
-    """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
-    name was."""
-    return _restored_as(job_folder, record.job_id, record.generation)
-
-
-def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
-    """True if a rewind allowed this query of the generation to repeat rows. It covers the queries that the program had
-    then; any other query needs a new permission."""
-    restored = read_restored(job_folder, record)
-    return restored is not None and restored.rewind != "" and uid in restored.program
-
-
-def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
-    """The error for a query that a restore left behind or renamed, and that is in the program again without a savepoint
-    that contains it: it would read its input from the beginning. Of sinks with evidence
-    recovery sees the same in them; this is for those that keep none."""
-    left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
-    ledger = open_storage(generation_folder(job_folder / QUERIES / uid, record.generation))
-    if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
-        return None
-    newest = left[-1]
-    return would_begin_over(record, uid, newest.renamed.get(uid), newest.generation, newest.savepoint)
-
-
-def would_begin_over(
-    record: JobRecord, uid: str, now: str | None, generation: int, savepoint: str | os.PathLike[str]
-) -> TidegateError:
-    """`now`: the uid of the query since that generation was opened from that savepoint; None if it was left behind."""
-    return TidegateError(
-        Code.RESTORE_UNMATCHED,
-        expected=f"the queries that go on in generation {record.generation}",
-        found=f"query {uid}, which {f'goes on as {now}' if now else 'was left behind'} since generation "
-        f"{generation} was opened from {savepoint}: it would read its input from the beginning",
-        where=f"job {record.name}",
-        next_step="restore a savepoint that has the query, or give the query another uid and another target",
-    )
-
-
-def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
-    """What the generations of a job were opened from that were restored, the oldest first."""
-    numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
-    found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
-    return [each for each in found if each is not None]
-
-
-def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
-    storage, name = open_storage(job_folder), entry(RESTORES, generation)
-    data = storage.read(name)
-    found = None if data is None else decode(Restored, data, storage.where(name))
-    return found if found is not None and found.job_id == job_id else None
+    tell: Callable[[Happening], None] = lambda _happening: None
 
 
 def prepare(restoring: Restoring) -> Mapping[str, Path]:
@@ -261,7 +211,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
     ensure_folder(checkpoint)
     if query.make_empty is not None:
         query.make_empty(checkpoint)
-        restoring.passed(checkpoint)
+        restoring.tell(RestoreMoved(f"{checkpoint}, restored"))
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
     # The path that it will have: the hidden name is given up.
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
@@ -281,7 +231,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
 
     for path in side_by_side(restore, restoring.savepoint.record.files):
         if path is not None:
-            restoring.passed(path)
+            restoring.tell(RestoreMoved(f"{path}, restored"))
     sync_whole(checkpoint)
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.fingerprints import Allowed, unknown_operators
 from tidegate.core.generation_start import compare_with_ledger
-from tidegate.core.records import JobRecord
+from tidegate.operate.runner import read_ledger
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, handed_on
 from tidegate.savepoints.operator_match import numbered_otherwise
-from tidegate.savepoints.restore import begins_over
+from tidegate.savepoints.restored import begins_over
+from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.query_plan import QueryPlan
-from tidegate.spark.query_run import QueryRun
 from tidegate.spark.state.plan import compare_with_own_state
 from tidegate.storages.opening import open_storage
 
@@ -27,20 +26,20 @@ def allowed_changes(given: Sequence[str]) -> Allowed:
     return handed_on(ALLOWED_VARIABLE, Allowed, "tidegate run --allow-changed-operator") or Allowed(tuple(given))
 
 
-def check_operators(runs: Sequence[QueryRun], record: JobRecord, folder: Path) -> None:
+def check_operators(job: JobPlan) -> None:
     """No query begins anew that runs under another uid by now, or was left behind; every operator finds its own state
     where Spark looks for it; and it is the operator that the state was computed with. What is accepted, Spark must be
     able to read, and it is said.
 
     Raises RESTORE_UNMATCHED, RESTORE_OPERATORS, OPERATOR_CHANGED.
     """
-    plans = [run.plan for run in runs]
-    found = [begins_over(folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
+    plans, record = job.queries, job.record
+    found = [begins_over(job.folder, record, plan.query.uid) for plan in plans if plan.query.forgetful]
     for plan in (each for each in plans if each.operator_uids):  # only these can contradict
         before = newest_operator_uids(open_storage(plan.folder))
         found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
     raise_all([error for error in found if error is not None], f"job {record.name}")
-    compared = [run.runner.run(compare_with_ledger(run.plan.query)) for run in runs]
+    compared = [read_ledger(compare_with_ledger(plan.query), open_storage(plan.folder)) for plan in plans]
     raise_all([error for each in compared for error in each.errors], f"job {record.name}")
     accepted = [plan for plan, each in zip(plans, compared, strict=True) if each.record and each.record.accepted]
     unreadable = [compare_with_own_state(plan.rows.sparkSession, plan) for plan in accepted]

@@ -43,3 +43,8 @@ class QueryPlan:
     again_here: bool = True
     operator_uids: Mapping[str, str] = field(default_factory=dict[str, str])
     dead_letters: DeadLetters | None = None
+
+    @property
+    def journal(self) -> Path:
+        """The folder of its journal."""
+        return self.folder / "ledger" / "journal"

@@ -65,12 +65,11 @@ class QueryRun:
         self._session = session
         self._listener = listener
         self._storage = open_storage(plan.folder)
-        journal_folder = plan.folder / "ledger" / "journal"
         self.runner = Runner(
             query=plan.query,
             storage=self._storage,
             sinks=plan.sinks,
-            journal_folder=journal_folder,
+            journal_folder=plan.journal,
             checkpoint=open_checkpoint_files(plan.folder / "spark"),
             port=self,
             reach=self._reach,
@@ -79,7 +78,7 @@ class QueryRun:
         self._monitors: Mapping[str, Monitor] = {}
         self._shared = shared = SharedState(EpochWatch(plan.timeout_seconds, plan.min_pause_seconds))
         self._thread = thread = StreamThread(plan, session, shared, self._keep_overdue)
-        self._epochs = EpochThread(plan, self.runner, shared, thread, figures, journal_folder, self._opened)
+        self._epochs = EpochThread(plan, self.runner, shared, thread, figures, plan.journal, self._opened)
         self._finisher = Finisher(plan.query, self.runner, self._storage, shared)
 
     def open(self) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.telling import error_of
 from tidegate.logs.last_word import show_errors_alone
@@ -216,6 +217,11 @@ def start_moves(step: str) -> None:
     """The start has got as far as this; for a supervisor, where there is one, that waits for it."""
     if _current is not None:
         _current.moves(step)
+
+
+def tell_start(happening: Happening) -> None:
+    """The same for what a start hears of its parts: of a restore."""
+    start_moves(str(happening))
 
 
 def supervise(supervised: Supervised) -> None:

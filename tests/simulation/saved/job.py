@@ -31,12 +31,15 @@ from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
 from tidegate.disk import durable
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.savepoints.restore import goes_back, settle
+from tidegate.savepoints.restore import settle
+from tidegate.savepoints.restored import goes_back
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.storages.local.storage import LocalStorage
 
@@ -171,12 +174,13 @@ class SavedJob:
         return (take_last if last else take)(job, savepoint_id, self._root / "savepoints")
 
     def _restored(self, restore: JobRestore) -> JobRecord:
-        plans = [self._plan(self._query_of(restore.target))]
-        above = restore.above_evidence(plans, Level.EXACTLY_ONCE)
-        if above.target != restore.target:
-            restore, plans = above, [self._plan(self._query_of(above.target))]
-        restore.carry_out(plans, _SETTINGS, lambda *_: None, _NO_SPARK)
-        return restore.target
+        above = restore.above_evidence(self._plan_of(restore.target).queries, Level.EXACTLY_ONCE)
+        carry_out(above, self._plan_of(above.target))
+        return above.target
+
+    def _plan_of(self, record: JobRecord) -> JobPlan:
+        plans = (self._plan(self._query_of(record)),)
+        return JobPlan(record=record, folder=self.folder, session=_NO_SPARK, settings=_SETTINGS, queries=plans)
 
     # --- its parts ------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from tidegate.savepoints import hold as savepoint_hold
 from tidegate.savepoints import restore as savepoint_restore
 from tidegate.savepoints import take as savepoint_take
 from tidegate.savepoints.hold import RunningQuery
-from tidegate.spark import restoring
+from tidegate.spark import restore_carried_out, restore_judged, restoring
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.restoring import JobRestore
 from tidegate.storages.local.storage import LocalStorage
@@ -117,7 +117,7 @@ PLANTED = (
         _in(JobRestore, "above_evidence", lambda restore, plans, level: restore),
         Story.CLAIM_BACK,
     ),
-    Planted("a sink that is ahead is an obstacle", _in(restoring, "judge_sink", _nothing), Story.BACK),
+    Planted("a sink that is ahead is an obstacle", _in(restore_judged, "judge_sink", _nothing), Story.BACK),
     Planted(
         "what is decided is not abandoned",
         _both(_in(GivenUp, "against", _no_error), _in(GivenUp, "finish", lambda *_: False)),
@@ -125,7 +125,7 @@ PLANTED = (
     ),
     Planted(
         "a savepoint is claimed by one job",
-        _both(_in(restoring, "against_claim", _nothing), _in(restoring, "claim", _nothing)),
+        _both(_in(restore_judged, "against_claim", _nothing), _in(restore_carried_out, "claim", _nothing)),
         Story.CLAIM_TWICE,
     ),
     Planted("a job goes back once", _in(restoring, "_was_opened_from", _without_rewind), Story.BACK, Hit.KILL),
@@ -136,7 +136,12 @@ PLANTED = (
         Hit.KILL,
     ),
     Planted("a fork has an id of its own", _in(restoring, "_target", _saved_id), Story.FORK),
-    Planted("a generation is whole before it counts", _in(restoring, "prepare", _count_first), Story.UPGRADE, Hit.KILL),
+    Planted(
+        "a generation is whole before it counts",
+        _in(restore_carried_out, "prepare", _count_first),
+        Story.UPGRADE,
+        Hit.KILL,
+    ),
     Planted("what was restored is durable", _in(savepoint_restore, "sync_whole", _nothing), Story.UPGRADE, Hit.DROP),
     Planted(
         "a start finishes the restore before it",

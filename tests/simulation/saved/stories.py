@@ -28,12 +28,12 @@ from tests.world.engine import SparkStopped, read_offsets, surviving
 from tests.world.rows import Row
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import DONE
-from tidegate.core.records import Position
+from tidegate.core.records import Position, SavedQuery
 from tidegate.disk import side_by_side
 from tidegate.savepoints.folder import CLAIM, Savepoint, open_savepoint, verify
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.take import HELD
-from tidegate.spark import restoring
+from tidegate.spark import restore_carried_out, restore_judged
 
 ResultT = TypeVar("ResultT")
 
@@ -342,22 +342,24 @@ def _rows(segment: Segment, sink: str) -> list[Row]:
     return [row for row in job.shown(sink) if job.executions.get(row.execution) == generation and row.epoch <= epoch]
 
 
+def _counted(_session: object, checkpoint: Path, saved: SavedQuery, *_: object) -> dict[str, int]:
+    return count_states(checkpoint, saved.done.epoch)
+
+
 @contextmanager
 def worlds_spark() -> Generator[None, None, None]:
     """What a restore asks of Spark, answered by the world; and syncs one after another, so that each has its number."""
     with ExitStack() as stack:
-        for name, answer in {
-            "reads_files": lambda rows: (False,),
-            "operators_planned": lambda session, plan: (PLANNED,),
-            "compare_operators": lambda session, plan, saved, savepoint, match: None,
-            "count_state": lambda session, checkpoint, saved, conf: count_states(checkpoint, saved.done.epoch),
-            "expected_state": lambda session, checkpoint, saved, conf, numbers: count_states(
-                checkpoint, saved.done.epoch
-            ),
-        }.items():
-            stack.enter_context(mock.patch.object(restoring, name, answer))
+        for file, name, answer in (
+            (restore_judged, "reads_files", lambda rows: (False,)),
+            (restore_judged, "operators_planned", lambda session, plan: (PLANNED,)),
+            (restore_judged, "compare_operators", lambda session, plan, saved, savepoint, match: None),
+            (restore_carried_out, "count_state", _counted),
+            (restore_carried_out, "expected_state", _counted),
+        ):
+            stack.enter_context(mock.patch.object(file, name, answer))
         stack.enter_context(mock.patch.object(side_by_side, "THREADS", 1 << 30))
-        stack.enter_context(mock.patch.object(restoring, "_LOG", _SILENT))
+        stack.enter_context(mock.patch.object(restore_carried_out, "_LOG", _SILENT))
         yield
 
 

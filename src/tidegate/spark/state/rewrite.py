@@ -29,9 +29,11 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.checkpoints.sync import sync_whole
+from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets
+from tidegate.core.start_happenings import RestoreMoved
 from tidegate.savepoints.log_change import state_ids_of, with_settings, with_state_ids
 from tidegate.savepoints.operator_metadata import prefix_columns
 from tidegate.savepoints.rewritten import (
@@ -69,17 +71,17 @@ def rewrite_state(
     final: Path,
     saved: SavedQuery,
     change: StateChange,
-    moves: Callable[[str], None],
+    tell: Callable[[Happening], None],
     tables: SavedTables | None = None,
 ) -> None:
     """Put a checkpoint with the state in its new form in the place of a restored one, durable. `conf` are the settings
-    of the query, `final` is where the checkpoint will stand. `moves` is told of each step. `tables`: the canonical
+    of the query, `final` is where the checkpoint will stand. `tell` hears of each step. `tables`: the canonical
     savepoint that has the state; without it the checkpoint itself does.
 
     Raises RESTORE_STATE, and what the disk has to say.
     """
     before = begin(checkpoint, change.after.partitions)
-    moves(f"{checkpoint}, without state")
+    tell(RestoreMoved(f"{checkpoint}, without state"))
     store = STORES[change.after.backend]
     in_force = {PROVIDER_KEY: store.provider, PARTITIONS_KEY: str(change.after.partitions)}
     # As restored, not as saved: the program may have other sources.
@@ -88,12 +90,12 @@ def rewrite_state(
     entry = parse_offsets(offsets)
     settings = {} if entry is None else entry.conf
     with query_settings(session, {**conf, **settings, _ADAPTIVE: "false", **NOT_COUNTED}):
-        ids = _Rewrite(session, before, checkpoint, saved, change, moves, tables).run() if saved.operators else {}
+        ids = _Rewrite(session, before, checkpoint, saved, change, tell, tables).run() if saved.operators else {}
     replace_commits(
         checkpoint, saved.done.epoch, with_state_ids(saved.done.commits, ids if store.names_files else None)
     )
     end(checkpoint, before, final)
-    moves(f"{checkpoint}, state rewritten")
+    tell(RestoreMoved(f"{checkpoint}, state rewritten"))
 
 
 def begin_operators(
@@ -103,7 +105,7 @@ def begin_operators(
     saved: SavedQuery,
     new: tuple[StatefulOperator, ...],
     form: StateForm,
-    moves: Callable[[str], None],
+    tell: Callable[[Happening], None],
 ) -> None:
     """Give operators that are new, and described in a checkpoint, empty stores beside the state of the others: of the
     version that the saved epoch ends with, so that Spark finds all of them where it goes on. Durable.
@@ -114,7 +116,7 @@ def begin_operators(
     entry = parse_offsets(offsets_of(checkpoint, saved.done.epoch))
     settings = {} if entry is None else entry.conf
     with query_settings(session, {**conf, **settings, **NOT_COUNTED}):
-        ids = _Rewrite(session, checkpoint, checkpoint, begun, StateChange(form, form), moves, None).begun()
+        ids = _Rewrite(session, checkpoint, checkpoint, begun, StateChange(form, form), tell, None).begun()
     commits = commits_of(checkpoint, saved.done.epoch)
     if store.names_files:
         replace_commits(checkpoint, saved.done.epoch, with_state_ids(commits, {**state_ids_of(commits), **ids}))
@@ -130,7 +132,7 @@ class _Rewrite:
     after: Path
     saved: SavedQuery
     change: StateChange
-    moves: Callable[[str], None]
+    tell: Callable[[Happening], None]
     tables: SavedTables | None
 
     def run(self) -> StateIds:
@@ -172,7 +174,7 @@ class _Rewrite:
         for line in rewrite.divide().splitlines():
             operator, _, *ids = line.split(" ")
             found[int(operator)].append(ids)
-        self.moves(f"{self.after}, state divided")
+        self.tell(RestoreMoved(f"{self.after}, state divided"))
         return found
 
     def _all_copied(self, rewrite: Any) -> StateIds:
@@ -204,7 +206,7 @@ class _Rewrite:
                 loads_empty,
             )
             by_store.append(line.split(" ")[1:])
-            self.moves(f"{self.after}, {operator.name}, {line.split(' ')[0]} rows of {store} rewritten")
+            self.tell(RestoreMoved(f"{self.after}, {operator.name}, {line.split(' ')[0]} rows of {store} rewritten"))
         if not loads_empty:
             as_snapshots(self.after, operator.number, self.saved.done.epoch + 1)
         return [list(ids) for ids in zip(*by_store, strict=True)]

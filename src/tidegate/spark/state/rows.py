@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,14 +11,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.spark_layout import STATE
+from tidegate.core.effects import Happening
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.core.start_happenings import RestoreMoved
 from tidegate.savepoints.state_tables import tables_of
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.query_conf import NOT_COUNTED
 from tidegate.spark.session import query_settings
 from tidegate.spark.state.tables import first_line
-from tidegate.spark.supervised import start_moves
 
 _WHOLE = frozenset(
     {
@@ -32,18 +33,28 @@ _WHOLE = frozenset(
 )
 """Operators, by Spark's short names, whose state Spark reads as one table."""
 
+Tell = Callable[[Happening], None]
+"""Hears how far the counting is."""
+
 _JOIN = "symmetricHashJoin"
 
 
-def count_state(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
+def count_state(
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: Tell
+) -> dict[str, int]:
     """The rows of state behind the saved epoch, by operator; by side of a join whose rows nobody has recorded. Custom
     state, and operators that Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot
     be read."""
-    return _counted(session, checkpoint, saved, conf, saved.operators, {})
+    return _counted(session, checkpoint, saved, conf, tell, saved.operators, {})
 
 
 def expected_state(
-    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], numbers: Mapping[int, int]
+    session: SparkSession,
+    checkpoint: Path,
+    saved: SavedQuery,
+    conf: Mapping[str, str],
+    tell: Tell,
+    numbers: Mapping[int, int],
 ) -> dict[str, int]:
     """What `count_state` has to find in what was restored from this checkpoint: the rows recorded of the saved epoch.
     Only what nobody has recorded is counted. `numbers`: those that operators have in this checkpoint, where they are
@@ -54,7 +65,7 @@ def expected_state(
         if _is_recorded(saved, operator) and list(_parts(_under(numbers, operator), checkpoint))
     }
     unknown = [operator for operator in saved.operators if not _is_recorded(saved, operator)]
-    return {**recorded, **_counted(session, checkpoint, saved, conf, unknown, numbers)}
+    return {**recorded, **_counted(session, checkpoint, saved, conf, tell, unknown, numbers)}
 
 
 def recorded_tables(saved: SavedQuery) -> dict[str, int]:
@@ -80,6 +91,7 @@ def _counted(
     checkpoint: Path,
     saved: SavedQuery,
     conf: Mapping[str, str],
+    tell: Tell,
     operators: Sequence[StatefulOperator],
     numbers: Mapping[int, int],
 ) -> dict[str, int]:
@@ -91,11 +103,13 @@ def _counted(
                 name = _named(operator, {} if _is_recorded(saved, operator) else part)
                 rows = _count(session, checkpoint, saved.done.epoch, there, part)
                 counted[name] = counted.get(name, 0) + rows
-                start_moves(f"{checkpoint}, {_named(operator, part)}, counted")
+                tell(RestoreMoved(f"{checkpoint}, {_named(operator, part)}, counted"))
     return counted
 
 
-def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str]) -> dict[str, int]:
+def count_tables(
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: Tell
+) -> dict[str, int]:
     """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
     counted: dict[str, int] = {}
     with query_settings(session, {**conf, **NOT_COUNTED}):
@@ -103,7 +117,7 @@ def count_tables(session: SparkSession, checkpoint: Path, saved: SavedQuery, con
         for table in tables_of(saved):
             part = {"storeName": table.store}
             counted[str(table)] = _count(session, checkpoint, saved.done.epoch, operators[table.operator], part)
-            start_moves(f"{checkpoint}, {table}, counted")
+            tell(RestoreMoved(f"{checkpoint}, {table}, counted"))
     return counted
 
 

@@ -1,0 +1,72 @@
+"""What the generations of a job were opened from, and which queries have resumed since under which uid."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tidegate.checkpoints.job_layout import QUERIES, RESTORES, generation_folder
+from tidegate.checkpoints.spark_layout import (
+    entry_numbers,
+)
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import START, entry
+from tidegate.core.records import (
+    JobRecord,
+    Restored,
+    decode,
+)
+from tidegate.storages.opening import open_storage
+
+
+def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
+    """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
+    name was."""
+    return _restored_as(job_folder, record.job_id, record.generation)
+
+
+def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
+    """True if a rewind allowed this query of the generation to repeat rows. It covers the queries that the program had
+    then; any other query needs a new permission."""
+    restored = read_restored(job_folder, record)
+    return restored is not None and restored.rewind != "" and uid in restored.program
+
+
+def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
+    """The error for a query that a restore left behind or renamed, and that is in the program again without a savepoint
+    that contains it: it would read its input from the beginning. Of sinks with evidence
+    recovery sees the same in them; this is for those that keep none."""
+    left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
+    ledger = open_storage(generation_folder(job_folder / QUERIES / uid, record.generation))
+    if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
+        return None
+    newest = left[-1]
+    return would_begin_over(record, uid, newest.renamed.get(uid), newest.generation, newest.savepoint)
+
+
+def would_begin_over(
+    record: JobRecord, uid: str, now: str | None, generation: int, savepoint: str | os.PathLike[str]
+) -> TidegateError:
+    """`now`: the uid of the query since that generation was opened from that savepoint; None if it was left behind."""
+    return TidegateError(
+        Code.RESTORE_UNMATCHED,
+        expected=f"the queries that go on in generation {record.generation}",
+        found=f"query {uid}, which {f'goes on as {now}' if now else 'was left behind'} since generation "
+        f"{generation} was opened from {savepoint}: it would read its input from the beginning",
+        where=f"job {record.name}",
+        next_step="restore a savepoint that has the query, or give the query another uid and another target",
+    )
+
+
+def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
+    """What the generations of a job were opened from that were restored, the oldest first."""
+    numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
+    found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
+    return [each for each in found if each is not None]
+
+
+def _restored_as(job_folder: Path, job_id: str, generation: int) -> Restored | None:
+    storage, name = open_storage(job_folder), entry(RESTORES, generation)
+    data = storage.read(name)
+    found = None if data is None else decode(Restored, data, storage.where(name))
+    return found if found is not None and found.job_id == job_id else None

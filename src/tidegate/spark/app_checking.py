@@ -1,0 +1,100 @@
+"""What `tidegate check app.py` and `tidegate savepoint check` ask of a program: what stands against a start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import NoReturn
+
+import msgspec
+
+from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
+from tidegate.savepoints.asked_restore import SAYS, Said
+from tidegate.savepoints.folder import verify
+from tidegate.savepoints.fresh import Fresh
+from tidegate.savepoints.judgement import Verdict
+from tidegate.savepoints.restoring import Restore
+from tidegate.sinks.staging import unwritable
+from tidegate.spark.advice import operators_without_uid
+from tidegate.spark.drain_errors import drain_of
+from tidegate.spark.guarantees import say_guarantees
+from tidegate.spark.job_plan import DeclaredJob, JobPlan
+from tidegate.spark.job_sources import JobSources, Opens
+from tidegate.spark.operator_checks import check_operators
+from tidegate.spark.planning import plan_job
+from tidegate.spark.restore_judged import judged
+from tidegate.spark.restoring import JobRestore, open_restore
+from tidegate.spark.start_checks import check_start
+from tidegate.spark.starting import job_guarantees, recorded
+from tidegate.storages.leases import driver_or_engine_lives
+
+
+def only_checks() -> bool:
+    """Whether this program was started to be checked, not to run."""
+    return os.environ.get(CHECK_ONLY) == "1"
+
+
+def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> NoReturn:
+    """Raise what stands against the start, or end the program. Writes nothing."""
+    flaw = unwritable(job.folder)
+    if flaw is not None:
+        raise TidegateError(
+            Code.STORAGE_UNUSABLE,
+            expected="a folder for the job's checkpoints that can be written",
+            found=flaw,
+            where=str(job.folder),
+            next_step="give this user the right to write there, or name another checkpointing.dir",
+        )
+    mode = job.settings.checkpointing_mode
+    with ExitStack() as stack:
+        record = recorded(job)
+        wish = None if isinstance(wish, Fresh) else wish
+        restore = open_restore(wish, job.folder, job.name, mode, stack, only_look=True)
+        sources = JobSources(job, stack, bounded=bounded, opens=Opens.CHECK, restore=restore)
+        if restore is None:
+            drain_of(job.folder, record, mode, bounded=bounded)
+        plan = plan_job(job, record if restore is None else restore.target, sources)
+        check_start(plan)
+        if restore is None:
+            check_operators(plan)
+        for text in operators_without_uid(plan.queries, job.uids):
+            print(f"{NOTED}{text}", file=sys.stderr, flush=True)
+        if wish is not None:
+            _say_verdict(restore, plan)
+    say_guarantees(job_guarantees(job))
+    print(f"{CHECKED}{job.name}", file=sys.stderr, flush=True)
+    sys.exit(0)
+
+
+def _say_verdict(restore: JobRestore | None, plan: JobPlan) -> None:
+    """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
+    if restore is None:
+        _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
+        return
+    alone = not driver_or_engine_lives(restore.job_folder)
+    found = judged(restore, plan, alone=alone)
+    errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
+    # Names that do not fit are told by both.
+    different = list({(error.code, error.found, error.where): error for error in errors}.values())
+    epochs = {uid: saved.done.epoch for uid, saved in found.matched.items()}
+    verdict = replace(found, errors=tuple(different)).verdict
+    # Where it is impossible nothing changes, so nothing of that is told.
+    _say(Said(verdict=verdict.value, changes=() if different else found.changes, epochs=epochs))
+    raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
+
+
+def _say(said: Said) -> None:
+    print(f"{SAYS}{msgspec.json.encode(said).decode()}", file=sys.stderr, flush=True)
+
+
+def _runs(restore: JobRestore) -> TidegateError:
+    return TidegateError(
+        Code.DRIVER_ALIVE,
+        expected="a job that does not run, so that another generation of it can begin",
+        found="its driver, or the JVM of one, is alive",
+        where=str(restore.job_folder),
+        next_step=f"`tidegate stop {restore.target.name}`, then start it again with the savepoint",
+    )

@@ -1,0 +1,62 @@
+"""What a job is: as its program declares it, and as one start would run it. Both are values without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidegate.core.fingerprints import Allowed
+from tidegate.core.records import JobRecord, OperatorFingerprint
+from tidegate.settings.config import Settings
+from tidegate.spark.declared import Declared
+from tidegate.spark.listeners import Listener
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.sources.source import PositionedSource, SourceRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredJob:
+    """A job as its program declares it, when it is started.
+
+    `uids`: those of its sources, queries, sinks and stateful operators. `keep_nothing`: the sources that keep no input
+    for a restart. `positioned`: tidegate's own sources, by uid. `fingerprints`: by query, read when first needed, for a
+    query does not change any more. `allowed`: the operators that may be others than those of the state.
+    """
+
+    name: str
+    session: SparkSession
+    settings: Settings
+    queries: tuple[Declared, ...]
+    registry: SourceRegistry
+    positioned: Mapping[str, PositionedSource]
+    keep_nothing: tuple[str, ...]
+    uids: frozenset[str]
+    listeners: tuple[Listener, ...]
+    allowed: Allowed
+    fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = field(
+        default_factory=dict[str, "tuple[OperatorFingerprint, ...] | None"]
+    )
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.settings.checkpointing_dir).absolute() / self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """A job as one start would run it. `record` is *job.json* as it is, or will be then. `compare_source` raises where
+    the source of that uid is not the one in which the query has reached that position."""
+
+    record: JobRecord
+    folder: Path
+    session: SparkSession
+    settings: Settings
+    queries: tuple[QueryPlan, ...]
+    compare_source: Callable[[QueryPlan, str, str], None] = lambda _plan, _uid, _position: None
+
+    @property
+    def where(self) -> str:
+        return f"job {self.record.name}"

@@ -1,0 +1,123 @@
+"""Tidegate's own sources during one start of a job: what its queries ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from enum import Enum
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from tidegate.checkpoints.tempo import Tempo
+from tidegate.core.ledger import START, position_of
+from tidegate.savepoints.ingest_restore import JoinedLog
+from tidegate.spark.companions import Companion
+from tidegate.spark.declared import Declared
+from tidegate.spark.job_plan import DeclaredJob
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.restoring import JobRestore
+from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, verify_read
+from tidegate.spark.sources.source import Monitor
+from tidegate.spark.state.backend import newest_offsets
+from tidegate.spark.supervised import start_moves
+from tidegate.storages.opening import open_storage
+
+
+class Opens(Enum):
+    """What sources are opened for."""
+
+    START = "a start: they may write"
+    RESTORE = "a restore: they are looked at, and hold what they look at"
+    CHECK = "a check of the program: nothing may be written"
+
+
+class JobSources:
+    """The sources of one start, each until the start's stack ends, and the readings that its queries have of them."""
+
+    def __init__(
+        self,
+        job: DeclaredJob,
+        stack: ExitStack,
+        *,
+        bounded: bool,
+        opens: Opens = Opens.START,
+        restore: JobRestore | None = None,
+    ) -> None:
+        self._job = job
+        self._begins: dict[str, str] = {}
+        """Where a source begins, by uid: all queries of one start get one answer."""
+        readers = {
+            uid: frozenset(self._reader(each, uid) for each in job.queries if uid in each.sources)
+            for uid, source in job.positioned.items()
+            if restore is not None or not (opens is Opens.CHECK and source.writes)
+        }
+        grounds = grounds_of(job.name, job.session, job.folder, readers, job.settings, bounded, restore)
+        self._opened = open_sources(job.positioned, grounds, stack, only_look=restore is not None)
+
+    def begin_again(self) -> None:
+        """Another plan of the same start asks its sources anew where they begin."""
+        self._begins = {}
+
+    def companions(self) -> Iterator[Companion]:
+        """What goes along with the job."""
+        found = (source.companion() for source in self._opened.values())
+        return (each for each in found if each is not None)
+
+    def joined(self) -> tuple[JoinedLog, ...]:
+        """The ingest logs that a restore resumes from."""
+        return tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
+
+    def end_input(self) -> None:
+        """Every query has ended: nothing more is taken in."""
+        end_input(self._opened.values())
+
+    def compare(self, plan: QueryPlan, uid: str, position: str) -> None:
+        """Raise where this source is not the one in which the query has reached that position."""
+        if uid in self._opened:
+            self._opened[uid].compare(f"{plan.query}, source {uid}", position)
+
+    def compare_with_logs(self, plans: Sequence[QueryPlan]) -> None:
+        """Each source with how far the queries have read in it."""
+        for plan in plans:
+            reached = newest_offsets(plan.folder / "spark")
+            for uid, position in zip(plan.query.sources, () if reached is None else reached.positions, strict=False):
+                if position is not None:
+                    self.compare(plan, uid, position)
+
+    def monitors(self, declared: Declared) -> Mapping[str, Monitor]:
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
+        found = {uid: source.monitor(self._reader(declared, uid)) for uid, source in own.items()}
+        return {uid: monitor for uid, monitor in found.items() if monitor is not None}
+
+    def verify(self, declared: Declared) -> None:
+        """Raise where the tasks of an epoch have not read what the epoch has."""
+        verify_read(self._opened, {uid: self._reader(declared, uid) for uid in declared.sources})
+
+    def positions(self, declared: Declared, folder: Path) -> Mapping[str, str]:
+        """Where they begin, for a query without *start*."""
+        own = [uid for uid in declared.sources if uid in self._opened]
+        if not own or open_storage(folder).read(START) is not None:
+            return {}
+        job = self._job
+        for uid in own:
+            if uid not in self._begins:
+                where = f"job {job.name}, source {uid}"
+                self._begins[uid] = self._opened[uid].begin(where, job.settings.checkpointing_mode)
+                start_moves(f"source {uid}, looked at")
+        return {uid: self._begins[uid] for uid in own}
+
+    def begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
+        """The rows of a query, its positioned sources beginning where *start* says."""
+        job = self._job
+        own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
+        tempo = Tempo(job.settings.checkpointing_interval, log, job.settings.checkpointing_timeout)
+        streams: dict[str, DataFrame] = {}
+        for uid, source in own.items():
+            where, reader = f"job {job.name}, source {uid}", self._reader(declared, uid)
+            streams[uid] = source.bound(job.session, where, position_of(positions[uid]), tempo, reader)
+        start_moves(f"query {declared.uid}, about to start")
+        return job.registry.put_in_place(declared.rows, streams)
+
+    def _reader(self, declared: Declared, source: str) -> str:
+        return f"{self._job.name}.{declared.uid}.{source}"

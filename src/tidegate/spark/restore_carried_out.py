@@ -1,0 +1,214 @@
+"""Opens the new generation of a restore that nothing stands against: files, state, ledger, in this order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations
+from tidegate.checkpoints.spark_layout import entry_numbers
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.ledger import RUNS
+from tidegate.core.records import Run, SavedQuery, SavepointFormat
+from tidegate.core.start_happenings import RestoreMoved
+from tidegate.disk.strikes import STRIKES
+from tidegate.operate.runner import introduce
+from tidegate.savepoints.claim import claim
+from tidegate.savepoints.judgement import Judgement
+from tidegate.savepoints.operator_match import OperatorMatch
+from tidegate.savepoints.restore import (
+    RestoredQuery,
+    Restoring,
+    commit,
+    prepare,
+    settle,
+)
+from tidegate.savepoints.restoring_sources import places_of
+from tidegate.savepoints.rewritten import offsets_of
+from tidegate.savepoints.state_change import StateChange, lives_by_rows, state_form
+from tidegate.savepoints.state_tables import SavedTables
+from tidegate.spark.job_plan import JobPlan
+from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.restore_judged import given_up_by, unopposed
+from tidegate.spark.restoring import JobRestore
+from tidegate.spark.state.empty import begin_empty
+from tidegate.spark.state.plan import describe_new
+from tidegate.spark.state.rewrite import begin_operators, rewrite_state
+from tidegate.spark.state.rows import count_state, count_tables, expected_state, recorded_tables
+from tidegate.spark.supervised import tell_start
+from tidegate.storages.opening import open_storage
+
+
+def carry_out(restore: JobRestore, plan: JobPlan) -> None:
+    """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was;
+    but where it goes back, what it had decided has been committed."""
+    found, given_up = unopposed(restore, plan), given_up_by(restore, plan)
+    if given_up is not None and given_up.finish(plan.settings.checkpointing_mode, plan.settings.stop_timeout):
+        found = unopposed(restore, plan)  # the sinks are further ahead now
+    _Carried(restore, plan, found).open()
+
+
+_LOG = logging.getLogger("tidegate")
+
+
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """One restore, the program as the new generation runs it, and the judgement of both."""
+
+    restore: JobRestore
+    plan: JobPlan
+    found: Judgement
+
+    def open(self) -> None:
+        restoring = self._restoring()
+        try:
+            checkpoints = prepare(restoring)
+            tell_start(RestoreMoved("a savepoint's files, restored"))
+            rows = self._state_compared(checkpoints)
+            restoring.reach("restore.counted")
+            if self.restore.is_claimed:
+                claim(self.restore.savepoint, self.restore.target, self.restore.job_folder)
+            commit(restoring)
+        except BaseException:
+            with suppress(TidegateError):  # what is left, every start removes; the error that left it is the one
+                settle(self.restore.job_folder)
+            raise
+        self._log(rows)
+
+    def _restoring(self) -> Restoring:
+        plans, matched = self.plan.queries, self.found.matched
+        queries = [(plan, matched[plan.query.uid]) for plan in plans if plan.query.uid in matched]
+        return Restoring(
+            job_folder=self.restore.job_folder,
+            savepoint=self.restore.savepoint,
+            record=self.restore.target,
+            queries=[self._restored(plan, saved) for plan, saved in queries],
+            left_behind=self.found.left_behind,
+            link=self.restore.wish.claim,
+            rewind=self.restore.wish.rewind,
+            renamed=self.restore.wish.renamed,
+            program=tuple(plan.query.uid for plan in plans),
+            logs=self.restore.logs,
+            rewrite=self._rewritten,
+            reach=_reach,
+            tell=tell_start,
+        )
+
+    def _restored(self, plan: QueryPlan, saved: SavedQuery) -> RestoredQuery:
+        found = self.found
+        query, empty, accepted = plan.query, plan.query.uid in found.emptied, found.accepted.get(plan.query.uid)
+        match, places = found.operators.get(query.uid), places_of(query.sources, saved, self.restore.wish)
+        token, host, process, since = introduce()
+        number = max([saved.done.run, *self._runs(query.uid)])
+        return RestoredQuery(
+            uid=query.uid,
+            saved=saved,
+            start=query.start(first_epoch=1 if empty else saved.done.epoch + 1),
+            accepted=None if accepted is None else msgspec.structs.replace(accepted, at=since),
+            run=Run(run=number, token=token, host=host, process=process, since=since),
+            places=places,
+            operators=match.places if match is not None and match.moves_files else None,
+            make_empty=partial(begin_empty, self.plan.session, plan, saved, places) if empty else None,
+        )
+
+    def _runs(self, uid: str) -> Iterator[int]:
+        folder = self.restore.job_folder / QUERIES / uid
+        for number in generations(folder):
+            yield from entry_numbers(open_storage(generation_folder(folder, number)).list(RUNS))
+
+    def _rewritten(self, query: RestoredQuery, checkpoint: Path) -> None:
+        found, session = self.found, self.plan.session
+        plan = next(each for each in self.plan.queries if each.query.uid == query.uid)
+        change, match = found.rewritten.get(query.uid), found.operators.get(query.uid)
+        tables, form = self._tables(query.saved, match), state_form(query.saved)
+        if change is None and tables is not None and form is not None and query.make_empty is None:
+            change = StateChange(form, form)
+        if change is not None:
+            final = (
+                generation_folder(self.restore.job_folder / QUERIES / query.uid, self.restore.target.generation)
+                / "spark"
+            )
+            rewrite_state(session, plan.conf, checkpoint, final, query.saved, change, tell_start, tables)
+        form = form if change is None else change.after
+        if match is not None and match.new and form is not None:
+            describe_new(session, plan, offsets_of(checkpoint, query.epoch), match.new, checkpoint)
+            begin_operators(session, plan.conf, checkpoint, query.saved, match.new, form, tell_start)
+
+    def _state_compared(self, checkpoints: Mapping[str, Path]) -> Mapping[str, Mapping[str, int]]:
+        """The rows of state by query and operator, which are as many as in the saved epoch."""
+        found, session = self.found, self.plan.session
+        counted: dict[str, Mapping[str, int]] = {}
+        for plan in self.plan.queries:
+            saved = found.matched.get(plan.query.uid)
+            if saved is None or not saved.operators or plan.query.uid in found.emptied:
+                continue
+            match = found.operators.get(plan.query.uid)
+            tables = self._tables(saved, match)
+            if tables is not None:
+                from tidegate.savepoints.canonical import count_rows  # loads what no other start needs
+
+                wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
+                rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
+            else:
+                before = self.restore.savepoint.folder / QUERIES / saved.done.query / "spark"
+                change = found.rewritten.get(plan.query.uid)
+                numbers = {} if match is None else match.numbers
+                wanted = expected_state(session, before, saved, _conf_before(plan.conf, change), tell_start, numbers)
+                rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
+            if rows != wanted:
+                raise TidegateError(
+                    Code.RESTORE_STATE,
+                    expected=f"rows of state: {wanted}",
+                    found=f"{rows}",
+                    where=str(plan.query),
+                    next_step=f"`tidegate savepoint verify {self.restore.savepoint.folder}` tells whether it is whole;"
+                    " if so restore"
+                    " another one (`tidegate savepoint ls DIR`); nothing of the job was changed",
+                )
+            counted[plan.query.uid] = rows
+            tell_start(RestoreMoved(f"query {plan.query.uid}, state compared with the savepoint"))
+        return counted
+
+    def _tables(self, saved: SavedQuery, match: OperatorMatch | None) -> SavedTables | None:
+        """The query's state as tables; None where Spark's files have it, or there is none. What a savepoint keeps as
+        tables depends on all of the query's operators, also on those that are left behind."""
+        is_canonical = self.restore.savepoint.record.format is SavepointFormat.CANONICAL
+        every = [*saved.operators, *(() if match is None else match.left)]
+        if not is_canonical or not saved.operators or not lives_by_rows(every):
+            return None
+        return SavedTables(str(self.restore.savepoint.folder), {} if match is None else match.numbers)
+
+    def _log(self, rows: Mapping[str, Mapping[str, int]]) -> None:
+        found = self.found
+        job, where = (
+            f"job {self.restore.target.name}, generation {self.restore.target.generation}",
+            self.restore.savepoint.found_at,
+        )
+        for uid, saved in found.matched.items():
+            uncounted = "not counted" if saved.operators and uid not in found.emptied else "none"
+            state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
+            _LOG.info(
+                "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
+                *(job, uid, saved.done.epoch, where, state),
+            )
+        for change in found.changes:
+            _LOG.warning("%s: %s", job, change)
+
+
+def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:
+    """The settings that the state in the savepoint is read with."""
+    if change is None:
+        return conf
+    store = STORES[change.before.backend]
+    return {**conf, PROVIDER_KEY: store.provider, FORMAT_KEY: store.checkpoint_format}
+
+
+def _reach(step: str) -> None:
+    STRIKES.reach(step, None)

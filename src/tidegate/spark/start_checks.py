@@ -1,0 +1,57 @@
+"""Everything that stands against a start, of all queries and sinks of a plan. Writes nothing."""
+
+from __future__ import annotations
+
+from tidegate.core.errors import TidegateError, raise_all
+from tidegate.logs.subject import about
+from tidegate.settings.kinds import Backend
+from tidegate.sinks.base import SinkPlan, TwoPhaseSink
+from tidegate.sinks.dead_letters import SCHEMA as DEAD_LETTERS
+from tidegate.spark.function_sink import FunctionSink
+from tidegate.spark.job_plan import JobPlan
+from tidegate.spark.operator_checks import check_allowed
+from tidegate.spark.plan_check import check_for_hashmap, check_plan
+from tidegate.spark.projection import sink_schema
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.session import is_local
+from tidegate.spark.state.backend import check_state
+from tidegate.spark.supervised import start_moves
+from tidegate.storages.journals import open_journal
+
+
+def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
+    """What each sink is opened with. Raises what stands against the start, in one error."""
+    plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
+    allowed = job.queries[0].query.allowed
+    violations = list(check_allowed(job.queries, allowed, job.where))
+    for plan in job.queries:
+        violations.extend(check_plan(plan.rows, plan.mode, str(plan.query)))
+        violations.extend(check_state(plan.folder / "spark", job.settings.state_backend, str(plan.query)))
+        if job.settings.state_backend is Backend.HASHMAP:
+            violations.extend(check_for_hashmap(plan.rows, str(plan.query)))
+        for sink in plan.sinks.values():
+            try:
+                sink_plan = _sink_plan(job, plan, sink)
+            except TidegateError as error:
+                violations.append(error)
+            else:
+                plans.append((sink, sink_plan))
+                with about(query=plan.query.uid):
+                    violations.extend(sink.check(sink_plan))
+            start_moves(f"sink {sink.uid}, checked")
+    raise_all(violations, job.where)
+    return plans
+
+
+def _sink_plan(job: JobPlan, plan: QueryPlan, sink: TwoPhaseSink) -> SinkPlan:
+    if isinstance(sink, FunctionSink):
+        sink.attach(job.session, plan.folder / "ledger")
+    is_dead = plan.dead_letters is not None and sink.uid == plan.dead_letters.sink
+    return SinkPlan(
+        identity=plan.query.sink(sink.uid),
+        schema=DEAD_LETTERS if is_dead else sink_schema(plan.rows, sink, f"{plan.query}, sink {sink.uid}"),
+        mode="append" if is_dead else plan.mode,
+        local_master=is_local(job.session),
+        read_journal=open_journal(plan.journal).read,
+        interval_seconds=job.settings.checkpointing_interval,
+    )

@@ -1,0 +1,277 @@
+"""Starts a declared job: its locks, the generation that it resumes in, checks, and the threads of its queries.
+
+The order counts. What stands against a start is raised before anything is written for it; a restore or a fresh
+generation is carried out before the queries of the new generation are planned; sinks are opened when nothing stands
+against the start any more.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tidegate.checkpoints.drained import DrainRecord
+from tidegate.checkpoints.job_layout import JOB_RECORD, QUERIES, generations
+from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
+from tidegate.checkpoints.retention import delete_checkpoints, go_on_deleting
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.guarantees import Guarantee
+from tidegate.core.levels import Level
+from tidegate.core.records import JobRecord, SinkIdentity, decode, encode
+from tidegate.operate.forgetting import clear_sink
+from tidegate.operate.guarantees import write_guarantees
+from tidegate.operate.left_open import give_up_what_is_left
+from tidegate.operate.place import JobPlace
+from tidegate.operate.sinks import describe, write_sinks
+from tidegate.savepoints.fresh import Fresh
+from tidegate.savepoints.hold import RunningQuery
+from tidegate.savepoints.restore import settle
+from tidegate.savepoints.restoring import Restore
+from tidegate.savepoints.take import RunningJob, remove_held
+from tidegate.settings.kinds import Retention
+from tidegate.spark.advice import Advice, advice_for
+from tidegate.spark.clearing import Clearing
+from tidegate.spark.clerk import Clerk
+from tidegate.spark.companions import Companion
+from tidegate.spark.drain_errors import drain_of
+from tidegate.spark.fresh import above_evidence, fresh_target
+from tidegate.spark.fresh import carry_out as open_fresh
+from tidegate.spark.function_sink import FunctionSink
+from tidegate.spark.guarantees import guarantees_of, rows_of
+from tidegate.spark.handle import JobHandle
+from tidegate.spark.historian import Historian
+from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, main_thread_waits, obey_signals
+from tidegate.spark.job_plan import DeclaredJob, JobPlan
+from tidegate.spark.job_runs import RunRules
+from tidegate.spark.job_sources import JobSources, Opens
+from tidegate.spark.levels import level_of
+from tidegate.spark.listeners import Delivery
+from tidegate.spark.operator_checks import check_operators
+from tidegate.spark.planning import plan_job
+from tidegate.spark.pulse import Pulse, shown_settings
+from tidegate.spark.query_conf import epochs_kept
+from tidegate.spark.restore_carried_out import carry_out
+from tidegate.spark.restoring import JobRestore, open_restore
+from tidegate.spark.retaining import Retaining
+from tidegate.spark.savepointing import Savepoints
+from tidegate.spark.session import lock_engine
+from tidegate.spark.start_checks import check_start
+from tidegate.spark.state.parquet import write_table
+from tidegate.spark.supervised import current, start_moves
+from tidegate.storages.check import check_storage
+from tidegate.storages.leases import open_lease
+from tidegate.storages.opening import open_storage
+
+
+def start(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> JobHandle:
+    """Start the job: recovery of every query first, then their runs."""
+    unusable = check_storage(open_storage(job.folder))
+    if unusable is not None:
+        raise unusable
+    supervised = current()
+    if supervised is not None:
+        supervised.declare(job.folder, job.settings)
+    with ExitStack() as stack:
+        _lock(job, stack)
+        handle = _ready(Starting(job, bounded), wish, stack)
+        if supervised is not None:
+            supervised.starting(handle)
+        else:
+            obey_signals(handle)
+        with interrupts_ask(handle.ask_to_stop) as interrupts, main_thread_waits():
+            handle.start(at_end=stack.pop_all().close)
+    if interrupts:
+        handle.wait()
+        raise StoppedByInterrupt
+    if supervised is not None:
+        supervised.started()
+    return handle
+
+
+def _lock(job: DeclaredJob, stack: ExitStack) -> None:
+    """The job's locks, until `stack` ends; then what killed processes have left half done is finished."""
+    lease = open_lease(job.folder).take(job.name, job.settings.lease_timeout)
+    stack.callback(lease.release)
+    stack.callback(lock_engine(job.session, lease))
+    start_moves("the job's locks")
+    go_on_deleting(job.folder, partial(forget, job))
+    remove_held(job.folder)
+    settle(job.folder)
+
+
+def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> JobHandle:
+    """The job when nothing stands against its start, with its sinks opened; no thread of it runs yet."""
+    job, bounded = starting.job, starting.bounded
+    record = recorded(job)
+    if isinstance(wish, Fresh):
+        sources = JobSources(job, stack, bounded=bounded)
+        record = starting.begun_anew(wish, record, sources)
+    else:
+        record = starting.restored(wish, record)
+        sources = JobSources(job, stack, bounded=bounded)
+    drain = drain_of(job.folder, record, job.settings.checkpointing_mode, bounded=bounded)
+    plan = plan_job(job, record, sources)
+    sink_plans = check_start(plan)
+    check_operators(plan)
+    sources.compare_with_logs(plan.queries)
+    open_storage(job.folder).put_if_absent(JOB_RECORD, encode(record))
+    _describe_sinks(job, record)
+    for sink, sink_plan in sink_plans:
+        sink.open(sink_plan)
+        start_moves(f"sink {sink.uid}, opened")
+    return starting.handle(plan, sources, drain)
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """One start of a job. `bounded`: it ends when it has caught up."""
+
+    job: DeclaredJob
+    bounded: bool
+
+    def restored(self, wish: Restore | None, record: JobRecord) -> JobRecord:
+        """*job.json* once the savepoint is restored, if one is wished and was not restored before."""
+        job = self.job
+        with ExitStack() as aside:
+            restore = open_restore(wish, job.folder, job.name, job.settings.checkpointing_mode, aside)
+            if restore is None:
+                return record
+            sources = JobSources(job, aside, bounded=self.bounded, opens=Opens.RESTORE, restore=restore)
+            return self._carried_out(restore, sources)
+
+    def _carried_out(self, restore: JobRestore, sources: JobSources) -> JobRecord:
+        """Carry a restore out, when nothing stands against it nor against a start."""
+        plan = self._looked_at(restore.target, sources)
+        above = restore.above_evidence(plan.queries, self.job.settings.checkpointing_mode)
+        if above.target != restore.target:
+            restore, plan = above, self._looked_at(above.target, sources)
+        restore = replace(restore, logs=sources.joined())
+        carry_out(restore, plan)
+        return restore.target
+
+    def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
+        """Open an empty generation, when nothing stands against it nor against a start: *job.json* as it is then."""
+        job, mode = self.job, self.job.settings.checkpointing_mode
+        found = record if (job.folder / JOB_RECORD).exists() else None
+        target = fresh_target(fresh, job.folder, job.name, found, mode)
+        if target is None:
+            return record
+        plan = self._looked_at(target, sources)
+        above = above_evidence(target, plan.queries, mode)
+        if above != target:
+            target, plan = above, self._looked_at(above, sources)
+        open_fresh(fresh, target, found, job.folder, plan.queries, job.settings)
+        return target
+
+    def _looked_at(self, target: JobRecord, sources: JobSources) -> JobPlan:
+        plan = plan_job(self.job, target, sources)
+        check_start(plan)
+        return plan
+
+    def handle(self, plan: JobPlan, sources: JobSources, drain: DrainRecord | None) -> JobHandle:
+        job, settings, supervised = self.job, self.job.settings, current()
+        return JobHandle(
+            name=job.name,
+            session=job.session,
+            plans=plan.queries,
+            rules=RunRules(
+                bounded=self.bounded,
+                interval_seconds=settings.checkpointing_interval,
+                runs_due_epoch=settings.checkpointing_after_tasks_finish,
+                tolerable_failures=settings.checkpointing_tolerable_failures,
+                failed_epochs={} if supervised is None else supervised.failed_epochs,
+                pause_after=None if supervised is None else supervised.pause_after,
+            ),
+            stop_timeout_seconds=settings.stop_timeout,
+            companions=_companions(job, plan, sources),
+            drain=drain,
+            savepoints=_savepoints(job, plan, sources),
+        )
+
+
+def recorded(job: DeclaredJob) -> JobRecord:
+    """*job.json*, or what it will be at the first start; a folder of another job is refused."""
+    storage = open_storage(job.folder)
+    data, where = storage.read(JOB_RECORD), storage.where(JOB_RECORD)
+    if data is None:
+        return JobRecord(name=job.name, job_id=secrets.token_hex(4), generation=1)
+    record = decode(JobRecord, data, where)
+    if record.name != job.name:
+        raise TidegateError(
+            Code.JOB_MISMATCH,
+            expected=f"the checkpoint of job {job.name}",
+            found=f"that of job {record.name}",
+            where=where,
+            next_step="give this job another name or checkpointing.dir, or put its own checkpoint back",
+        )
+    return record
+
+
+def forget(job: DeclaredJob, job_id: str) -> None:
+    """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""
+    for declared in job.queries:
+        for sink in declared.sinks:
+            if isinstance(sink, FunctionSink):
+                continue  # all it has is in the checkpoint
+            own = partial(SinkIdentity, job=job.name, job_id=job_id, query=declared.uid, sink=sink.uid)
+            numbers = generations(job.folder / QUERIES / declared.uid) or [1]
+            clear_sink(sink, [own(generation=number) for number in numbers])
+
+
+def _describe_sinks(job: DeclaredJob, record: JobRecord) -> None:
+    """What the command needs to reach them when this process is no more; those that were there before are asked
+    for what they have left first, for nothing else knows of them."""
+    mode = job.settings.checkpointing_mode
+    sinks = {(each.uid, sink.uid): sink for each in job.queries for sink in each.sinks}
+    described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
+    give_up_what_is_left(JobPlace(job.folder, record), sinks, described, start_moves)
+    write_sinks(open_storage(job.folder), described, job.settings.checkpointing_interval)
+    write_guarantees(open_storage(job.folder), job_guarantees(job))
+
+
+def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
+    """What a reader of each sink can count on."""
+    sources = rows_of(job.positioned, job.keep_nothing)
+    return guarantees_of(job.queries, sources, job.settings.checkpointing_mode)
+
+
+def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Companion]:
+    """In the order in which they hear of the end: who answers a request has told before how the job is, and both
+    find the checkpoints gone that a cancel deletes."""
+    pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings))
+    return [
+        *sources.companions(),
+        *(Delivery(job.name, each) for each in job.listeners),
+        Advice(advice_for(job.name, job.settings, plan.queries, job.uids)),
+        *_keeping(job, plan),
+        Historian(job.folder),
+        pulse,
+        Clerk(job.folder, pulse.incarnation, job.keep_nothing),
+    ]
+
+
+def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
+    """What becomes of its checkpoints. An at-most-once job keeps none: none of its starts resumes from anything."""
+    settings, record = job.settings, plan.record
+    if settings.checkpointing_mode is not Level.AT_MOST_ONCE:
+        queries = [QueryFolder(each.query, each.folder) for each in plan.queries]
+        retained = settings.checkpointing_retained
+        yield Retaining(RetainedCheckpoints(job.folder, job.name, record.job_id, queries, retained))
+    if settings.checkpointing_retention is Retention.DELETE:
+        yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job)))
+
+
+def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> Savepoints | None:
+    if job.settings.checkpointing_mode is Level.AT_MOST_ONCE:
+        return None
+    running = RunningJob(
+        job.folder,
+        plan.record,
+        [RunningQuery(each.query, each.folder, epochs_kept(each.conf)) for each in plan.queries],
+        write_table=partial(write_table, job.session),
+        end_input=sources.end_input,
+    )
+    return Savepoints(running, job.settings.savepoints_dir)

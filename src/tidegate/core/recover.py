@@ -1,7 +1,35 @@
 """Before Spark starts a query: claim a run, decide and finish what is decided, and put Spark's log in order.
 
-What must change in Spark's log is planned by `recovery_plan`; `open_run` gathers, carries out, and can be killed at any
-step: a second recovery finds less to do.
+How it works. A process may have died between any two effects, so recovery knows nothing but the records. From them it
+brings the query to the one situation in which Spark may start: every decided epoch is done, nothing of an undecided
+epoch is left, and Spark's log holds what was decided. Spark then runs the newest decided epoch plus one.
+
+`open_run` does it in this order, and each step needs the ones before it:
+
+1. *runs/R* is claimed, create-if-absent. Its number is above all others, so an older run that is still alive sees
+   that it is superseded when it looks next, and stops.
+2. *start* is written, or compared with the program: another job id, other sources or sinks, other operators are
+   refused before anything is decided.
+3. Each epoch that `commits/N` shows is decided: *decided/N* names the one prepared record that fits the surviving
+   state. This is the only step that makes a new decision.
+4. *finished_through* is advanced over epochs whose *done* a dead run wrote last.
+5. The evidence of each sink is compared with the ledger. It comes before the first commit: a sink of another job, or
+   one that is ahead or behind, must not be written into.
+6. Each decided epoch is finished, oldest first, by `finish.finish_epoch`: the code that a living run uses.
+7. What dead runs prepared for undecided epochs is given up: records first, then journals, then open transactions,
+   which are fenced. It comes after the decisions, because a decided epoch's transactions look the same as an
+   undecided one's.
+8. Old records and journals are cleaned up.
+9. Spark's log is mended: entries of decided epochs are made equal to the decisions, undecided ones beyond the next
+   epoch are set aside, and a due epoch without data is added. `recovery_plan` plans it, as a pure function. It comes
+   last: the entries are what the decisions were made from.
+
+Why a second crash is harmless. Every record is created under a name that says what it is, and the first one counts. A
+commit that is repeated is answered `already`, or its evidence is looked for after a fence. A step that was done finds
+nothing to do. So the next recovery starts at step 1 again and finds less.
+
+`close_run` is steps 3 and 7 for a run that ends in order; `finish_decided` is steps 1 and 3 to 6 for a job that does
+not run.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Sinks: one folder a kind; the base and the values of all kinds stand beside them."""
+"""Sinks: one folder for each kind; the base classes and the conversion of values stand beside the folders."""

@@ -1,4 +1,4 @@
-"""Arrow as the sinks use it: its types are mostly unknown to a type checker, so that is said once, here."""
+"""The parts of Arrow that the sinks use. Arrow has few type hints, so its types are declared once, here."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ from tidegate.core.records import (
     SinkIdentity,
 )
 
-if TYPE_CHECKING:  # not loaded for who only asks a sink
+if TYPE_CHECKING:  # not loaded by commands that only inspect a sink
     import pyarrow as pa
 
     from tidegate.sinks.rows import RowRefused
 
 
 class JournalKeeper(Enum):
-    """Who keeps the rows of an epoch until it is done."""
+    """Where the rows of an epoch are kept until the epoch is done."""
 
     STAGE = "the sink's own stage is durable and readable: it is the journal"
     LEDGER = "the rows are kept in the checkpoint's ledger beside the transaction"
@@ -45,11 +45,11 @@ class JournalKeeper(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPlan:
-    """What a sink is told on the driver before a query starts.
+    """What a sink receives on the driver before a query starts.
 
-    `schema` is that of the rows the sink will get; `mode` Spark's output mode (append, update, complete);
-    `local_master` whether every task runs on this machine; `read_journal` opens the rows of a journal file;
-    `interval_seconds` is the least time between two epochs (checkpointing.interval).
+    `schema`: the schema of the rows that the sink will receive. `mode`: Spark's output mode (append, update, complete).
+    `local_master`: True if all tasks run on this machine. `read_journal`: opens the rows of a journal file.
+    `interval_seconds`: the least time between two epochs (checkpointing.interval).
     """
 
     identity: SinkIdentity
@@ -62,8 +62,9 @@ class SinkPlan:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open in a target. `since`: when it was begun, seconds since 1970, where the target tells;
-    `mine`: False where another job, or an older life of this one, has left it open."""
+    """A transaction that is open in a target. `since`: when it began, in seconds since 1970, or None if the target does
+    not report it. `mine`: False if another job, or an earlier start of this one, has left it open.
+    """
 
     name: str
     since: float | None = None
@@ -75,57 +76,62 @@ class Transaction(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of `batch` (the sink's columns, at least one row). Nothing becomes visible.
+        """Take the rows of `batch` (the columns of this sink, at least one row). Nothing becomes visible.
 
-        Raises RowRefused, the first of the sink's `refused`, and has then taken no row of `batch`.
+        Raises RowRefused with the first row that the sink refuses. In that case no row of `batch` is taken.
         """
 
     @abstractmethod
     def pre_commit(self) -> Committable | None:
-        """Make everything durable, the evidence included, and still nothing visible.
+        """Make everything durable, the evidence included. Nothing becomes visible.
 
-        Returns what any other process needs to commit, or None when no row came. A process may die at any time
-        after this; only `commit` decides.
+        Returns the committable: all that another process needs for the commit. Returns None if no row came. The process
+        may die at any time after this call; only `commit` decides.
         """
 
     @abstractmethod
     def abort(self) -> None:
-        """Give the transaction up after a failure inside the task, before or after `pre_commit`.
+        """Abort the transaction after a failure inside the task, before or after `pre_commit`.
 
-        Only while its committable has been given to nobody. Never raises for what is gone already.
+        It is called only if the committable was not handed over. Raises nothing if the transaction is gone already.
         """
 
 
 class TwoPhaseSink(ABC):
-    """A sink that prepares in the tasks and becomes visible only through `commit`.
+    """A sink that prepares rows in the tasks and makes them visible only by `commit`.
 
-    Every driver-side call may come again after a crash, any number of times, from another process.
+    After a crash, each driver-side method may be called again, any number of times, from another process.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     prepared_rows_have_their_place: ClassVar[bool] = False
-    """True where prepared rows already stand in the target's order (Kafka): then max_concurrent is 1."""
+    """True if prepared rows already have their place in the target's order (Kafka): then max_concurrent is 1."""
     levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_MOST_ONCE})
-    """The delivery levels it can give. AT_LEAST_ONCE needs `commit_straight`."""
+    """The delivery levels that the sink supports. AT_LEAST_ONCE needs `commit_straight`."""
     remembers: ClassVar[bool] = True
-    """False where the target keeps no evidence over a restart (a console): `position` is then always None, and
-    that says nothing about what was committed."""
+    """False if the target keeps no evidence over a restart (a console). `position` is then always None, which proves
+    nothing about earlier commits.
+    """
     evidence_expires: ClassVar[bool] = False
-    """True where evidence goes with time (Kafka): that `position` finds none says nothing then, what it finds does."""
+    """True if the target expires its evidence after some time (Kafka). A `position` of None then proves nothing; an
+    evidence that is found does.
+    """
 
     shows: ClassVar[Shows] = Shows.ONCE
-    """What becomes of an epoch that was being committed when the process died. `Shows.AGAIN` where the target cannot
-    tell what it has already shown: then `tidegate check` and `info` call the sink at-least-once."""
+    """What readers see of an epoch whose commit was interrupted by the death of the process. `Shows.AGAIN`: the target
+    cannot tell which rows it has already shown. `tidegate check` and `info` then report the sink as at-least-once.
+    """
 
     kind: ClassVar[str] = ""
-    """The name of this very class among the entry points `tidegate.sinks`. With it, commands open the sink without the
-    job's program: `tidegate check`, `txn`, `info`. Without it, and for a subclass that does not say its own, only the
-    program can."""
+    """The name of this class among the entry points `tidegate.sinks`. With a kind, the commands `tidegate check`, `txn`
+    and `info` can open the sink without the job's program. Without one, only the program can. A subclass does not
+    inherit it.
+    """
 
     def __init__(
         self, uid: str, *, select: Sequence[object] | None = None, where: object = None, delivery: str | None = None
     ) -> None:
-        """`select`: the columns of this sink, as names or Column expressions; `where`: a Column that chooses rows.
+        """`select`: the columns of this sink, as names or Column expressions. `where`: a Column that selects rows.
 
         `delivery` overrides the job's `checkpointing.mode` for this sink: "exactly-once" or "at-least-once".
         """
@@ -143,16 +149,17 @@ class TwoPhaseSink(ABC):
         self.where = where
 
     def __getstate__(self) -> dict[str, object]:
-        """What goes to the tasks: the settings without Spark's expressions."""
+        """The sink as the tasks receive it: its settings without Spark's expressions."""
         return {**self.__dict__, "select": None, "where": None}
 
-    # --- opened without the program, where `kind` is said ----------------------------------------------------
+    # --- opened without the program: only for a sink with a `kind` ---------------------------------------------
 
     def describe(self) -> Mapping[str, object]:
-        """What `from_description` needs to open the same target: values of JSON by name.
+        """The values that `from_description` needs to open the same target: JSON values by name.
 
-        It is written into *sinks.json* in the job's folder at every start, so it holds no secret. An option that may be
-        one is left out, and its name stands in the list `left_out`: a command asks for it with `--option NAME=...`.
+        They are written into *sinks.json* in the job's folder at every start, so they must not hold a secret. Leave out
+        each option that may be a secret, and add its name to the list `left_out`. Commands request the value by
+        `--option NAME=...`.
         """
         return {}
 
@@ -160,60 +167,65 @@ class TwoPhaseSink(ABC):
     def from_description(
         cls, uid: str, described: Mapping[str, object], options: Mapping[str, str], delivery: str
     ) -> TwoPhaseSink:
-        """The sink, for everything that a driver asks of it; no rows are written through it.
+        """Open the sink for all driver-side calls. No rows are written through it.
 
-        `described` is what `describe` returned, possibly in an older release; `options` has a value for each name in
-        `left_out`; `delivery` is the level that the job gave the sink.
+        `described`: the result of `describe`, possibly from an older release. `options`: a value for each name in
+        `left_out`. `delivery`: the level that the job sets for the sink.
         """
-        raise NotImplementedError(f"{cls.__name__} has a kind and no from_description")
+        raise NotImplementedError(f"{cls.__name__} has a kind but no from_description")
 
     @classmethod
     def told(cls, described: Mapping[str, object]) -> str:
-        """The target in a few words, for the lists of commands."""
+        """The target in a few words, for the lists that commands print."""
         return cls.__name__
 
     def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
-        """How the target is, for `tidegate check`: each with `what` as its subject. Changes nothing.
+        """The condition of the target, for `tidegate check`: a list of findings, each with `what` as its subject.
 
-        `plan` is that of a start, with an empty schema. `tidegate.core.health` has `ok`, `warn` and `failed`.
+        Changes nothing. `plan` is the plan of a start, with an empty schema. Build each finding with `ok`, `warn` or
+        `failed` of `tidegate.core.health`.
         """
-        return [warn(what, "nothing is known of how to look at it", "start the job")]
+        return [warn(what, "this sink has no check", "start the job")]
 
     def open_transactions(self, identity: SinkIdentity) -> Sequence[OpenTransaction]:
-        """What `pending` names, and since when; also what others have left open where it keeps readers waiting."""
+        """The transactions that `pending` names, and since when they are open; also those of other jobs that keep
+        readers of this target waiting.
+        """
         return [OpenTransaction(name) for name in self.pending(identity)]
 
     # --- before a query starts -----------------------------------------------------------------------------
 
     @abstractmethod
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        """Everything that stands against a start, all at once. Creates and changes nothing."""
+        """All reasons against a start, as one list. Creates and changes nothing."""
 
     @abstractmethod
     def open(self, plan: SinkPlan) -> None:
-        """Create what is missing in the target (table, folder, evidence table); idempotent."""
+        """Create missing parts of the target (table, folder, evidence table). Idempotent."""
 
     @abstractmethod
     def position(self, identity: SinkIdentity) -> Position | None:
-        """The newest evidence in the target for this (job name, query, sink), of whatever job id.
+        """The newest evidence in the target for this (job name, query, sink), of any job id. None if there is none.
 
-        Also what the same job id has left under another job name, where the target can tell: a claimed savepoint may
-        move a job to another name, and its old driver must not go on then.
+        If the target can tell, evidence that the same job id has left under another job name counts too: a restore can
+        move a job to another name, and the driver under the old name must then not continue.
 
-        Newest: the highest generation, in it the highest epoch. `digest` is that epoch's `epoch_digest`. Compared
-        at start with the ledger: ahead, behind or of another job is refused. None when there is none.
+        Newest means the highest generation, then the highest epoch. `digest` is the `epoch_digest` of that epoch. The
+        start compares the result with the ledger. It refuses evidence that is ahead, behind, or of another job.
         """
 
     # --- in a task -----------------------------------------------------------------------------------------
 
     def in_epoch(self, finished_through: int) -> TwoPhaseSink:
-        """What goes to the tasks of an epoch in place of this sink; epochs up to `finished_through` are finished."""
+        """The object that writes this sink's rows in the tasks of an epoch. Epochs up to `finished_through` are
+        finished.
+        """
         return self
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        """The rows of `batch` that the target cannot hold because of a value, at most one refusal for each row.
+        """The rows of `batch` with a value that the target cannot hold: at most one refusal for each row.
 
-        Called in a task, with the rows that `write` would get. The rows that are left out here are taken by `write`.
+        Called in a task, with the rows that would go to `write`. `write` then receives the other rows.
         """
         return ()
 
@@ -225,46 +237,47 @@ class TwoPhaseSink(ABC):
 
     @abstractmethod
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        """Make one epoch's prepared transactions visible; one answer per committable, in order.
+        """Make the prepared transactions of one epoch visible. Returns one answer for each committable, in order.
 
-        `committables` are all that the epoch has for this sink, in any order of tasks; never a part of them.
-        Idempotent: what is committed already answers ALREADY. Returns only when what it reports survives a power
-        loss, also when another process committed it and died. A second timeline (`Evidence.OTHER`) and an epoch
-        below one that is already committed answer UNKNOWN, and nothing becomes visible.
+        `committables` are all committables of the epoch for this sink, in any order of tasks, never a part of them.
+        Idempotent: the answer is ALREADY if the transaction is committed already. Return only when the reported state
+        survives a power loss, also if another process committed it and died. Answer UNKNOWN, and make nothing visible,
+        for a second timeline (`Evidence.OTHER`) and for an epoch below one that is already committed.
 
-        A sync that failed is no RETRY: a second one succeeds and proves nothing. Raise `SyncFailed`, which the syncs in
-        `tidegate.disk.durable` do. The driver ends, and the next one asks again: what it finds and did not write
-        itself must be written again, not only synced, before it answers ALREADY.
+        Do not answer RETRY after a failed sync: a second sync succeeds and proves nothing. Raise `SyncFailed`, as the
+        sync functions in `tidegate.disk.durable` do. The driver then ends, and the next driver commits again. It must
+        not only sync the files of the earlier process; it must write them again before it answers ALREADY.
         """
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        """Make prepared rows visible inside their epoch, for at-least-once: no evidence is kept or asked for.
+        """Make prepared rows visible inside their epoch, for at-least-once. No evidence is stored or read.
 
-        What an older run showed for the same epoch does not matter. RETRY and UNKNOWN are tried again, with the
-        committables that were not taken; LOST fails the epoch. Returns only when what it reports survives a power
-        loss. Called only where `levels` has AT_LEAST_ONCE.
+        Rows of the same epoch that an earlier run has shown do not matter. After RETRY and UNKNOWN the call is repeated
+        with the remaining committables; LOST fails the epoch. Return only when the reported state survives a power
+        loss. Called only if `levels` has AT_LEAST_ONCE.
         """
         raise NotImplementedError(f"{type(self).__name__} is never at-least-once")
 
     @abstractmethod
     def evidence(self, committable: Committable) -> Evidence:
-        """What the target itself proves about this committable; by equality of digests."""
+        """The evidence in the target for this committable. Compares digests for equality."""
 
     def fence(self, committable: Committable) -> None:
-        """Make sure that nobody else can still commit or write this transaction. Nothing to do where commit is
-        atomic with its evidence."""
+        """Make sure that no other process can still commit or write this transaction. Nothing to do if the commit is
+        atomic with its evidence.
+        """
 
     def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
         """Write a lost transaction again from its journal, under its own name, and commit it.
 
-        Only for `JournalKeeper.LEDGER`: where the stage was the journal there is nothing to write again. The
-        default begins the attempt again (which fences an older transaction of it), looks at the evidence, writes,
-        pre-commits and commits this committable alone.
+        Only for `JournalKeeper.LEDGER`; a stage that was the journal leaves nothing to write again. The default begins
+        the attempt again (which fences an older transaction of it), looks at the evidence, writes, pre-commits and
+        commits this committable alone.
         """
         transaction = self.begin(committable.attempt)
         if self.evidence(committable) is Evidence.PRESENT:
             transaction.abort()
-            return _already("the evidence came while the transaction was fenced")
+            return _already("the evidence appeared while the transaction was fenced")
         for batch in batches:
             transaction.write(batch)
         again = transaction.pre_commit()
@@ -275,29 +288,34 @@ class TwoPhaseSink(ABC):
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
     def pending(self, identity: SinkIdentity) -> Sequence[str]:
-        """The names of the transactions open in the target under exactly this identity (parsed, never by prefix)."""
+        """The names of the transactions that are open in the target under exactly this identity (parsed, never by
+        prefix).
+        """
         return ()
 
     def abort(self, transactions: Sequence[str]) -> None:
-        """Abort what `pending` named, by fencing; unknown names are no error. Never deletes a journal."""
+        """Abort the transactions that `pending` returned, by fencing. Unknown names are no error. Never deletes a
+        journal.
+        """
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
-        """Remove what is staged for epochs at or below `finished_through`. Idempotent."""
+        """Remove staged data of epochs at or below `finished_through`. Idempotent."""
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        """Remove what dead runs staged for the undecided epochs from `from_epoch` on; how many attempts. Idempotent.
+        """Remove the staged data of dead runs for the undecided epochs from `from_epoch` on. Returns the number of
+        attempts. Idempotent.
 
-        Called only while a lease proves that no other run is alive, and only after the prepared records of those
-        epochs are gone.
+        Called only while a lease proves that no other run is alive, and only after the prepared records of those epochs
+        are gone.
         """
         return 0
 
     def forget(self, identity: SinkIdentity) -> None:
-        """The job with this id is given up, with its checkpoints: remove its evidence, of every generation. Idempotent.
+        """Remove the evidence of a job whose checkpoints are deleted, of every generation. Idempotent.
 
-        Afterwards `position` knows nothing of it, so that a job of the same name can begin anew. Called when nothing
-        of the job runs and nothing of it is open or staged. By default nothing goes: a later start is then refused
-        where `position` reports the old job.
+        Afterwards `position` returns None, so a job of the same name can begin again. Called when no process of the job
+        runs and none of its transactions is open or staged. The default removes nothing; a later start is then refused
+        if `position` reports the old job.
         """
 
 

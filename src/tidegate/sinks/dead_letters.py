@@ -1,17 +1,17 @@
-"""Dead letters: the rows that a sink cannot hold, as rows for another sink.
+"""Dead letters: rows that a sink cannot hold, as rows for another sink.
 
 A refused row becomes one row with these columns, none of them null:
 
 | column | type | value |
 |---|---|---|
-| query, sink | string | the uids of the query, and of the sink that refused the row (empty: it did not parse) |
-| epoch | bigint | the epoch that the row came in |
+| query, sink | string | the uid of the query, and of the sink that refused the row (empty: the row did not parse) |
+| epoch | bigint | the epoch of the row |
 | code | string | the code of the refusal (docs/errors.md) |
-| reason | string | the column, what was expected there, and what was found |
+| reason | string | the column, the expected value and the found value |
 | row | string | the whole row as a JSON object, as `JSONLinesWriter` writes it |
 
-In `row`, bytes are base64. A text that is not UTF-8 has `\\xNN` for each of its other bytes: a reader sees the text,
-and all of its bytes. (A valid text that has such four characters in it looks the same.)
+In `row`, bytes are base64. A text that is not UTF-8 has `\\xNN` for each byte outside UTF-8, so all its bytes stay
+readable. (A valid text that contains these four characters looks the same.)
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tidegate.sinks.rows import RowRefused
 _TEXTS = ("query", "sink", "code", "reason", "row")
 COLUMNS = ("query", "sink", "epoch", "code", "reason", "row")
 SCHEMA = pa.schema([pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False) for name in COLUMNS])
-"""What a sink of dead letters gets."""
+"""The schema of the rows that a sink of dead letters receives."""
 
 
 def dead_letters(attempt: Attempt, sink: str, rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
     """One row of `SCHEMA` for each of `refused`, in their order.
 
-    `attempt`: whose query and epoch they are of; `sink`: the one that refused, or empty; `rows`: the batch that it was
-    given, which `RowRefused.row` counts in.
+    `attempt`: its query and epoch are those of the rows. `sink`: the sink that refused the rows, or empty. `rows`: the
+    batch that the sink received; `RowRefused.row` is an index into it.
     """
     texts = json_objects(with_valid_texts(_chosen(rows, [_place(each) for each in refused]), "backslashreplace"))
     return batch_of(
@@ -56,7 +56,7 @@ def dead_letters(attempt: Attempt, sink: str, rows: pa.RecordBatch, refused: Seq
 
 
 def unparsed(texts: pa.RecordBatch) -> list[RowRefused]:
-    """Every row of `texts`, which did not parse."""
+    """One row of `SCHEMA` for each of `texts`, which did not parse."""
     return [
         RowRefused(
             code=Code.ROW_UNPARSED,
@@ -70,13 +70,13 @@ def unparsed(texts: pa.RecordBatch) -> list[RowRefused]:
 
 
 def reason_of(refused: RowRefused) -> str:
-    """Why a row was refused, in one line."""
+    """The reason of a refusal, in one line."""
     column = "" if refused.column is None else f"column {refused.column!r}: "
     return f"{column}expected {refused.expected}, found {refused.found}"
 
 
 def without(rows: pa.RecordBatch, refused: Sequence[RowRefused]) -> pa.RecordBatch:
-    """The rows that are left, in their order."""
+    """The rows that were not refused, in their order."""
     gone = {_place(each) for each in refused}
     return _chosen(rows, [row for row in range(rows.num_rows) if row not in gone])
 

@@ -1,4 +1,4 @@
-"""Rows as JSON lines, as Spark's own writer gives them where that loses nothing.
+"""Rows as JSON lines, as Spark's own writer gives them unless that loses information.
 
 Nulls are left out (not in arrays and maps), binary is base64, dates, timestamps and times of day are ISO 8601, NaN and
 infinities are texts, the keys of a map are texts (`tidegate.sinks.value_texts`). Different from Spark: timestamps keep
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class JSONLinesWriter(StraightWriter):
-    """One line a row."""
+    """Writes one line for each row."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class JSONLinesWriter(StraightWriter):
 
 
 def json_objects(batch: pa.RecordBatch) -> list[bytes]:
-    """The rows of `batch`, each an object by itself."""
+    """The rows of `batch`, each as one object."""
     return [_ENCODER.encode(each) for each in _objects(batch)]
 
 
@@ -55,17 +55,17 @@ def _objects(batch: pa.RecordBatch) -> list[object]:
 
 @lru_cache(maxsize=64)
 def _object_of(names: tuple[str, ...]) -> Callable[..., object]:
-    """What makes an object of a row's values. A struct is made and encoded in a third of a dict's time."""
+    """Makes an object of a row's values. To make and encode a struct takes a third of the time of a dict."""
     fields = [(f"column{number}", object, None) for number in range(len(names))]
     rename = {field[0]: name for field, name in zip(fields, names, strict=True)}
     try:
         return msgspec.defstruct("Row", fields, rename=rename, omit_defaults=True, gc=False)
-    except ValueError:  # a name that JSON must escape
+    except ValueError:  # a name that needs escapes in JSON
         return lambda *row: {name: value for name, value in zip(names, row, strict=True) if value is not None}
 
 
 def json_values(column: Column) -> list[Any]:
-    """The column as what msgspec encodes: texts for times, a dict for a struct or a map."""
+    """The column as values that msgspec encodes: texts for times, a dict for a struct or a map."""
     kind = column.type
     if pa.types.is_floating(kind):
         return _numbers(column)

@@ -1,7 +1,4 @@
-"""Sinks by kind, so that a command opens a sink without the job's program.
-
-A package registers its classes as entry points of the group `tidegate.sinks`: the name is the `kind` of the class.
-"""
+"""Sinks by kind, so that a command can open a sink without the job's program."""
 
 from __future__ import annotations
 
@@ -20,17 +17,17 @@ _SHIPPED: Final[Mapping[str, str]] = {
     "kafka": "tidegate.sinks.kafka.sink:KafkaSink",
     "sqlite": "tidegate.sinks.sqlite.sink:SQLiteSink",
 }
-"""Those of this package, loaded when needed: a command that looks at files does not wait for Kafka's client."""
+"""The classes of this package, loaded when needed: a command that looks at files does not load Kafka's client."""
 
 
 def kind_of(sink: TwoPhaseSink) -> str:
-    """The kind under which the very class of the sink is registered; empty where only the program can open it."""
+    """The kind of exactly this class, if it is registered; empty if only the program can open the sink."""
     kind = vars(type(sink)).get("kind", "")
     return kind if kind and _reference_of(kind) == f"{type(sink).__module__}:{type(sink).__qualname__}" else ""
 
 
 def sink_class(kind: str) -> type[TwoPhaseSink]:
-    """The class of a kind. Raises SINK_OUT_OF_REACH where no package that is installed has it, or it is no sink."""
+    """The class of a kind. Raises SINK_OUT_OF_REACH if no installed package has the kind, or if it is not a sink."""
     reference = _reference_of(kind)
     if reference is None:
         raise _out_of_reach(kind, f"no {kind!r}; there are {', '.join(sorted({*_SHIPPED, *registered()}))}")
@@ -40,7 +37,7 @@ def sink_class(kind: str) -> type[TwoPhaseSink]:
     except (ImportError, AttributeError) as error:
         raise _out_of_reach(kind, f"{reference}: {error}") from None
     if not (isinstance(found, type) and issubclass(found, TwoPhaseSink)):
-        raise _out_of_reach(kind, f"{reference}, which is no TwoPhaseSink")
+        raise _out_of_reach(kind, f"{reference}, which is not a TwoPhaseSink")
     return found
 
 
@@ -50,9 +47,11 @@ def _reference_of(kind: str) -> str | None:
 
 @cache
 def registered() -> Mapping[str, str]:
-    """What the installed packages register, by kind. Loads what reads their metadata, which a shipped kind needs not.
+    """The kinds that the installed packages register. It imports the module that reads package metadata, which a
+    shipped kind does not need.
 
-    Where two packages register one kind, the first that Python finds counts, and a shipped one before it."""
+    If two packages register one kind, Python's first one counts. A shipped kind comes before all others.
+    """
     from importlib.metadata import entry_points
 
     return {each.name: each.value for each in reversed(list(entry_points(group=GROUP)))}

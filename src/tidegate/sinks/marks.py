@@ -1,10 +1,10 @@
-"""One small file per sink and epoch, put if absent, that names the epoch's transactions.
+"""One small file for each sink and epoch, created only if absent, with the names of the epoch's transactions.
 
     <root>/<kind>s/<job>.<query>.<sink>/g<generation>-e<epoch>.<kind>
 
-For a target without a ledger of its own. What a mark means is for the sink to say. A *claim* is put before the first
-row of an epoch becomes visible: of two timelines one alone can have it, and it is no evidence that anything was
-committed. A *receipt* is put after the whole epoch was handed over, and is the evidence of that.
+For a target without a ledger of its own. The sink defines the meaning of a mark. A *claim* is written before the first
+row of an epoch becomes visible. Of two timelines only one can write it, and it does not prove a commit. A *receipt* is
+written after the whole epoch was handed over, and proves that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.sinks.staging import file_name
 from tidegate.sinks.standing import Entry
 
 KEPT = 100
-"""Per sink, the newest."""
+"""Number of marks that are kept for each sink: the newest ones."""
 
 FORMAT = 1
 
@@ -50,7 +50,7 @@ class Marks:
     kind: str
 
     def put(self, identity: SinkIdentity, entry: Entry) -> Entry:
-        """Mark the epoch unless it is marked. Returns the entry that stands, durable, whoever wrote it."""
+        """Mark the epoch unless it has a mark. Returns the existing entry, which is durable, of any process."""
         folder = self._folder(identity)
         file = folder / self._name(entry.generation, entry.epoch)
         ensure_folder(folder)
@@ -67,7 +67,7 @@ class Marks:
         return _read(file)
 
     def get(self, identity: SinkIdentity, epoch: int) -> Entry | None:
-        """The entry of an epoch in the identity's generation, of any job id; durable, whichever process wrote it."""
+        """The entry of an epoch in the identity's generation, of any job id. It is durable, of any process."""
         file = self._folder(identity) / self._name(identity.generation, epoch)
         try:
             found = _read(file)
@@ -77,8 +77,9 @@ class Marks:
         return found
 
     def newest(self, identity: SinkIdentity) -> Entry | None:
-        """The entry with the highest generation and epoch: under the job's name of whatever job id, and under another
-        name that of the same job id, which had that name before it moved, or has it since."""
+        """The entry with the highest generation and epoch. Under the job's name it may have any job id. Under another
+        name it must have the same job id, because a job can move to another name.
+        """
         newest = [
             (at[-1], _read(folder / self._name(*at[-1])), folder == self._folder(identity))
             for folder in self._folders(identity)
@@ -88,7 +89,7 @@ class Marks:
         return max(mine, key=lambda each: each[0])[1] if mine else None
 
     def forget(self, identity: SinkIdentity) -> None:
-        """Remove the marks that the identity's job id has put, of all generations."""
+        """Remove all marks of the identity's job id, in all generations."""
         for folder in self._folders(identity):
             marked = self._marked(folder)
             for file in (folder / self._name(*each) for each in marked):
@@ -102,7 +103,7 @@ class Marks:
         return self.root / f"{self.kind}s" / ".".join(file_name(part) for part in parts)
 
     def _folders(self, identity: SinkIdentity) -> list[Path]:
-        """Those of the sink, under whatever name of a job."""
+        """The marks of the sink, under any job name."""
         whose = self._folder(identity).name.partition(".")[2]
         try:
             names = os.listdir(self.root / f"{self.kind}s")
@@ -135,7 +136,7 @@ def _read(file: Path) -> Entry:
     except SPOILT as error:
         raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
     if hashlib.sha256("\n".join(record.entry.committables).encode()).hexdigest() != record.entry.digest:
-        raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not fit")
+        raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not match")
     return record.entry
 
 

@@ -1,4 +1,4 @@
-"""Columns of nested values, taken apart into the columns of plain values that are in them."""
+"""Splits columns of nested values into the columns of plain values in them, and joins these again."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Leaf:
     """The plain values at one place of a column.
 
     `path` names the place: `v` itself, `v.field` of a struct, `v[]` of an array, `v.key` and `v.value` of a map.
-    `maps`: for keys of a map, the number of the map that each key belongs to. `in_a_key`: in the key of a map, however
-    deep.
+    `maps`: for keys of a map, the number of the map of each key. `in_a_key`: True for a value inside the key of a map,
+    at any depth.
     """
 
     path: str
@@ -34,7 +34,7 @@ class Leaf:
 
 
 def leaves_of(column: Column, path: str) -> Iterator[Leaf]:
-    """All plain values of a column. `rows()` of a leaf gives the row that each of its values belongs to."""
+    """All plain values of a column. `rows()` of a leaf returns the row of each of its values."""
     length = len(column)
     return _leaves(column, path, lambda: np.arange(length), None, in_a_key=False)
 
@@ -59,7 +59,7 @@ def _leaves(
 
 
 def with_leaves(column: Column, change: Callable[[Column], Column]) -> Column:
-    """The column with every plain column in it changed; `change` keeps type, length and nulls."""
+    """The column with each plain column in it replaced by `change` of it. `change` keeps type, length and nulls."""
     kind, whole = column.type, cast("Any", pa)
     if pa.types.is_struct(kind):
         parts = [with_leaves(cast("Any", column).field(number), change) for number in range(kind.num_fields)]
@@ -84,13 +84,13 @@ def element_of(kind: pa.DataType) -> pa.DataType:
 
 
 def bounds_of(column: Column) -> Rows:
-    """Where the entries of each list or map begin and end, counted from the column's own first entry."""
+    """The first and last entry of each list or map, counted from the column's own first entry."""
     offsets = np.asarray(cast("Any", column).offsets)
     return offsets - offsets[0] if len(column) else np.zeros(1, np.int32)
 
 
 def owners_of(column: Column) -> Callable[[], Rows]:
-    """For every entry of a list or map column, the number of the list or map that it is in."""
+    """For every entry of a list or map column, the number of its list or map."""
     return lambda: np.repeat(np.arange(len(column)), np.diff(bounds_of(column)))
 
 
@@ -105,7 +105,7 @@ def entries_of(column: Column) -> tuple[Column, Column]:
 
 
 def _own(column: Column, values: Column) -> Column:
-    """Of the entries that a column shares with those it was cut from, its own."""
+    """The entries of this column, without others of the column that it was sliced from."""
     if not len(column):
         return values.slice(0, 0)
     offsets = np.asarray(cast("Any", column).offsets)

@@ -24,15 +24,15 @@ from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 
 
 class PrintSink(WriteAheadSink):
-    """Prints each epoch's rows as a table when it is committed: so a row is shown once, when it is final.
+    """Prints the rows of each epoch as a table at the commit: a row is shown once, when it is final.
 
-    At most `limit` rows an epoch; the title says how many there are. A cell has the whole value: in a terminal a long
-    one takes several lines, elsewhere the table is as wide as it needs. A null is an empty cell. A text stands in
-    quotes, as in JSON, where it would not be seen as it is: an empty one, control characters, spaces at an end.
+    Shows at most `limit` rows of an epoch; the title shows the full number. A cell holds the whole value. In a terminal
+    a long value takes several lines; elsewhere the table is as wide as it needs to be. A null is an empty cell. A text
+    with invisible parts (an empty text, control characters, spaces at an end) stands in quotes, as in JSON.
 
-    A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"). A
-    terminal cannot prove what it has shown: an epoch that was being printed when the process died is shown again after
-    the restart.
+    A row with a text that is not UTF-8 is refused (`invalid_text="refuse"`), or each such part becomes U+FFFD
+    ("replace"). A terminal cannot prove which rows it has shown. So an epoch whose printing was interrupted is shown
+    again after the restart.
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
@@ -85,12 +85,12 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
 
 _ANY_WIDTH = 2**31 - 1
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What a terminal obeys, or ends a line at, in place of showing it."""
+"""Characters that a terminal executes, or that end a line."""
 _NOT_ASCII = re.compile("[^ -~]")
 
 
 def _cell(value: object, unseen: re.Pattern[str]) -> str:
-    """One of `json_values` as a person reads it: JSON, but a text that is seen as it is stands without quotes."""
+    """One of `json_values` for a human reader: JSON, but a fully visible text stands without quotes."""
     if value is None:
         return ""
     told = json_text(value)

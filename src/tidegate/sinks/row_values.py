@@ -1,7 +1,7 @@
-"""Values that a target cannot hold and only a row can show: text that is not UTF-8, and NaN where there is none.
+"""Refusals that depend on a row's values: text that is not UTF-8, a NaN for a target without NaN, a null in a key.
 
-Spark's strings may hold any bytes (`CAST(value AS STRING)` of a Kafka record checks nothing). Readers of
-JSON, SQLite, Parquet or CSV fail at such a text. So by default its row is refused, in every sink alike.
+Spark's strings may hold any bytes (`CAST(value AS STRING)` of a Kafka record checks nothing). Readers of JSON, SQLite,
+Parquet or CSV fail at such a text. So every sink refuses such a row by default.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _Option = TypeVar("_Option", bound=Enum)
 
 
 class InvalidText(Enum):
-    """What a sink does with a text that is not UTF-8: the option `invalid_text=`."""
+    """The treatment of a text that is not UTF-8: the option `invalid_text=`."""
 
     REFUSE = "refuse"
     REPLACE = "replace"
 
 
 class NaN(Enum):
-    """What a sink does with a NaN where its target has none: the option `nan=`."""
+    """The treatment of a NaN if the target has none: the option `nan=`."""
 
     REFUSE = "refuse"
     NULL = "null"
 
 
 def option_of(kind: type[_Option], name: str, given: str, uid: str) -> _Option:
-    """The option of sink `uid` that `given` says. Raises OPTION_UNKNOWN for every other word."""
+    """The option value `given` of sink `uid`. Raises OPTION_UNKNOWN for any other word."""
     try:
         return kind(given)
     except ValueError:
@@ -59,7 +59,7 @@ def option_of(kind: type[_Option], name: str, given: str, uid: str) -> _Option:
 
 
 def refused_texts(batch: pa.RecordBatch, policy: InvalidText) -> Iterator[RowRefused]:
-    """Every text in `batch` that cannot be written under `policy`, also those in nested values."""
+    """A refusal for every text in `batch` that cannot be written under `policy`, also in nested values."""
     for name, column in zip(batch.schema.names, columns_of(batch), strict=True):
         for leaf in leaves_of(column, name):
             if _has_invalid(leaf.values):
@@ -67,7 +67,7 @@ def refused_texts(batch: pa.RecordBatch, policy: InvalidText) -> Iterator[RowRef
 
 
 def with_valid_texts(batch: pa.RecordBatch, errors: str = "replace") -> pa.RecordBatch:
-    """The batch with U+FFFD for what is not UTF-8 (one for each part, as Unicode recommends).
+    """The batch with U+FFFD in place of bytes that are not UTF-8 (one for each part, as Unicode recommends).
 
     `errors`: another of Python's error handlers for decoding (docs.python.org/3/library/codecs.html#error-handlers).
     """
@@ -122,7 +122,7 @@ _OTHER_WAYS = {
 
 
 def _that_clash(leaf: Leaf, contents: list[bytes | None], invalid: list[int]) -> list[int]:
-    """The keys that equal another key of their map once they are replaced; all of them inside of a nested key."""
+    """The keys that equal another key of their map after replacement; for keys inside a nested key, all of them."""
     if leaf.maps is None:
         return invalid
     maps, texts = leaf.maps(), [_as_valid(content or b"") for content in contents]
@@ -160,7 +160,7 @@ def _contents(texts: Column) -> list[bytes | None]:
 
 
 def refused_nans(batch: pa.RecordBatch, spared: Container[str] = ()) -> Iterator[RowRefused]:
-    """Every NaN in the columns of plain numbers, but those `spared`."""
+    """A refusal for every NaN in the columns of plain numbers, except the columns `spared`."""
     for name, column in zip(batch.schema.names, columns_of(batch), strict=True):
         if pa.types.is_floating(column.type) and name not in spared:
             for row in rows_where(_compute.is_nan(column)):
@@ -174,7 +174,7 @@ def refused_nans(batch: pa.RecordBatch, spared: Container[str] = ()) -> Iterator
 
 
 def refused_nulls(batch: pa.RecordBatch, columns: Iterable[str], why: str) -> Iterator[RowRefused]:
-    """Every null in `columns`; `why` says which column must have a value."""
+    """A refusal for every null in `columns`. `why`: the kind of column that must have a value."""
     for name in columns:
         column = columns_of(batch)[batch.schema.names.index(name)]
         if column.null_count:
@@ -189,5 +189,5 @@ def refused_nulls(batch: pa.RecordBatch, columns: Iterable[str], why: str) -> It
 
 
 def rows_where(mask: Column) -> list[int]:
-    """The rows where a column of booleans is true."""
+    """The row numbers where a column of booleans is true."""
     return _compute.indices_nonzero(mask.fill_null(False)).to_pylist() if _compute.any(mask).as_py() else []

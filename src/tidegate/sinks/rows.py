@@ -1,4 +1,4 @@
-"""What every file format is to the rows it takes, and the refusal of a row."""
+"""The interface of a file format's row writer, and the refusal of a row."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class RowWriter(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """What was taken and is not in the file yet, about, as Arrow holds it."""
+        """Estimated size of the rows that are taken but not yet in the file, as Arrow bytes."""
         ...
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Their values have been looked at (`Format.refuses`): none is refused here."""
+        """Take rows. Refused values were removed before (`Format.refuses`), so no row is refused here."""
 
     def flush(self) -> None:
-        """Write what is held back. The file goes on."""
+        """Write the buffered rows. More rows may follow."""
 
     def close(self) -> None:
-        """Write what is still held back and the format's end, if it has one. Does not close the file."""
+        """Write the buffered rows and, if the format has one, its footer. Does not close the file."""
 
     def abandon(self) -> None:
-        """Give up without an end, also after an error."""
+        """Stop without a footer, also after an error."""
 
 
 class StraightWriter:
-    """The half of a writer that holds nothing back and has no end to write."""
+    """The half of a writer that buffers nothing and has no footer."""
 
     held_bytes = 0
 
@@ -50,12 +50,12 @@ class StraightWriter:
 
 
 class RowRefused(TidegateError):
-    """A row that a sink cannot take, because of its values. It is raised by `Transaction.write`, or by `pre_commit`
-    where the target answers late, before anything of the epoch is prepared.
+    """A row that a sink refuses because of its values. `Transaction.write` raises it, or `pre_commit` if the target
+    answers late, before any part of the epoch is prepared.
 
-    `column` is the column at fault, `row` the index of the row in the batch that `write` was given, None where that is
-    not known (then `details` may have its key, or the row itself as `row`). The caller of the sink adds where it
-    was: see `placed`.
+    `column`: the column with the refused value. `row`: the index of the row in the batch of `write`, or None if
+    unknown; then `details` may hold its key, or the row itself as `row`. The caller of the sink adds the place: see
+    `placed`.
     """
 
     def __init__(
@@ -77,8 +77,9 @@ class RowRefused(TidegateError):
         )
 
     def placed(self, place: Mapping[str, Detail], batch: pa.RecordBatch | None = None) -> TidegateError:
-        """The same with the sink, query, epoch and task that `place` names, and with the row's values, out of the batch
-        that was being written."""
+        """The same error with the sink, query, epoch and task of `place`, and with the row's values from the batch that
+        was being written.
+        """
         row = {} if batch is None or self.row is None else {"row": row_text(batch, self.row)}
         known = {**place, **row, **self.details}
         return TidegateError(
@@ -101,7 +102,7 @@ def one_for_each_row(refused: Iterable[RowRefused]) -> list[RowRefused]:
 
 
 def place_of(attempt: Attempt) -> dict[str, Detail]:
-    """Where an attempt is, as the details of an error."""
+    """The place of an attempt, as the details of an error."""
     sink = attempt.sink
     return {"sink": sink.sink, "query": f"{sink.job}/{sink.query}", "epoch": attempt.epoch, "task": attempt.task}
 
@@ -116,15 +117,16 @@ _QUOTED = frozenset({"sink", "source", "column", "topic", "file"})
 
 
 def row_text(batch: pa.RecordBatch, row: int) -> str:
-    """The values of one row by column, each of them and all together short enough for an error."""
+    """The values of one row by column, shortened to fit into an error."""
     columns = zip(batch.schema.names, cast("list[Any]", batch.columns), strict=True)
     told = (f"{name}: {_value_text(column[row])}" for name, column in columns)
     return shortened(SECRETS.hide("{" + ", ".join(told) + "}"), DETAIL_AT_MOST)
 
 
 def _value_text(value: Any) -> str:
-    """A value of Arrow's, also one that Python has no value for: a time after the year 9999, text that is not UTF-8, a
-    time in a zone that Java names and Python does not (`GMT+03:00`)."""
+    """An Arrow value as text. Python has no value for some: a time after the year 9999, a text that is not UTF-8, a
+    time in a zone that Java names and Python does not (`GMT+03:00`).
+    """
     try:
         return shortened(repr(value.as_py()), _VALUE_AT_MOST)
     except (ValueError, OverflowError, LookupError):

@@ -1,10 +1,10 @@
-"""Where a sink on a local disk keeps what is prepared and not yet visible: a tree of folders beside its target.
+"""Prepared rows of a sink on a local disk before they are visible: a tree of folders beside the target.
 
     <root>/<job id>/g<generation>/<query>.<sink>/e<epoch>/<attempt>[.<number>]<suffix>
 
-The names say whose file it is, so a committable needs no path in it and a folder that was moved still works.
-A staged file leaves its folder in two ways only: the sink's commit takes it, or the whole epoch folder is renamed
-to trash once the epoch is finished. So "file gone, folder there" is never the work of a clean-up.
+The names identify the owner of a file. So a committable needs no path, and the folder can be moved. A staged file
+leaves its folder in two ways only: the sink's commit takes it, or the whole epoch folder is renamed to trash after the
+epoch is finished. So a missing file in an existing folder is never the result of a clean-up.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The staged files below `root`, each named after its attempt and `suffix`; an attempt's further files have a
-    number, from 1 on."""
+    """The staged files below `root`. Each file is named after its attempt and `suffix`; further files of an attempt are
+    numbered from 1 on.
+    """
 
     root: Path
     suffix: str
@@ -42,9 +43,9 @@ class Stage:
         return self._folder(identity) / f"e{epoch}"
 
     def sync(self, attempt: Attempt, files: int = 1) -> None:
-        """Make the attempt's files durable: first the files, then each folder up to the one that holds `root`.
+        """Make the attempt's files durable: first the files, then each folder up to the parent of `root`.
 
-        All of them, also those that were there before: whoever made one may have died before syncing it.
+        All folders are synced, also existing ones: the process that created one may have died before its sync.
         """
         for number in range(files):
             with self.file(attempt, number).open("rb") as file:
@@ -55,11 +56,11 @@ class Stage:
                 return
 
     def clean(self, identity: SinkIdentity, finished_through: int) -> None:
-        """Remove the epochs of `identity` up to `finished_through`, and what an earlier clean-up left half done."""
+        """Remove the epochs of `identity` up to `finished_through`, and the rest of an interrupted clean-up."""
         self._remove(identity, lambda epoch: epoch <= finished_through)
 
     def discard(self, identity: SinkIdentity, from_epoch: int) -> int:
-        """Remove the epochs of `identity` from `from_epoch` on; how many attempts had staged files in them."""
+        """Remove the epochs of `identity` from `from_epoch` on. Returns the number of attempts with staged files."""
         epochs = [int(found[1]) for name in _names(self._folder(identity)) if (found := _EPOCH_FOLDER.fullmatch(name))]
         attempts = {
             (epoch, name.partition(".")[0])
@@ -70,7 +71,7 @@ class Stage:
         }
         self._remove(identity, lambda epoch: epoch >= from_epoch)
         for folder in (self._folder(identity), self._folder(identity).parent):
-            with suppress(OSError):  # something is left in it, or it is gone
+            with suppress(OSError):  # not empty, or removed already
                 folder.rmdir()
         return len(attempts)
 
@@ -83,7 +84,7 @@ class Stage:
         for name in _names(folder):
             epoch = _EPOCH_FOLDER.fullmatch(name)
             if epoch and chosen(int(epoch[1])):
-                with suppress(FileNotFoundError):  # another finisher was quicker
+                with suppress(FileNotFoundError):  # another finisher has removed it
                     (folder / name).rename(folder / f"trash-{name}-{secrets.token_hex(4)}")
         for name in _names(folder):
             if name.startswith("trash-"):
@@ -92,7 +93,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Size and checksum of a staged file: what proves at commit that it is the file that was prepared."""
+    """Size and checksum of a staged file. At commit they prove that it is the prepared file."""
 
     size_bytes: int
     checksum: str
@@ -109,7 +110,9 @@ class Seal:
         return {"size_bytes": str(self.size_bytes), "checksum": self.checksum}
 
     def flaw_of(self, file: Path, *, checksum_up_to_bytes: int | None = None) -> str | None:
-        """What is wrong with `file`, in words, or None. Larger files than the limit are compared by size only."""
+        """The difference between `file` and this proof, in words, or None. Above the size limit only sizes are
+        compared.
+        """
         try:
             size_bytes = file.stat().st_size
         except FileNotFoundError:
@@ -124,7 +127,7 @@ class Seal:
 
 
 def file_name(uid: str) -> str:
-    """`uid` as one part of a file name: two uids never give the same, and `.` is free to separate parts."""
+    """`uid` as one part of a file name. Two uids never give the same part. `.` remains free as a separator."""
     return quote(uid, safe="").replace(".", "%2E")
 
 
@@ -137,7 +140,7 @@ def checksum_of(file: Path) -> str:
 
 
 def unwritable(folder: Path) -> str | None:
-    """Why `folder` cannot be written or created, in words, or None. Changes nothing."""
+    """The reason why `folder` cannot be written or created, in words, or None. Changes nothing."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
         return f"{there} is not a folder"

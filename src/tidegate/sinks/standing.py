@@ -1,4 +1,4 @@
-"""What a target's own ledger says about an epoch that somebody wants to commit."""
+"""What a target's own ledger proves about an epoch before its commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.core.records import Committable, Evidence, Position, SinkIdentity,
 class Standing(Enum):
     """The closed set of findings."""
 
-    OPEN = "nothing stands for this epoch nor for a later one"
+    OPEN = "no entry for this epoch or a later one"
     SAME = "exactly these transactions"
     OTHER = "the same epoch of another timeline"
     LATER = "nothing for this epoch, but a later one is there"
@@ -24,13 +24,14 @@ PROVES: Mapping[Standing, Evidence] = {
     Standing.OTHER: Evidence.OTHER,
     Standing.LATER: Evidence.UNKNOWN,
 }
-"""What a finding proves where the entry is written in one step with the rows, or after them."""
+"""The evidence that follows from a finding: if the entry is written in one step with the rows, or after them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One epoch in a target's ledger. `committables` keeps the digest of every transaction, so that a single one,
-    which does not know its siblings, can be looked up; together they give the epoch's digest."""
+    """One epoch in a target's ledger. `committables` keeps the digest of every transaction, so that a single
+    transaction can be found without the others. All digests together give the epoch's digest.
+    """
 
     job_id: str
     generation: int
@@ -56,17 +57,17 @@ class Entry:
 
 
 def standing_of_epoch(wanted: Entry, found: Entry | None, newest: Position | None) -> Standing:
-    """How the whole epoch stands: `found` is the target's entry for the same generation and epoch."""
+    """The finding for the whole epoch. `found`: the target's entry for the same generation and epoch."""
     if found is not None:
         return Standing.SAME if found == wanted else Standing.OTHER
     return _beside(newest, wanted.generation, wanted.epoch)
 
 
 def standing_of_one(committable: Committable, found: Entry | None, newest: Position | None) -> Standing:
-    """How one transaction stands, without knowing the others of its epoch."""
+    """The finding for one transaction, without the others of its epoch."""
     attempt = committable.attempt
     if found is not None:
-        # The digest covers the whole attempt, the job id included.
+        # The digest covers the whole attempt, including the job id.
         return Standing.SAME if committable.digest in found.committables else Standing.OTHER
     return _beside(newest, attempt.sink.generation, attempt.epoch)
 
@@ -80,8 +81,8 @@ def in_words(standing: Standing, identity: SinkIdentity, epoch: int, newest: Pos
 
 
 def _beside(newest: Position | None, generation: int, epoch: int) -> Standing:
-    # Epochs of a sink are committed in order and a new generation opens only after the older one is finished. So
-    # an entry above says that this epoch was committed and trimmed, or that the asker belongs to the past.
+    # A sink commits its epochs in order, and a new generation opens only after the older one is finished. So a later
+    # entry means that this epoch was committed and trimmed, or that the caller is an outdated driver.
     if newest is not None and (newest.generation, newest.epoch) > (generation, epoch):
         return Standing.LATER
     return Standing.OPEN

@@ -1,7 +1,7 @@
-"""A two-phase sink in five methods, as Flink's `TwoPhaseCommitSinkFunction` has them.
+"""A base class for two-phase sinks with five methods, like Flink's `TwoPhaseCommitSinkFunction`.
 
-`TwoPhaseSink` asks for more, because it makes the target prove each commit. Here the target proves nothing: what makes
-a commit safe is that it is idempotent, and that it says so when it finds nothing to commit.
+`TwoPhaseSink` needs more methods, because there the target proves each commit. Here the target proves nothing. The
+commit is safe because it is idempotent, and because it reports when it finds nothing to commit.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tidegate.sinks.rows import RowRefused, one_for_each_row
 from tidegate.sinks.staging import file_name
 
 T = TypeVar("T")
-"""What the sink needs while one task writes: an open file, a connection. It never leaves its task."""
+"""The resources of the sink while one task writes: an open file, a connection. The value never leaves its task."""
 
 
 class TwoPhaseCommitSink(TwoPhaseSink, Generic[T]):
-    """The base of a sink whose author writes five methods: begin, write, pre-commit, commit and abort.
+    """Base class of a sink with five methods: begin, write, pre-commit, commit and abort.
 
-    The rows of each epoch are also kept in the journal of the checkpoint until the epoch is done. So a transaction that
-    the target has lost is written again: `begin_transaction`, `write`, `pre_commit` and `commit_transaction` come once
-    more, with the same attempt and the same rows.
+    The journal of the checkpoint also keeps the rows of each epoch until the epoch is done. If the target loses a
+    transaction, tidegate writes it again: it calls `begin_transaction`, `write`, `pre_commit` and `commit_transaction`
+    once more, with the same attempt and the same rows.
 
-    The target keeps no evidence. Four faults are then not noticed, which a `TwoPhaseSink` with evidence reports: a
-    checkpoint that was deleted or copied while the target stayed (its rows come twice); a target that was put back from
-    an older copy (rows are missing); another job that writes into the same target under the same names; and committed
-    output that was removed before its epoch was done (it is written again).
+    The target keeps no evidence. So four faults are not noticed; a `TwoPhaseSink` with evidence reports them. A
+    checkpoint was deleted or copied while the target stayed (its rows appear twice). A target was restored from an
+    older copy (rows are missing). Another job writes into the same target under the same names. Committed output was
+    removed before its epoch was done (it is written again).
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)
@@ -55,65 +55,69 @@ class TwoPhaseCommitSink(TwoPhaseSink, Generic[T]):
     def begin_transaction(self, attempt: Attempt) -> T:
         """Open a transaction, in a task.
 
-        `attempt`: whose transaction it is. `attempt.name` is unique in its epoch, `attempt.epoch` is the number of the
-        epoch, `attempt.sink` names job, query, sink and generation. The same attempt may be begun again, by another
-        process: nothing that an earlier transaction of it wrote may arrive then.
+        `attempt` identifies the transaction: `attempt.name` is unique in its epoch, `attempt.epoch` is the number of
+        the epoch, `attempt.sink` names job, query, sink and generation. Another process may begin the same attempt
+        again. After that, writes of the earlier transaction of this attempt must have no effect.
 
-        Returns what `write`, `pre_commit` and `abort_transaction` get; nothing may be visible to a reader.
+        Returns the value that `write`, `pre_commit` and `abort_transaction` receive. Nothing may be visible to a
+        reader.
         """
 
     @abstractmethod
     def write(self, transaction: T, batch: pa.RecordBatch) -> None:
         """Write the rows of `batch` (the columns of this sink, at least one row), in a task. Nothing becomes visible.
 
-        Raise `tidegate.RowRefused` for a row that the target can never hold, or name such rows in `refused`.
+        Raise `tidegate.RowRefused` for a row that the target can never hold, or return such rows from `refused`.
         """
 
     @abstractmethod
     def pre_commit(self, transaction: T) -> Mapping[str, str]:
-        """Make everything durable, in a task, so that it survives a power loss; and still nothing visible.
+        """Make everything durable, in a task, so that it survives a power loss. Nothing becomes visible.
 
         Sync with `sync_file` and `sync_folder` of `tidegate.disk.durable`. The transaction is not used again.
 
-        Returns what another process needs to commit, for instance the size of a file: texts by name, which are written
-        to the checkpoint, so no secrets. The same rows of the same attempt must give the same texts.
+        Returns the values that another process needs for the commit, for example the size of a file: texts by name.
+        They are written to the checkpoint, so they must not hold secrets. The same rows of the same attempt must give
+        the same texts.
         """
 
     @abstractmethod
     def commit_transaction(self, attempt: Attempt, handle: Mapping[str, str]) -> Outcome:
-        """Make the rows of one transaction visible, on the driver. Return when that survives a power loss.
+        """Make the rows of one transaction visible, on the driver. Return when the result survives a power loss.
 
-        `attempt` and `handle` are what `begin_transaction` got and `pre_commit` returned, possibly in another process.
-        Called again after each crash and each lost answer, also for what is committed: it must be idempotent.
+        `attempt` is the argument of `begin_transaction`; `handle` is the result of `pre_commit`, possibly of another
+        process. The call is repeated after each crash and each lost answer, also for committed rows: it must be
+        idempotent.
 
-        Returns `COMMITTED`; `ALREADY` where it was visible before; `LOST` where neither the prepared rows nor the
-        committed ones are there (the journal then writes them again); `RETRY` to be asked again later, which an
-        `OSError` means as well; `UNKNOWN` where it cannot tell, which stops the job.
+        Returns `COMMITTED`; `ALREADY` if the rows were visible before; `LOST` if neither the prepared rows nor the
+        committed rows exist (the journal then writes them again); `RETRY` if the call should be repeated later (an
+        `OSError` means the same); `UNKNOWN` if it cannot tell, which stops the job.
         """
 
     @abstractmethod
     def abort_transaction(self, transaction: T) -> None:
-        """Give a transaction up after a failure in its task, before or after `pre_commit`. Raise nothing for what is
-        gone already. A task that is killed aborts nothing: what it has left behind stays in the target, unseen."""
+        """Abort a transaction after a failure in its task, before or after `pre_commit`. Raise nothing if it is gone
+        already. A killed task aborts nothing: its prepared rows stay in the target, invisible.
+        """
 
     def name_of(self, attempt: Attempt) -> str:
-        """A name for the transaction of `attempt` that no other transaction of any job has; fit for a file."""
+        """A name for the transaction of `attempt`, unique over all jobs, and valid as a file name."""
         sink = attempt.sink
         owner = ".".join(file_name(each) for each in (sink.job_id, sink.query, sink.sink))
         return f"{owner}.g{sink.generation}.e{attempt.epoch}.{attempt.name}"
 
-    # --- what `TwoPhaseSink` asks for beside them --------------------------------------------------------------
+    # --- the other methods of `TwoPhaseSink`, with defaults -----------------------------------------------------
 
     def refused(self, batch: pa.RecordBatch) -> Sequence[RowRefused]:
-        """The rows with a text that is not UTF-8, which Spark's strings may hold and Python's may not."""
+        """The rows with a text that is not UTF-8. Spark's strings may hold such texts, Python's may not."""
         return one_for_each_row(refused_texts(batch, InvalidText.REFUSE))
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        """Nothing stands against a start. Override it to find out whether the target can be written."""
+        """Finds no reason against a start. Override it to check that the target can be written."""
         return ()
 
     def open(self, plan: SinkPlan) -> None:
-        """Nothing is created. Override it to make a folder or a table; it is called at every start."""
+        """Creates nothing. Override it to create a folder or a table; it is called at every start."""
 
     def position(self, identity: SinkIdentity) -> Position | None:
         return None
@@ -128,13 +132,15 @@ class TwoPhaseCommitSink(TwoPhaseSink, Generic[T]):
         return self.commit(committables)
 
     def evidence(self, committable: Committable) -> Evidence:
-        """ABSENT: asked only for what `commit_transaction` has called lost, and the journal writes that again."""
+        """ABSENT. It is called only after `commit_transaction` returned LOST; the journal then writes the rows
+        again.
+        """
         return Evidence.ABSENT
 
     def _answer(self, committable: Committable) -> Answer:
         try:
             return Answer(outcome=self.commit_transaction(committable.attempt, committable.handle))
-        except OSError as error:  # a sync that failed is none: SyncFailed passes
+        except OSError as error:  # a failed sync is no RETRY: SyncFailed passes
             return Answer(outcome=Outcome.RETRY, detail=str(error))
 
 

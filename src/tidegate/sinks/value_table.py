@@ -1,8 +1,8 @@
-"""The one table of types and targets: how a value of each of Spark's types is written, or why it is not.
+"""One table of types and targets: how a value of each Spark type is written, or why it is refused.
 
-Total: every type of Spark's is a `Kind`, every place where a value can stand is a `Target`, and each pair has a cell.
-What is refused here is refused before a query starts. What only a row can show (a text that is not UTF-8, a NaN in
-SQLite, a null in a key) is in `tidegate.sinks.row_values`.
+It is complete: each Spark type is a `Kind`, each place of a value is a `Target`, and each pair has a cell. A refusal in
+this table is raised before a query starts. `tidegate.sinks.row_values` holds the refusals that depend on a row (a text
+that is not UTF-8, a NaN in SQLite, a null in a key).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.sinks.nested import element_of, is_list
 
 
 class Kind(Enum):
-    """Spark's types, by Spark's names. A user-defined type counts as the type that Spark stores it as."""
+    """Spark's types, by Spark's names. A user-defined type counts as the type in which Spark stores it."""
 
     BOOLEAN = "boolean"
     INTEGER = "tinyint, smallint, int, bigint"
@@ -48,7 +48,7 @@ class Kind(Enum):
 
 
 class Target(Enum):
-    """Where a value can stand. JSON: a JSON file, a message of `format="json"`, and the console."""
+    """The places of a value. JSON: a JSON file, a message of `format="json"`, and the console."""
 
     SQLITE = "SQLite"
     JSON = "JSON"
@@ -62,13 +62,13 @@ class Target(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No value of the type is written here; `instead` says what the program can do."""
+    """A type that is refused. `instead`: the change that the program can make."""
 
     instead: str
 
 
 Cell: TypeAlias = str | Refused
-"""How a value is written, in words, or the refusal."""
+"""The form in which a value is written, in words, or the refusal."""
 
 _TO_JSON = Refused("make it a string with F.to_json")
 _TO_STRING = Refused('make it a string with .cast("string")')
@@ -88,7 +88,7 @@ _NOWHERE: Mapping[Kind, Refused] = {
     Kind.GEOGRAPHY: Refused("make it binary with ST_AsBinary"),
     Kind.OTHER: Refused('cast it to another type, for instance with .cast("string")'),
 }
-"""What no target takes. Arrow shows most of them not at all, or as something else (a variant as its two halves)."""
+"""Types that no target takes. Arrow does not show most of them, or shows another type (a variant as its two halves)."""
 
 
 def _cells(
@@ -126,21 +126,23 @@ TABLE: Mapping[Kind, Mapping[Target, Cell]] = {
 
 
 def violations(schema: pa.Schema, target: Target, where: str) -> Iterator[TidegateError]:
-    """One violation for each place in the rows, however deep, whose type `target` does not take."""
+    """One violation for each place in the rows, at any depth, with a type that `target` does not take."""
     for field in fields_of(schema):
         for path, kind, instead in _refused(field.type, field.name, target):
             yield refusal(path, kind, target.value, instead, where)
 
 
 def names_in(schema: pa.Schema) -> Iterator[tuple[str, list[str]]]:
-    """The names that stand side by side: those of the columns (place ""), and of the fields of each struct."""
+    """The groups of sibling names: the columns (place ""), and the fields of each struct."""
     yield "", list(schema.names)
     for field in fields_of(schema):
         yield from _names(field.type, field.name)
 
 
 def refusal(path: str, kind: str, target: str, instead: str, where: str) -> TidegateError:
-    """The violation of one column or one place in it, alike for what Arrow shows and for what only Spark does."""
+    """The violation of one column or one place in it, in the same words for Arrow's types and for types that only Spark
+    has.
+    """
     return TidegateError(
         Code.SCHEMA_MISMATCH,
         expected=f"a type that is written as {target}",
@@ -156,7 +158,7 @@ def nowhere(kind: Kind) -> Refused | None:
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """The type of Spark's that Arrow shows so."""
+    """The Spark type of an Arrow type."""
     if pa.types.is_struct(kind) and kind.num_fields == 0:
         return Kind.EMPTY_STRUCT
     return next((found for fits, found in _ARROW if fits(kind)), Kind.OTHER)
@@ -173,7 +175,7 @@ def _refused(kind: pa.DataType, path: str, target: Target) -> Iterator[tuple[str
 
 
 def _inside(kind: pa.DataType, path: str) -> list[tuple[pa.DataType, str]]:
-    """The types that a nested type is made of, and where they stand."""
+    """The types inside a nested type, and their places."""
     if pa.types.is_struct(kind):
         return [(field.type, f"{path}.{field.name}") for field in fields_in(kind)]
     if pa.types.is_map(kind):

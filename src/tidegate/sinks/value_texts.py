@@ -36,7 +36,7 @@ _compute = cast("Any", pc)
 
 _DAY_MICROSECONDS = 86_400_000_000
 _DAYS = (-719_528, 2_932_896)
-"""0000-01-01 and 9999-12-31, in days from 1970-01-01: what has a year of four digits."""
+"""0000-01-01 and 9999-12-31, in days from 1970-01-01: the dates with a year of four digits."""
 _MOMENTS = (_DAYS[0] * _DAY_MICROSECONDS, (_DAYS[1] + 1) * _DAY_MICROSECONDS - 1)
 
 
@@ -49,12 +49,12 @@ def texts_of(column: Column) -> Column:
 
 
 def is_in_range(column: Column) -> bool:
-    """Whether all dates of the column lie in the years 0 to 9999."""
+    """True if all dates of the column lie in the years 0 to 9999."""
     return _within(_days(column), _DAYS)
 
 
 def all_finite(column: Column) -> bool:
-    """Whether no number in the column is NaN or infinite; nulls do not count."""
+    """True if no number in the column is NaN or infinite; nulls do not count."""
     return cast("bool | None", _compute.all(_compute.is_finite(column)).as_py()) is not False
 
 
@@ -115,7 +115,7 @@ def _within(numbers: Column, bounds: tuple[int, int]) -> bool:
 
 
 def _mended(text: Column, numbers: Column, bounds: tuple[int, int], told: Callable[[int], str]) -> Column:
-    """The texts, with those of numbers out of bounds as `told` says them."""
+    """The texts, with those of `told` for numbers out of bounds."""
     pairs = zip(cast("list[str | None]", text.to_pylist()), cast("list[int | None]", numbers.to_pylist()), strict=True)
     first, last = bounds
     mended = [each if number is None or first <= number <= last else told(number) for each, number in pairs]
@@ -146,4 +146,4 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Column], Column]], 
     (pa.types.is_timestamp, _timestamps),
     (pa.types.is_time, _times),
 )
-"""The types that Arrow's own cast does not write as the table says."""
+"""The types that Arrow's own cast writes differently from the table."""

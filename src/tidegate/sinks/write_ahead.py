@@ -1,4 +1,4 @@
-"""For systems without transactions: the rows wait in the ledger's journal until their epoch is decided."""
+"""For targets without transactions: the rows wait in the ledger's journal until their epoch is decided."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate.sinks.rows import RowRefused
 
 @dataclass(frozen=True, slots=True)
 class DecidedEpoch:
-    """The epoch that is handed over: whose it is, its number, and its transactions that the target does not have."""
+    """The epoch that is handed over: its owner, its number, and the transactions that the target does not have yet."""
 
     identity: SinkIdentity
     number: int
@@ -42,45 +42,45 @@ class DecidedEpoch:
 
     @property
     def digest(self) -> str:
-        """What `position` should report once the epoch is published by one write."""
+        """The value of `position` after one write has published the epoch."""
         return epoch_digest(self.committables)
 
 
 class WriteAheadSink(TwoPhaseSink):
-    """Hands each decided epoch to `publish`, once, unless the process dies while or after it writes.
+    """Passes each decided epoch to `publish`: once, unless the process dies during or after that call.
 
-    A subclass says in `evidence` what the target itself can prove. Where `publish` leaves the committables' digests
-    in the same write as the rows and `evidence` finds them, delivery is exactly-once. Where it cannot, `evidence`
-    answers ABSENT: an epoch that was being published when the process died is published again (at-least-once).
-    It may answer UNKNOWN instead: then the job stops and asks.
+    `evidence` of a subclass returns the target's own proof. Exactly-once needs a `publish` that writes the
+    committables' digests together with the rows, and an `evidence` that finds them. If the target cannot do that,
+    `evidence` returns ABSENT: an epoch whose publishing was interrupted is published again (at-least-once). It may
+    return UNKNOWN instead: then the job stops, and an operator must decide.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.LEDGER
     levels: ClassVar[frozenset[Level]] = frozenset({Level.EXACTLY_ONCE, Level.AT_LEAST_ONCE})
     remembers: ClassVar[bool] = False
     shows: ClassVar[Shows] = Shows.AGAIN
-    """A subclass whose `publish` leaves evidence with the rows says `Shows.ONCE`."""
+    """A subclass whose `publish` writes evidence together with the rows sets `Shows.ONCE`."""
 
     _read_journal: Callable[[JournalRef], Iterable[pa.RecordBatch]] | None = None
 
     @abstractmethod
     def publish(self, epoch: DecidedEpoch, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write the rows, in the order of tasks; return when they are durable.
+        """Write the rows, in the order of tasks. Return when they are durable.
 
-        Called on the driver, for one epoch after the other. OSError means "not now": it is tried again. Any other
-        exception ends the run; the epoch comes again at the next start. A sync that failed is not "not now": sync with
-        `tidegate.disk.durable`, which raises `SyncFailed`.
+        Called on the driver, for one epoch after the other. OSError means "not now": the call is repeated. Any other
+        exception ends the run; the next start publishes the epoch again. A failed sync is not "not now": use the sync
+        functions in `tidegate.disk.durable`, which raise `SyncFailed`.
         """
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
         return []
 
     def open(self, plan: SinkPlan) -> None:
-        """Keeps the way to the journal; a subclass that overrides it calls this one."""
+        """Keeps the function that reads the journal. A subclass that overrides this method must call it."""
         self._read_journal = plan.read_journal
 
     def position(self, identity: SinkIdentity) -> Position | None:
-        """None: a subclass whose target can tell overrides this and sets `remembers`."""
+        """None. A subclass with evidence in the target overrides this and sets `remembers`."""
         return None
 
     def begin(self, attempt: Attempt) -> Transaction:
@@ -131,7 +131,7 @@ _UNPROVEN = {
 
 
 class _Counted(Transaction):
-    """Only looks and counts: the rows are in the journal, which the task's writer keeps and syncs."""
+    """Only checks and counts the rows: the task's writer keeps them in the journal and syncs it."""
 
     def __init__(self, attempt: Attempt, refused: Callable[[pa.RecordBatch], Sequence[RowRefused]]) -> None:
         self._attempt = attempt

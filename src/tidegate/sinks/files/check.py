@@ -1,4 +1,4 @@
-"""What stands against the start of a sink that writes files: the folder, the columns, their types."""
+"""The checks before a start of a file sink: the folder, the columns, their types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.sinks.value_table import Target, names_in, violations
 
 
 def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
-    """Whether the tasks can write into `hidden`, and rename from there into `target`."""
+    """Violations, if the tasks cannot write into `hidden` or rename from there into `target`."""
     if not plan.local_master:
         yield TidegateError(
             Code.SINK_LOCAL_ONLY,
@@ -32,12 +32,12 @@ def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) ->
             expected="a folder that can be written and renamed in",
             found=reason,
             where=where,
-            next_step=f"give this user the right to write in {target}; or give the sink a path= where it has",
+            next_step=f"give this user the right to write in {target}, or give the sink another path=",
         )
 
 
 def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:
-    """Whether rows of this schema can be laid out so, and read back as they were."""
+    """Violations, if files of this layout cannot hold rows of this schema so that a reader gets them back unchanged."""
     yield from _duplicate_names(schema, where)
     yield from _partition_columns(schema, shape.partition_by, where)
     yield from _columns(schema, shape, where)
@@ -51,12 +51,12 @@ def _columns(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[Tidega
         yield _mismatch(
             f"at most {at_most} column in a {shape.format.name} file",
             f"{len(fields)}: {', '.join(field.name for field in fields)}",
-            "select=[...] one column, for instance with F.concat_ws or F.to_json",
+            "choose one column in select=[...], for example with F.concat_ws or F.to_json",
             where,
         )
     if shape.partition_by and not fields:
         yield _mismatch(
-            "a column that is not in partition_by=: those stand in the names of folders only",
+            "a column that is not in partition_by=: partition columns stand in the names of folders only",
             "none",
             "add a column, or partition by fewer",
             where,
@@ -87,7 +87,7 @@ def _partition_columns(schema: pa.Schema, columns: tuple[str, ...], where: str) 
 
 
 def _duplicate_names(schema: pa.Schema, where: str) -> Iterator[TidegateError]:
-    """Spark takes names for the same that differ in case only, also those of a struct's fields."""
+    """Spark treats names that differ only in case as equal, also names of a struct's fields."""
     for place, names in names_in(schema):
         counted = Counter(name.lower() for name in names)
         for name in (name for name, times in counted.items() if times > 1):

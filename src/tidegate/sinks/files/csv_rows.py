@@ -1,12 +1,12 @@
-"""Rows as CSV (RFC 4180), UTF-8, one line feed a row.
+"""Rows as CSV (RFC 4180), UTF-8, one line feed after each row.
 
-Texts stand in quotes, a quote in them is doubled, line breaks stay as they are. A null is nothing between two commas,
-an empty text is `""`. Timestamps are texts, as `tidegate.sinks.value_texts` says, and so are times of day, dates
-outside of the years 0 to 9999, and NaN and infinities.
+Texts stand in quotes, quotes in them are doubled, line breaks stay unchanged. A null is nothing between two commas, an
+empty text is `""`. Timestamps, times of day, dates outside of the years 0 to 9999, NaN and infinities are the texts of
+`tidegate.sinks.value_texts`.
 
-Spark reads every row back with these options: `escape` = `"` (a quote is doubled), `multiLine` = true and `lineSep` =
-line feed (a text may have line breaks, a carriage return is none), `nullValue` = a text that no row has, for instance
-"\\0" (else Spark takes an empty text for a null, too).
+Spark reads every row back with these options: `escape` = `"` (doubled quotes), `multiLine` = true and `lineSep` = line
+feed (a text may have line breaks; a carriage return does not end a row), `nullValue` = a text that no row has, for
+example "\\0" (otherwise Spark reads an empty text as null, too).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CSVRows(StraightWriter):
-    """One line a row, no line with the names."""
+    """Writes one line for each row, without a header line."""
 
     _names_are_due = False
 
@@ -42,18 +42,18 @@ class CSVRows(StraightWriter):
 
 
 class CSVRowsWithHeader(CSVRows):
-    """The first line of each file has the names of the columns."""
+    """The first line of each file holds the names of the columns."""
 
     _names_are_due = True
 
 
 def refused_in_csv(batch: pa.RecordBatch) -> Iterator[RowRefused]:
-    """A null in the only column: the line would be empty, and readers take an empty line for none."""
+    """Refuses a null in the only column: its line would be empty, and readers ignore an empty line."""
     return refused_nulls(batch, batch.schema.names if batch.num_columns == 1 else (), "the only column")
 
 
 def _plain(column: Column) -> Column:
-    """The column as Arrow's writer puts it down."""
+    """The column in the form that Arrow's writer needs."""
     kind = column.type
     as_text = (
         pa.types.is_timestamp(kind)

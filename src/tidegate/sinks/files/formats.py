@@ -24,8 +24,8 @@ def _none(batch: pa.RecordBatch) -> Iterable[RowRefused]:
 class Format:
     """One format.
 
-    `name` is what the user says, `suffix` that of the final names, `target` the format in the table of types. `refuses`
-    finds the rows whose values, though of such types, a reader would not give back.
+    `name`: the user's name for it. `suffix`: the end of file names. `target`: its column in the table of types.
+    `refuses` finds rows of allowed types whose values a reader would not return unchanged.
     """
 
     name: str

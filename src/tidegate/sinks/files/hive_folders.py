@@ -1,7 +1,7 @@
-"""Hive's folders `<column>=<value>`, as Spark writes them and reads them back.
+"""Hive's folders `<column>=<value>`, as Spark writes and reads them.
 
 Rules of Spark's `ExternalCatalogUtils`: control characters and ``" # % ' * / : = ? \\ { [ ] ^`` become `%` and two hex
-digits; a null and an empty text become `__HIVE_DEFAULT_PARTITION__`, which is read back as null.
+digits. A null and an empty text become `__HIVE_DEFAULT_PARTITION__`, which is read back as null.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 NAME_BYTES_AT_MOST = 255
-"""What Linux's file systems take as one name."""
+"""Longest file name on Linux's file systems, in bytes."""
 
 PATH_BYTES_AT_MOST = 4096
-"""What Linux takes as one path, its end included."""
+"""Longest path on Linux, in bytes, its end included."""
 
 _ESCAPED_BYTES = 3
-"""What a byte of a value takes at most in a folder's name."""
+"""Most bytes for one byte of a value in a folder's name."""
 
 _ESCAPED = frozenset([*map(chr, range(0x20)), *"\x7f\"#%'*/:=?\\{[]^"])
 _compute = cast("Any", pc)
 
 
 def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each folder without `columns`, in the order of rows; folders as they first appear."""
+    """The rows of each folder without `columns`, in the order of rows; folders in the order of their first row."""
     others = batch.select([name for name in batch.schema.names if name not in columns])
     encoded: Any = cast("Any", _folders(batch, columns)).dictionary_encode()
     folders: list[str] = encoded.dictionary.to_pylist()
     if len(folders) == 1:
         yield folders[0], others
         return
-    order = _compute.sort_indices(encoded.indices)  # stable
+    order = _compute.sort_indices(encoded.indices)  # a stable sort
     start = 0
     for count in _compute.value_counts(encoded.indices).field("counts").to_pylist():
         # A copy: a slice would keep the whole batch in memory until its last folder is written.
@@ -53,9 +53,9 @@ def by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[s
 
 
 def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Path) -> Iterator[RowRefused]:
-    """The rows that no folder below `target` can be named after so that their values are read back.
+    """Refuses rows that cannot have a folder below `target`, or whose folder's name would be read as another value.
 
-    Here and not at commit: a decided epoch must get its folders.
+    This check comes before the commit, because a decided epoch must get its folders.
     """
     texts = {name: _texts(batch, name) for name in columns}
     for name, text in texts.items():
@@ -80,7 +80,7 @@ def folder_name(column: str, value: str | None) -> str:
 
 
 def _folders(batch: pa.RecordBatch, columns: Sequence[str]) -> Column:
-    """The folder of every row, all levels of it."""
+    """The folder of every row, with all its levels."""
     return _compute.binary_join_element_wise(*(_level(name, _texts(batch, name)) for name in columns), "/")
 
 
@@ -96,7 +96,7 @@ def _texts(batch: pa.RecordBatch, name: str) -> Column:
 
 
 def _longest(texts: Column) -> int:
-    """The bytes of the longest text."""
+    """The size of the longest text in bytes."""
     return _compute.max(_compute.binary_length(texts)).as_py() or 0
 
 

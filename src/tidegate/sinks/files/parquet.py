@@ -12,7 +12,7 @@ _ROW_GROUP_BYTES = 64 * 1024 * 1024
 
 
 class ParquetRows:
-    """Gathers batches into row groups: Spark's batches of 10,000 rows would each become one."""
+    """Gathers batches into row groups. Without this, each of Spark's batches of 10,000 rows becomes one."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._writer = pq.ParquetWriter(file, schema, compression="zstd", coerce_timestamps="us")
@@ -37,5 +37,5 @@ class ParquetRows:
         self._writer.close()
 
     def abandon(self) -> None:
-        # After a failed write the writer cannot be closed; and open, it would try so when it is collected.
+        # After a failed write the writer cannot be closed. An open writer tries to close when it is garbage-collected.
         self._writer.is_open = False

@@ -1,7 +1,7 @@
-"""The files of one attempt, as its committable names them.
+"""The files of one attempt, as its committable lists them.
 
-The handle of a committable holds texts only: `size_bytes` and `checksum` list one word per file, in the order of the
-files' numbers; `folders`, where the sink is partitioned, one line per file; `suffix` is that of the final names.
+The handle of a committable holds texts only. `size_bytes` and `checksum` have one word for each file, in the order of
+the files' numbers. `folders` has one line for each file if the sink is partitioned. `suffix` ends the final names.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.staging import Seal, Stage
 
 CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
-"""At commit the checksum of larger files is not computed again; their size is compared. They were synced."""
+"""Above this size, the commit compares only the size of a file, not its checksum. The file was synced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of an attempt: its number there, its folder below the target ("" for the target itself), its seal."""
+    """One file of an attempt: its number, its folder below the target ("" for the target itself), its size and
+    checksum.
+    """
 
     number: int
     folder: str
@@ -39,7 +41,7 @@ def committable_of(attempt: Attempt, rows: int, parts: Sequence[Part], suffix: s
 
 
 def parts_of(committable: Committable) -> list[Part]:
-    """The files that `committable_of` named."""
+    """The files of a committable: the inverse of `committable_of`."""
     handle = committable.handle
     sizes, checksums = handle["size_bytes"].split(" "), handle["checksum"].split(" ")
     folders = handle["folders"].split("\n") if "folders" in handle else [""] * len(sizes)
@@ -50,7 +52,7 @@ def parts_of(committable: Committable) -> list[Part]:
 
 
 def flaws_of(stage: Stage, committable: Committable) -> dict[int, str]:
-    """What is wrong with the staged files of a committable, in words, by their numbers."""
+    """The differences between the staged files and their committable, in words, by file number."""
     found = {
         part.number: part.seal.flaw_of(
             stage.file(committable.attempt, part.number), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES

@@ -37,26 +37,27 @@ from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.staging import Stage, unwritable
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
-_ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file has been renamed")
+_ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file is renamed")
 
 
 class FileSink(TwoPhaseSink):
     """New files in one folder, exactly once.
 
-    `format` is "parquet", "json" (one JSON object a line), "csv" or "text" (one string column, a line a row); with
-    `header` each CSV file begins with the names of the columns. `partition_by` puts the rows into Hive's folders
-    `<column>=<value>`, as Spark does: the columns stand in the folders' names only, and nulls and empty texts both
-    come back as null. A file is ended, and another one begun, at `max_file_rows` rows or at about `target_file_bytes`.
-    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or its text gets U+FFFD ("replace").
+    `format` is "parquet", "json" (one JSON object on each line), "csv" or "text" (one string column, one line for each
+    row). With `header` each CSV file begins with the names of the columns. `partition_by` writes the rows into Hive's
+    folders `<column>=<value>`, as Spark does: these columns stand only in the names of folders, and both nulls and
+    empty texts are read back as null. A new file begins after `max_file_rows` rows or about `target_file_bytes` bytes.
+    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or each such part becomes U+FFFD
+    ("replace").
 
-    A task with rows gives one file or, where it is partitioned or limited, several, each
-    `<job>-<job id>-g<generation>-e<epoch>-t<task>-<attempt>[_<number>].<format>`, visible all at once. The files of an
-    epoch appear one after the other. Several jobs and sinks may write to one folder.
+    A task with rows writes one file, or several if the sink is partitioned or limits its files. Their names are
+    `<job>-<job id>-g<generation>-e<epoch>-t<task>-<attempt>[_<number>].<format>`. A file becomes visible as a whole;
+    the files of an epoch appear one after the other. Several jobs and sinks may write to one folder.
 
-    What proves a commit is the rename: nothing else takes a staged file out of its epoch's folder. Before the first
-    rename of an epoch a claim names its transactions (`tidegate.sinks.marks`); it keeps a second timeline out and
-    is what `position` reports. So the visible files may be compacted or removed at any time, and the hidden folder
-    `.tidegate` in `path` belongs to the sink.
+    The rename proves the commit: nothing else takes a staged file out of its epoch's folder. Before the first rename of
+    an epoch, a claim records its transactions (`tidegate.sinks.marks`). The claim keeps a second timeline out, and
+    `position` returns it. So you may compact or remove visible files at any time. The hidden folder `.tidegate` in
+    `path` belongs to the sink.
     """
 
     journal: ClassVar[JournalKeeper] = JournalKeeper.STAGE
@@ -99,7 +100,7 @@ class FileSink(TwoPhaseSink):
     kind: ClassVar[str] = "files"
 
     def describe(self) -> Mapping[str, object]:
-        """The folder alone: what is staged says itself in which format it is."""
+        """Needs the folder alone: staged files carry their format in their names."""
         return {"path": str(self.path)}
 
     @classmethod
@@ -129,7 +130,7 @@ class FileSink(TwoPhaseSink):
                     expected="a folder on a local disk",
                     found="a URL",
                     where=where,
-                    next_step="give the sink a path= of this machine, without a scheme; a remote storage can be"
+                    next_step="give the sink a path= of this machine, without a scheme; remote storage can be"
                     " mounted there",
                 )
             ]
@@ -151,7 +152,9 @@ class FileSink(TwoPhaseSink):
         ensure_folder(self._stage.root)
 
     def position(self, identity: SinkIdentity) -> Position | None:
-        """The newest epoch whose commit has begun: at least every finished one, and the last one decided at most."""
+        """The newest epoch with a started commit. It is at or above each finished epoch, and at or below the last
+        decided one.
+        """
         newest = self._claims.newest(identity)
         return None if newest is None else newest.position
 
@@ -172,7 +175,7 @@ class FileSink(TwoPhaseSink):
             answers = self._commit(committables)
             self._sync_what_is_visible(committables)
         except OSError as error:
-            # Full, gone, read-only, no rights: somebody can mend all of them.
+            # full, missing, read-only, no rights: each of these can be repaired
             return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
         return answers
 
@@ -192,7 +195,7 @@ class FileSink(TwoPhaseSink):
                 case Standing.OTHER:
                     return Evidence.OTHER
                 case Standing.OPEN:
-                    # A rename comes after the claim, so there was none.
+                    # A rename comes after the claim. Without a claim there was no rename.
                     return Evidence.ABSENT if self._epoch_folder(attempt).exists() else Evidence.UNKNOWN
                 case Standing.SAME if self._is_staged(committable):
                     return Evidence.ABSENT
@@ -220,7 +223,7 @@ class FileSink(TwoPhaseSink):
     # --- the renames ---------------------------------------------------------------------------------------
 
     def _commit(self, committables: Sequence[Committable]) -> list[Answer]:
-        # The stage first, the claim after it: whoever committed and cleaned up meanwhile is then seen.
+        # First read the stage, then the claim. This order reveals a commit and clean-up of another process in between.
         flaws = [flaws_of(self._stage, committable) for committable in committables]
         standing = self._standing(committables)
         if standing is Standing.OPEN and any(flaws):
@@ -233,7 +236,7 @@ class FileSink(TwoPhaseSink):
         return self._refused(committables, standing)
 
     def _show(self, committable: Committable) -> Answer:
-        """Rename without a claim: so only the final files themselves prove that an earlier try has renamed them."""
+        """Rename without a claim. Only the final files themselves can prove that an earlier try has renamed them."""
         flaws = flaws_of(self._stage, committable)
         lost = {
             part.number: flaws[part.number]
@@ -243,12 +246,12 @@ class FileSink(TwoPhaseSink):
         return _lost(lost) if lost else self._rename(committable, {})
 
     def _rename(self, committable: Committable, flaws: dict[int, str]) -> Answer:
-        """Rename what is still staged: all files of the attempt, or none when one of them is flawed."""
+        """Rename the files that are still staged: all files of the attempt, or none if one of them is damaged."""
         if any(self._stage.file(committable.attempt, number).exists() for number in flaws):
             return _lost(flaws)
         renamed = [self._rename_part(committable, part) for part in parts_of(committable)]
         if Outcome.UNKNOWN in renamed:
-            return _unknown("neither its stage nor its file is there")
+            return _unknown("neither its staged file nor its final file exists")
         return Answer(outcome=Outcome.COMMITTED) if Outcome.COMMITTED in renamed else _ALREADY
 
     def _rename_part(self, committable: Committable, part: Part) -> Outcome:
@@ -259,13 +262,15 @@ class FileSink(TwoPhaseSink):
             staged.rename(final)
         except FileNotFoundError:
             if staged.exists():
-                raise  # somebody removed the folder meanwhile: it is tried again
+                raise  # the folder was removed in the meantime: try again
             return Outcome.ALREADY if self._is_renamed(committable, part) else Outcome.UNKNOWN
         return Outcome.COMMITTED
 
     def _is_renamed(self, committable: Committable, part: Part) -> bool:
-        """Whether a claimed file, which is not in the stage, was renamed. With its epoch's folder still there
-        nothing else can have taken it; without it only the file itself proves it, if the user has left it."""
+        """True if a claimed file that is not staged was renamed. If the folder of its epoch still exists, only a rename
+        can have taken the file. If the folder is gone, only the final file proves the rename, unless a user has removed
+        it.
+        """
         if self._epoch_folder(committable.attempt).exists():
             return True
         return part.seal.flaw_of(self._final(committable, part), checksum_up_to_bytes=CHECKSUM_UP_TO_BYTES) is None
@@ -292,16 +297,16 @@ class FileSink(TwoPhaseSink):
         )
 
     def _is_staged(self, committable: Committable) -> bool:
-        """Whether any file of the attempt is still in the stage."""
+        """True if at least one file of the attempt is still staged."""
         return any(self._stage.file(committable.attempt, part.number).exists() for part in parts_of(committable))
 
     def _sync_what_is_visible(self, committables: Sequence[Committable]) -> None:
-        """Make the renames durable, also those of somebody else, who may have died before his own sync."""
+        """Make all renames durable, also those of another process, which may have died before its sync."""
         for folder in sorted({part.folder for each in committables for part in parts_of(each)} - {""}):
             for level in (self.path / folder, *(self.path / folder).parents):
                 if level == self.path:
                     break
-                with suppress(FileNotFoundError):  # the user removed it, and what was in it
+                with suppress(FileNotFoundError):  # the user has removed the folder with its files
                     sync_folder(level)
         sync_folder(self.path)
         epoch_folder = self._epoch_folder(committables[0].attempt)
@@ -312,7 +317,7 @@ class FileSink(TwoPhaseSink):
         return self._stage.epoch(attempt.sink, attempt.epoch)
 
     def _final(self, committable: Committable, part: Part) -> Path:
-        # The format it was staged in: the program may have another one by now.
+        # the suffix at staging time: the program may use another format now
         return self.path / part.folder / final_name(committable.attempt, committable.handle["suffix"], part.number)
 
     def _demand(self, holds: bool, expected: str, found: str) -> None:
@@ -327,13 +332,13 @@ class FileSink(TwoPhaseSink):
 
 
 def final_name(attempt: Attempt, suffix: str, number: int = 0) -> str:
-    """The name a committed file gets. `unique` tells apart the sinks and attempts that share the rest."""
+    """The final name of a file. `unique` separates sinks and attempts that share the rest."""
     sink = attempt.sink
-    # Readers take a leading `_` or `.` for hidden, so of the job's name only plain characters are shown.
+    # Readers treat a leading `_` or `.` as hidden, so the name keeps only plain characters of the job's name.
     job = re.sub(r"[^A-Za-z0-9]+", "-", sink.job).strip("-") or "job"
     job_id = re.sub(r"[^A-Za-z0-9]+", "-", sink.job_id)
     unique = hashlib.sha256(msgspec.json.encode(attempt, order="sorted")).hexdigest()[:12]
-    numbered = f"_{number:05}" if number else ""  # `_` sorts behind `.`: by name, the files are in order of rows
+    numbered = f"_{number:05}" if number else ""  # `_` sorts after `.`: so the order of names is the order of rows
     return f"{job}-{job_id}-g{sink.generation}-e{attempt.epoch:012}-t{attempt.task:05}-{unique}{numbered}{suffix}"
 
 

@@ -1,4 +1,4 @@
-"""The stage of the file sink: the files of one task attempt, in their final format, under names of the stage."""
+"""The stage of the file sink: the files of one task attempt, in their final format, under staging names."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 OPEN_AT_MOST = 64
-"""Files that one attempt writes at a time. For one more, the file whose last row is longest ago is ended; should its
-folder get rows again, they begin another file."""
+"""Open files of one attempt. For one more, the file with the oldest last row is closed. Later rows for the same folder
+begin another file.
+"""
 
 FILES_AT_MOST = 10_000
-"""Files of one attempt: the ledger names each of them."""
+"""Files of one attempt: the ledger lists each of them."""
 
 HELD_BYTES_AT_MOST = 256 * 1024 * 1024
-"""What the writers of one attempt hold back together, as Arrow counts it."""
+"""Most bytes that the writers of one attempt buffer together, in Arrow's count."""
 
 _STEP_ROWS = 1_000
-"""Between two looks at the size of a file that is to be ended at a size."""
+"""Bytes between two checks of the size of a file with a size limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """How rows are laid out in files: the columns that name Hive's folders, and when a file is ended.
+    """The layout of rows in files: the columns for Hive's folders, and the limits of a file.
 
-    `max_rows` is exact. `target_bytes` counts what a writer holds back as Arrow does, so files are about that large,
-    and smaller where the format compresses. `invalid_text`: None leaves texts as they are, for a reader that is Spark.
+    `max_rows` is exact. `target_bytes` counts buffered Arrow bytes, so files reach about that size, and are smaller if
+    the format compresses. `invalid_text`: None keeps texts unchanged, for files that only Spark reads.
     """
 
     format: Format
@@ -54,7 +55,9 @@ class FileShape:
     invalid_text: InvalidText | None = None
 
     def refused(self, batch: pa.RecordBatch, target: Path) -> list[RowRefused]:
-        """The rows of `batch` that cannot be laid out so below `target`, or would not be read back."""
+        """Refuses the rows of `batch` that files below `target` cannot hold, or that a reader would not return
+        unchanged.
+        """
         found = [] if self.invalid_text is None else list(refused_texts(batch, self.invalid_text))
         batch = with_valid_texts(batch) if found else self.prepared(batch)
         if self.partition_by:
@@ -63,7 +66,7 @@ class FileShape:
         return one_for_each_row([*found, *self.format.refuses(batch.select(others))])
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows as they are written, once none of them is refused."""
+        """The rows in the form in which they are written; none of them is refused."""
         return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -72,7 +75,7 @@ class FileShape:
 
 
 class FileTransaction(Transaction):
-    """Writes one attempt's staged files. Nothing is on the disk before the first row."""
+    """Writes one attempt's staged files. Creates nothing on disk before the first row."""
 
     def __init__(self, stage: Stage, attempt: Attempt, shape: FileShape) -> None:
         self._stage = stage
@@ -136,7 +139,7 @@ class FileTransaction(Transaction):
     def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
         path = self._stage.file(self._attempt, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # the same attempt, begun again
+        path.unlink(missing_ok=True)  # a repeated begin of the same attempt
         file = _Measured(path)
         return file, self._shape.format.writer(cast("IO[bytes]", file), schema)
 
@@ -146,7 +149,7 @@ class FileTransaction(Transaction):
         del self._open[folder]
 
     def _let_go(self) -> None:
-        """Let the writers that hold most write it down, until all together hold little enough."""
+        """Flush the writers with the largest buffers, until all buffers together are small enough."""
         held = sum(file.writer.held_bytes for file in self._open.values())
         for file in sorted(self._open.values(), key=lambda file: file.writer.held_bytes, reverse=True):
             if held <= HELD_BYTES_AT_MOST:
@@ -165,7 +168,7 @@ class _OpenFile:
         self._rows = 0
 
     def room(self, shape: FileShape) -> int:
-        """How many rows may come before the next look."""
+        """The number of rows until the next check."""
         left = [
             *([] if shape.max_rows is None else [shape.max_rows - self._rows]),
             *([] if shape.target_bytes is None else [_STEP_ROWS]),
@@ -192,7 +195,7 @@ class _OpenFile:
 
 
 class _Measured(io.RawIOBase):
-    """A new file that measures what is written through it."""
+    """A new file that counts the bytes written through it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -217,7 +220,7 @@ class _Measured(io.RawIOBase):
         self._file.close()
 
     def abandon(self) -> None:
-        """Give the file up: what a writer still has to say at its end goes nowhere, not even to a full disk."""
+        """Abandon the file. A writer's footer goes nowhere, not even to a full disk."""
         self._file.close()
 
     def seal(self) -> Seal:

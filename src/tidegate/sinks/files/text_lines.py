@@ -16,7 +16,7 @@ _compute = cast("Any", pc)
 
 
 class TextLines(StraightWriter):
-    """One line a row."""
+    """Writes one line for each row."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file = file
@@ -26,8 +26,9 @@ class TextLines(StraightWriter):
 
 
 def refused_as_lines(batch: pa.RecordBatch) -> Iterator[RowRefused]:
-    """What a reader would not give back as the same one row: a null (it would come back as an empty text), a line
-    break (line feed or carriage return), a byte order mark at the start (readers drop it)."""
+    """Refuses values that a reader would not return as one equal row: a null (read as an empty text), a line break
+    (line feed or carriage return), a byte order mark at the start (readers drop it).
+    """
     name = batch.schema.names[0]
     yield from refused_nulls(batch, [name], "column")
     for row in rows_where(_compute.match_substring_regex(columns_of(batch)[0], "[\n\r]|^\ufeff")):

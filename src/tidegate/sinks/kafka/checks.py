@@ -1,4 +1,4 @@
-"""What stands against a Kafka sink before its query starts, all of it at once."""
+"""The checks before a start of a Kafka sink. All violations are reported at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger("tidegate")
 
 
 class Described(Protocol):
-    """What the checks need of a sink."""
+    """The parts of a sink that the checks need."""
 
     uid: str
     topic: str | None
@@ -46,7 +46,7 @@ class Described(Protocol):
 
 
 def layout_of(sink: Described, schema: pa.Schema) -> Layout:
-    """Which column is what, for rows of this schema."""
+    """The role of each column, for rows of this schema."""
     format_ = Format(sink.format)
     names = list(schema.names)
     by_itself = format_ is Format.RAW
@@ -77,7 +77,7 @@ def violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
 
 
 def cluster_violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
-    """What the cluster has against the sink; the rows of `plan` are not looked at."""
+    """The violations that the cluster reports. The rows of `plan` are not checked."""
     return list(_Check(sink, plan).cluster())
 
 
@@ -155,11 +155,11 @@ class _Check:
                 Code.SINK_UNUSABLE,
                 "a Kafka cluster that answers",
                 str(error),
-                "mend the cluster or options=, and start",
+                "repair the cluster or correct options=, then start again",
             )
 
     def _connecting(self) -> Iterator[TidegateError]:
-        """The driver speaks to the brokers through a client of its own, with the same login."""
+        """The driver connects to the brokers through a client of its own, with the same login."""
         given = self._sink.clients.options
         for name in sorted((given.keys() & NAMES) - CONNECTS):
             if name.startswith(_OF_A_LOGIN):
@@ -167,7 +167,7 @@ class _Check:
                     Code.OPTION_UNKNOWN,
                     f"of logins and TLS: {', '.join(sorted(CONNECTS - {'bootstrap.servers', 'client.id'}))}",
                     f"options={{{name!r}: ...}}",
-                    "take it out, or say the same with these: others reach the producers and not the driver",
+                    "remove it, or use one of these: other options reach the producers but not the driver",
                 )
 
     def _timeout(self, cluster: Cluster) -> Iterator[TidegateError]:
@@ -188,7 +188,7 @@ class _Check:
                 " transaction.max.timeout.ms): an epoch's transactions are open for as long as the epoch takes",
             )
 
-    # --- what the brokers say ------------------------------------------------------------------------------
+    # --- answers of the brokers ----------------------------------------------------------------------------
 
     def _brokers(self, wire: Wire, cluster: Cluster) -> Iterator[TidegateError]:
         missing = missing_requests(versions(wire))
@@ -209,7 +209,7 @@ class _Check:
             yield from self._topic(wire, self._sink.topic)
 
     def _hidden_timeout(self, wire: Wire, name: str, cluster: Cluster) -> Iterator[TidegateError]:
-        """Where the broker's maximum cannot be read, it is tried, under an id that is used for nothing else."""
+        """If the broker's maximum cannot be read, the timeout is tried, under an id that is used for nothing else."""
         wanted = cluster.timeout_ms(self._sink.transaction_timeout)
         try:
             wire.fence(name, wanted)
@@ -230,7 +230,7 @@ class _Check:
                 Code.SINK_UNUSABLE,
                 f"topic {topic!r} at {self._sink.clients.servers}",
                 "no such topic",
-                f"name one that is there with topic=, or create it: kafka-topics --create --topic {topic}"
+                f"name an existing topic with topic=, or create it: kafka-topics --create --topic {topic}"
                 f" --bootstrap-server {self._sink.clients.servers}",
             )
             return

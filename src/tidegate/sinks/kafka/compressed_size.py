@@ -1,9 +1,9 @@
-"""Whether a message fits once the client has compressed it.
+"""Finds out if a message fits after the client has compressed it.
 
-Compressors of one name differ: by their versions, block sizes and how far back they look, a row that repeats itself may
-be half as large. So the client itself compresses the message: it sends it to a broker inside this process (librdkafka's
-mock broker), and tells the size of the batch. That takes some 15 ms, for rows that are too large as they are. Where
-Arrow's compressor says that the row fits by far, and the client has no level of its own, that is enough.
+Compressors of one name differ in version, block size and window, so a repetitive row may be half as large. So the
+client itself compresses the message: it sends the message to a broker inside this process (librdkafka's mock broker),
+which reports the size of the batch. That takes some 15 ms, for rows whose plain size is too large. If Arrow's
+compressor shows that the row is far below the limit, and the client sets no level, this step is skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_COMPRESSION = ("compression.type", "compression.codec", "compression.level")
 
 
 def fits_compressed(message: Message, at_most: int, options: Mapping[str, str]) -> bool:
-    """Whether the batch of this one message has `at_most` bytes or less, as a client with these options sends it."""
+    """True if the batch of this one message has at most `at_most` bytes, as a client with these options sends it."""
     if batch_bytes(message) <= at_most:
         return True
     codec = options.get("compression.type", options.get("compression.codec", "none"))

@@ -1,4 +1,4 @@
-"""What a start writes down of a Kafka sink, and what is said of its cluster without the job's program."""
+"""The description of a Kafka sink that a start writes, and the check of its cluster without the job's program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.sinks.kafka.names import TransactionalId
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a `KafkaSink`. `left_out`: the names of those that may hold secrets."""
+    """The options of a `KafkaSink`. `left_out`: the names of options that may hold secrets."""
 
     servers: str
     topic: str | None
@@ -60,7 +60,9 @@ def target_of(sink: DeclaredSink) -> KafkaTarget:
 
 
 def _may_be_shown(name: str, value: str) -> bool:
-    """Of logins and TLS only what is known to be no secret; of the rest what does not sound like one."""
+    """Of the options for login and TLS, those that are known to hold no secret. Of the others, those whose name does
+    not suggest a secret.
+    """
     if value.startswith(("env:", "file:")):
         return True
     if name.startswith(_OF_A_LOGIN):
@@ -72,12 +74,14 @@ _OF_A_LOGIN = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 
 
 def options_of(target: KafkaTarget, put_in: Mapping[str, str]) -> dict[str, str]:
-    """The options of the clients, with what was left out."""
+    """The options of the clients, together with those that were left out."""
     return {**target.options, **{name: put_in[name] for name in target.left_out}}
 
 
 def open_of(described: Sequence[Described], identity: SinkIdentity, topic: str | None) -> Sequence[OpenTransaction]:
-    """Those of this job, and those in its topic of an older life of it, or of another job under its names."""
+    """The transactions of this job, and transactions in its topic of an older life of it or of another job under its
+    names.
+    """
     found: list[OpenTransaction] = []
     for each in described:
         whose = TransactionalId.parse(each.producer.transactional_id)
@@ -89,7 +93,7 @@ def open_of(described: Sequence[Described], identity: SinkIdentity, topic: str |
 
 
 def probed(sink: DeclaredSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
-    """Brokers, rights and transactions of the cluster, as the sink would use them; no topic."""
+    """Brokers, rights and transactions of the cluster, as the sink would use them. Topics are not checked."""
     with _warnings() as warnings:
         violations = cluster_violations_of(sink, plan)
     found = [finding for each in violations for finding in failed_by(what, each)]
@@ -97,11 +101,11 @@ def probed(sink: DeclaredSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
     if violations:
         return found
     cluster = cluster_of(sink)
-    told = "" if cluster.tells else " (what brokers usually have: this user may not see it)"
+    told = "" if cluster.tells else " (the usual value of brokers: this user may not read it)"
     return [
         ok(
             what,
-            f"{sink.clients.servers} answers, Kafka {OLDEST} or newer, the rights are there;"
+            f"{sink.clients.servers} answers, Kafka {OLDEST} or newer, the user has all rights;"
             f" transactions of {cluster.timeout_ms(sink.transaction_timeout) / 1000:g} s of at most"
             f" {cluster.max_timeout_ms / 1000:g} s, interval {plan.interval_seconds:g} s;"
             f" evidence is kept {cluster.evidence_kept_ms / 3_600_000:g} h{told}",
@@ -112,7 +116,7 @@ def probed(sink: DeclaredSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
 
 @contextmanager
 def _warnings() -> Generator[list[str]]:
-    """What is logged meanwhile, in place of the log."""
+    """Collects the messages that would otherwise go to the log."""
     told: list[str] = []
 
     class Kept(logging.Handler):

@@ -14,14 +14,14 @@ from tidegate.sinks.kafka.transaction import EvidenceText
 
 
 def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str | None) -> Position | None:
-    """The newest evidence for (job name, query, sink) in a cluster, of whatever job id."""
+    """The newest evidence for (job name, query, sink) in a cluster, of any job id."""
     ids = {name: found for name in wire.groups() if (found := TransactionalId.parse(name)) is not None}
     mine = [
         name
         for name, each in ids.items()
         if (each.prefix, each.query, each.sink) == (prefix, identity.query, identity.sink)
     ]
-    # A decided transaction that is still open must not be waited for: it is committed after this look.
+    # Do not wait for a decided transaction that is still open: it is committed after this check.
     described = wire.describe(mine, settled=True)
     open_ = {name for name, each in described.items() if each.state is TransactionState.OPEN}
     marks = marks_of(wire, dict.fromkeys(open_, topic), stable=False) | marks_of(
@@ -31,9 +31,9 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
         (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
         for mark in marks
         if (text := evidence_in(mark)) is not None
-        # A job that has moved to another name has its id still.
+        # A job that has moved to another name keeps its id.
         and (text.job == identity.job or ids[mark.group].job_id == identity.job_id)
-        # Another job id in this topic is an older life of this job. Elsewhere it is a job of the same name.
+        # In this topic, another job id is an older life of this job. Elsewhere it is a job of the same name.
         if ids[mark.group].job_id == identity.job_id or topic in (None, mark.topic)
     }
     if not found:
@@ -44,14 +44,14 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
 
 
 def marks_of(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[Mark]:
-    """The marks of groups: where they are by the settings of now, and wherever older settings have put them."""
+    """The marks of groups: at the place of the current settings, and at the places of all older settings."""
     known = {name: topic for name, topic in wanted.items() if topic is not None}
     found = [wire.marks(known, stable=stable), wire.marks(dict.fromkeys(wanted), stable=stable)]
     return {mark for groups in found for marks in groups.values() for mark in marks}
 
 
 def evidence_in(mark: Mark) -> EvidenceText | None:
-    """What a group's metadata says, or None where somebody else committed this offset."""
+    """The contents of a group's metadata, or None if another program committed this offset."""
     try:
         return msgspec.json.decode(mark.metadata, type=EvidenceText)
     except msgspec.DecodeError:

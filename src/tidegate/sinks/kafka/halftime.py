@@ -1,4 +1,4 @@
-"""Says so when half of the time is over after which the brokers abort an open transaction."""
+"""Reports when half of the time has passed after which the brokers abort an open transaction."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 
 class HalfTime:
-    """The time of one epoch at a time, on a driver. What is over calls `tell` once, in a thread of its own.
+    """A timer for one epoch at a time, on a driver. After half of the timeout it calls `tell` once, in a thread of its
+    own.
 
-    A copy that goes to the tasks is another one, which waits for nothing.
+    The copy that goes to the tasks is a different object without a timer.
     """
 
     def __init__(self) -> None:
@@ -22,10 +23,10 @@ class HalfTime:
         return HalfTime, ()
 
     def begin(self, seconds: float, tell: Callable[[], None]) -> None:
-        """An epoch begins: the time of the one before it no longer counts."""
+        """An epoch begins. The timer of the epoch before it stops."""
         with self._lock:
             self._due = time.monotonic() + seconds, tell
-            # Epochs are many, and most are short: one thread serves all that begin while it waits.
+            # Epochs are many, and most are short: one thread serves all epochs that begin while it waits.
             if not self._waits:
                 self._waits = True
                 threading.Thread(target=self._wait, name="tidegate-half-time", daemon=True).start()
@@ -40,7 +41,7 @@ class HalfTime:
             time.sleep(seconds)
 
     def _left(self) -> float | None:
-        """How long to wait; None when there is nothing to wait for, any more or because it was told."""
+        """Seconds to wait; None if the epoch has ended or was already reported."""
         with self._lock:
             now = time.monotonic()
             if self._due is not None and self._due[0] > now:

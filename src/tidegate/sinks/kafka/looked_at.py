@@ -1,8 +1,8 @@
-"""Rows as messages, and which of them no topic would take: found before anything is written.
+"""Rows as messages, and the rows that no topic would accept. They are found before anything is written.
 
-What is looked at is what the brokers and the client look at: the size of a record batch, the partitions of a topic, a
-key where the topic is compacted, whether a topic that a row names is there. A row is refused only by limits that were
-read a moment ago. What the brokers alone can know stays theirs: then their refusal ends the job.
+The checks are those of the brokers and the client: the size of a record batch, the partitions of a topic, a key if the
+topic is compacted, the existence of a topic that a row names. A row is refused only by limits that were read a moment
+ago. Rules that only the brokers know are not checked: their refusal ends the job.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _ELSE = "leave such rows out with where=, or give the query dead_letters="
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One batch of a sink's rows. `messages`, by topic: of all rows, where none of them is refused; `plain`: key and
-    value are all that they have."""
+    """One batch of a sink's rows. `messages`: the messages of all rows by topic, if none is refused. `plain`: messages
+    have only key and value.
+    """
 
     batch: pa.RecordBatch
     refused: Sequence[RowRefused]
@@ -36,7 +37,7 @@ class Looked:
 
 
 def looked_at(batch: pa.RecordBatch, layout: Layout, limits: Limits | None) -> Looked:
-    """The messages of `batch`. Without `limits` rows are refused by their values alone."""
+    """The messages of `batch`. Without `limits`, rows are refused by their values alone."""
     refused = layout.refused(batch)
     rest = without(batch, refused) if refused else batch
     messages = layout.messages(rest)
@@ -49,7 +50,7 @@ def looked_at(batch: pa.RecordBatch, layout: Layout, limits: Limits | None) -> L
 
 
 def _in_whole(found: Sequence[RowRefused], gone: Sequence[RowRefused], rows: int) -> Iterator[RowRefused]:
-    """Refusals of the rows that were left, with their places among all."""
+    """The refusals among the remaining rows, with row numbers of the whole batch."""
     away = {each.row for each in gone}
     places = [row for row in range(rows) if row not in away]
     for each in found:
@@ -65,7 +66,7 @@ class _Look:
         self._client_most = limits.client_most_bytes
 
     def refused(self, topic: str, messages: Sequence[Message]) -> list[RowRefused]:
-        """Of the messages to one topic, those that it would not take."""
+        """The messages to one topic that it would refuse."""
         if not self._is_suspect(self._limits.of(topic), messages):
             return []
         limits = self._limits.fresh(topic)
@@ -74,7 +75,7 @@ class _Look:
         return [each for each in found if each is not None]
 
     def _is_suspect(self, limits: TopicLimits, messages: Sequence[Message]) -> bool:
-        """A quick look, which most batches pass."""
+        """A quick check, which most batches pass."""
         most = self._client_most if limits.most_bytes is None else min(limits.most_bytes, self._client_most)
         return (
             (not limits.exists and self._layout.topic is None)
@@ -88,7 +89,7 @@ class _Look:
         )
 
     def _refusal(self, topic: str, limits: TopicLimits, row: int, message: Message) -> RowRefused | None:
-        if not limits.exists:  # a topic that the program names is no fault of a row
+        if not limits.exists:  # a missing topic that the program names is not the fault of a row
             return self._no_topic(topic, row, message) if self._layout.topic is None else None
         partition = message.get("partition", -1)
         if limits.partitions is not None and partition >= limits.partitions:
@@ -104,7 +105,7 @@ class _Look:
     def _fits(self, message: Message, most: int, *, plain: bool) -> bool:
         return batch_bytes(message) <= most if plain else fits_compressed(message, most, self._limits.sending)
 
-    # --- what is said --------------------------------------------------------------------------------------
+    # --- error texts ---------------------------------------------------------------------------------------
 
     def _no_topic(self, topic: str, row: int, message: Message) -> RowRefused:
         return RowRefused(

@@ -1,4 +1,4 @@
-"""Rows as Kafka messages: the columns of Spark's own Kafka sink as they are, or a JSON object a row."""
+"""Rows as Kafka messages: the columns of Spark's own Kafka sink without conversion, or one JSON object for each row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST_PARTITION = 2**31 - 1
 
 
 class Format(Enum):
-    """What a message's value is made of."""
+    """The contents of a message's value."""
 
     JSON = "json"
     RAW = "raw"
@@ -40,8 +40,9 @@ class _KeyAndValue(TypedDict):
 
 
 class Message(_KeyAndValue, total=False):
-    """One message, by the names that the client takes. A `value` of None is a tombstone, a `partition` of -1 (or none)
-    leaves the choice to the partitioner."""
+    """One message, with the client's names. A `value` of None is a tombstone. A `partition` of -1 (or none) leaves the
+    choice to the partitioner.
+    """
 
     partition: int
     headers: list[tuple[str, bytes | None]]
@@ -49,9 +50,10 @@ class Message(_KeyAndValue, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column is what. `topic` fixes the topic; else the column `topic_column` names it, row by row.
+    """The role of each column. `topic`: the topic of all rows; otherwise the column `topic_column` names it for each
+    row.
 
-    `values`: the columns of the JSON object, or the one raw column. `invalid_text`: what becomes of texts that are not
+    `values`: the columns of the JSON object, or the one raw column. `invalid_text`: the treatment of texts that are not
     UTF-8.
     """
 
@@ -66,11 +68,11 @@ class Layout:
 
     @property
     def is_plain(self) -> bool:
-        """Whether messages are key and value alone: all that a batch of the client can say."""
+        """True if messages consist of key and value alone: the client's batch call takes nothing else."""
         return self.partition is None and self.headers is None
 
     def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
-        """The rows that no message can be made of because of a value."""
+        """The rows that cannot become a message because of a value."""
         used = {self.topic_column, self.key, self.partition, self.headers, *self.values}
         rows = batch.select([name for name in batch.schema.names if name in used])
         nulls = refused_nulls(rows, filter(None, [self.topic_column]), "the topic column")
@@ -82,7 +84,7 @@ class Layout:
         return one_for_each_row(found)
 
     def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
-        """The rows of `batch` by topic, in their order there. The caller has seen that none is refused."""
+        """The rows of `batch` by topic, in their order there. The caller has checked that none is refused."""
         batch = with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
         keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
         messages: list[Message] = [
@@ -104,7 +106,7 @@ class Layout:
         return [row for row, name in enumerate(_texts(_column(batch, self.topic_column))) if name == topic]
 
     def largest(self, batch: pa.RecordBatch, row: int) -> str:
-        """The column of the value that has most bytes in one row."""
+        """The value column with most bytes in one row."""
         one = batch.slice(row, 1)
         return max(self.values, key=lambda name: len(json_objects(batch_of([_column(one, name)], [name]))[0]))
 
@@ -122,7 +124,7 @@ class Layout:
 
 
 def are_headers(kind: pa.DataType) -> bool:
-    """Whether a column of this type is Spark's `array<struct<key:string,value:binary>>`."""
+    """True if a column of this type is Spark's `array<struct<key:string,value:binary>>`."""
     if not is_list(kind) or not pa.types.is_struct(element_of(kind)):
         return False
     fields = {field.name: kind_of(field.type) for field in fields_in(element_of(kind))}
@@ -130,7 +132,7 @@ def are_headers(kind: pa.DataType) -> bool:
 
 
 def as_bytes(column: Column) -> list[bytes | None]:
-    """Binary as it is; everything else as its text in UTF-8 (`tidegate.sinks.value_texts`)."""
+    """Binary without conversion; all other types as their text in UTF-8 (`tidegate.sinks.value_texts`)."""
     texts = column if _is_binary(column.type) else texts_of(column)
     return texts.cast(pa.large_binary()).to_pylist()
 

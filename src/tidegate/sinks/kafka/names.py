@@ -18,7 +18,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TransactionalId:
-    """Whose transactions an id serves, and which folder of which host makes sure that it serves one at a time."""
+    """The owner of an id's transactions, and the folder and host that ensure one transaction at a time."""
 
     prefix: str
     job_id: str
@@ -33,13 +33,13 @@ class TransactionalId:
         return f"{ids_begin(self.prefix)}{whose}.{self.place}.{self.slot}.{self.turn}"
 
     def belongs_to(self, prefix: str, identity: SinkIdentity) -> bool:
-        """Whether it is an id of this sink, of whatever generation, place, slot and turn."""
+        """True if it is an id of this sink, with any generation, place, slot and turn."""
         mine = (prefix, identity.job_id, identity.query, identity.sink)
         return (self.prefix, self.job_id, self.query, self.sink) == mine
 
     @classmethod
     def parse(cls, name: str) -> TransactionalId | None:
-        """The parts of `name`, or None where it is no id of this library."""
+        """The parts of `name`, or None if it is not an id of this library."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None
@@ -55,12 +55,12 @@ class TransactionalId:
 
 
 def ids_begin(prefix: str) -> str:
-    """What the ids of all sinks with this prefix begin with: for access lists, never to tell whose an id is."""
+    """The common start of the ids of all sinks with this prefix: for access lists only, never to find an id's owner."""
     return f"{prefix}.tg." if prefix else "tg."
 
 
 def sink_part(identity: SinkIdentity) -> str:
-    """`<job id>.<query>.<sink>` as in the ids: also a safe name of a folder."""
+    """`<job id>.<query>.<sink>` as in the ids. It is also a safe name of a folder."""
     return _joined(identity.job_id, identity.query, identity.sink)
 
 

@@ -1,7 +1,7 @@
-"""The producers of one worker process: each serves one transaction, and the next one is opened ahead of its time.
+"""The producers of one worker process. Each serves one transaction; the next one is opened in advance.
 
-Opening a producer takes tens of milliseconds of waiting (InitProducerId aborts and fences what its id served before).
-So when a transaction is prepared, a thread opens the producer of the slot's other turn, and the next epoch finds it.
+To open a producer takes tens of milliseconds of waiting (InitProducerId aborts and fences the older transaction of its
+id). So when a transaction is prepared, a thread opens the producer of the slot's other turn for the next epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_CONTACT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A client that has just fenced every older one of its id, and the identity that this gave it."""
+    """A client that has fenced every older client of its id, and the identity that it received for this."""
 
     client: Client
     identity: Producer
@@ -36,7 +36,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the producers of a sink are opened. Pickled to the tasks; secrets are read where a producer is opened."""
+    """How the producers of a sink are opened. It is pickled to the tasks; secrets are read when a producer is
+    opened.
+    """
 
     clients: Clients
     prefix: str
@@ -46,8 +48,9 @@ class Settings:
     def open(self, transactional_id: str) -> Opened:
         """A producer that has fenced every older one of this id. Raises KafkaException, KafkaRefused.
 
-        The client does not tell its identity, so the coordinator is asked. Should somebody else have opened the id in
-        between, what comes is his: then this client is fenced, and no message of it is ever confirmed.
+        The client does not report its identity, so the coordinator is asked. If another process opened the id in
+        between, the answer is the identity of that process. This client is then fenced, and none of its messages is
+        confirmed.
         """
         client = Client(
             self.clients.settings(
@@ -66,7 +69,7 @@ class Settings:
 
 
 _DEFAULTS: Mapping[str, Any] = {
-    "partitioner": "murmur2_random",  # a key goes where Java clients put it
+    "partitioner": "murmur2_random",  # the partition of a key is the same as for Java clients
     "linger.ms": 5,
     "compression.type": "lz4",
     "queue.buffering.max.messages": 200_000,
@@ -74,11 +77,11 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 _OTHER_NAMES: Mapping[str, str] = {"compression.codec": "compression.type"}
-"""Names under which the client takes an option as well; of two it would take the last one."""
+"""Aliases of options. Of two names for one option the client would use the last."""
 
 
 def sending(clients: Clients) -> dict[str, str]:
-    """How a producer of these clients compresses and cuts batches: the sink's defaults, and what the program says."""
+    """How a producer of these clients compresses and cuts batches: the sink's defaults, and the program's options."""
     given = {_OTHER_NAMES.get(name, name): str(value) for name, value in clients.settings().items()}
     return {name: given.get(name, str(usual)) for name, usual in _SENDING.items()}
 
@@ -98,7 +101,7 @@ def _defaults_beside(options: Mapping[str, str]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Held:
-    """A slot of this process: the turns whose producers are open or being opened, and whether a task works with it."""
+    """A slot of this process: the turns with open or opening producers, and whether a task uses it."""
 
     slot: Slot
     open: dict[int, tuple[Settings, Opened]] = field(default_factory=dict[int, tuple[Settings, Opened]])
@@ -106,7 +109,7 @@ class _Held:
     busy: bool = True
 
     def take(self, turn: int, settings: Settings, name: str) -> Opened:
-        """The producer that was opened ahead, unless with other settings; else a new one."""
+        """The producer that was opened in advance, if its settings are the same; otherwise a new one."""
         if (thread := self.opening.pop(turn, None)) is not None:
             thread.join()
         given, opened = self.open.pop(turn, (None, None))
@@ -119,9 +122,9 @@ class Lease:
 
     opened: Opened
     prepared: Callable[[], None]
-    """Note the use, durably. Only after it may the attempt's transaction count as prepared."""
+    """Record the use, durably. The attempt's transaction may count as prepared only after this call."""
     give_back: Callable[[], None]
-    """The producer has served. What its transaction becomes is not this process's to say."""
+    """The producer is no longer needed. Another process decides about its transaction."""
 
 
 class Producers:
@@ -167,7 +170,7 @@ class Producers:
     def _open_other(
         self, settings: Settings, held: _Held, turn: int, use: Use, finished: int, served: Opened | None
     ) -> None:
-        """Open the next turn's producer in a thread, which also lets go of the one that has served."""
+        """Open the next turn's producer in a thread. The thread also closes the producer that is no longer needed."""
         other = 1 - turn
         if other in held.open or other in held.opening or not held.slot.is_free(other, use, finished):
             return
@@ -190,7 +193,7 @@ class Producers:
 
 
 def producers_of(settings: Settings, identity: SinkIdentity) -> Producers:
-    """This process's producers for a sink; they outlive the task that asks."""
+    """This process's producers for a sink. They outlive the task."""
     key = (os.getpid(), str(settings.root), identity.job_id, identity.query, identity.sink)
     with _LOCK:
         if key not in _PRODUCERS:
@@ -201,8 +204,8 @@ def producers_of(settings: Settings, identity: SinkIdentity) -> Producers:
 def wire_of(clients: Clients) -> Wire:
     """This process's connections for requests that no client offers. Raises KafkaRefused.
 
-    One whose login was refused is opened anew: its secret may have been changed meanwhile. A cluster that is out of
-    reach holds up only those who want that one.
+    A connection with a refused login is opened again, because its secret may have changed. An unreachable cluster
+    blocks only callers that need this cluster.
     """
     key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
     with _LOCK:
@@ -218,5 +221,5 @@ def wire_of(clients: Clients) -> Wire:
 _PRODUCERS: dict[tuple[object, ...], Producers] = {}
 _WIRES: dict[tuple[object, ...], Wire] = {}
 _OPENING: dict[tuple[object, ...], threading.Lock] = {}
-"""One lock for each of `_WIRES`: opening one may take as long as its servers are waited for."""
+"""One lock for each of `_WIRES`: opening one may take as long as the timeout of its servers."""
 _LOCK = threading.Lock()

@@ -1,7 +1,7 @@
-"""How large one message is: for the broker, which measures a whole record batch, and for the client that sends it.
+"""The size of one message, as the broker measures it (a whole record batch) and as the sending client measures it.
 
-Source of the layout: Kafka's record format v2 (kafka.apache.org/documentation/#recordbatch). The client's own count is
-librdkafka's `rd_kafka_msg_new`: key, value and headers, and the most that a record may have around them.
+Source of the layout: Kafka's record format v2 (kafka.apache.org/documentation/#recordbatch). The client's count is
+librdkafka's `rd_kafka_msg_new`: key, value and headers, and the largest overhead of a record.
 """
 
 from __future__ import annotations
@@ -14,36 +14,38 @@ BATCH_HEADER_BYTES = 61
 _AROUND_A_MESSAGE_BYTES = 36
 """RD_KAFKAP_MESSAGE_V2_MAX_OVERHEAD."""
 _MOST_AROUND_BYTES = 100
-"""More than a batch of one record without headers has around key and value."""
+"""More bytes than a batch of one record without headers has around key and value."""
 
 
 def batch_bytes(message: Message) -> int:
-    """The record batch of this one message, without compression: what a broker compares with max.message.bytes."""
+    """The size of the record batch of this one message, without compression. A broker compares it with
+    max.message.bytes.
+    """
     return BATCH_HEADER_BYTES + record_bytes(message)
 
 
 def record_bytes(message: Message) -> int:
-    """The first record of a batch: its time and its offset are those of the batch."""
+    """The size of the first record of a batch. Its time and offset are those of the batch."""
     headers = message.get("headers") or ()
     body = 3 + _field(message["key"]) + _field(message["value"]) + _varint(len(headers)) + _headers(headers)
     return _varint(body) + body
 
 
 def client_bytes(message: Message) -> int:
-    """What the client compares with its message.max.bytes before it sends anything."""
+    """The size that the client compares with its message.max.bytes before it sends anything."""
     headers = message.get("headers") or ()
     return _AROUND_A_MESSAGE_BYTES + len(message["key"] or b"") + len(message["value"] or b"") + _headers(headers)
 
 
 def at_most_bytes(messages: Sequence[Message]) -> int:
-    """No message is larger than this, by either count: a quick look at many of them."""
+    """An upper bound of the size of each message, by both counts: a quick check of many messages."""
     most = max((len(each["key"] or b"") + len(each["value"] or b"") for each in messages), default=0)
     headers = max((_headers(each["headers"]) for each in messages if "headers" in each), default=0)
     return most + headers + _MOST_AROUND_BYTES
 
 
 def runs(messages: Sequence[Message], most_bytes: int) -> Iterator[list[Message]]:
-    """The messages in their order, as many at a time as one batch of `most_bytes` holds; a larger one alone."""
+    """The messages in their order, in parts that fit into one batch of `most_bytes`; a larger message comes alone."""
     run, size = list[Message](), 0
     for message in messages:
         more = batch_bytes(message)
@@ -57,7 +59,7 @@ def runs(messages: Sequence[Message], most_bytes: int) -> Iterator[list[Message]
 
 
 def record(message: Message) -> bytes:
-    """The bytes of `record_bytes`."""
+    """The size of `record_bytes`."""
     headers = message.get("headers") or ()
     body = b"".join(
         [

@@ -1,8 +1,8 @@
-"""What the user of a sink may do, found out by asking for it.
+"""Finds out the rights of a sink's user by requests.
 
-Each request is one that the sink will send, about a name that nobody has, and goes to any broker: a broker looks at
-the rights first and then finds that there is nothing to do. So nothing comes of asking, and nothing is concluded from
-access lists, which know neither every authorizer nor, without a right of their own, this user.
+Each request is one that the sink itself sends, but with an unused name, and goes to any broker. A broker first checks
+the rights, and then finds nothing to do. So the requests have no effect. Access lists are not read: they do not cover
+every authorizer, and reading them needs a right that this user may not have.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tidegate.kafka.wire import Wire
 
 
 def missing_by_name(wire: Wire, name: str, begin: str) -> Iterator[Right]:
-    """What the user lacks on transactional ids and on the groups of the same names.
+    """The rights that the user lacks on transactional ids and on the groups of the same names.
 
-    `name` is a transactional id like the sink's own that is nobody's; `begin` is what all of the sink's begin with.
-    Raises KafkaRefused where no broker answers.
+    `name`: an unused transactional id of the sink's form. `begin`: the common start of all ids of the sink. Raises
+    KafkaRefused if no broker answers.
     """
     for probe in _PROBES:
         if probe.refused(wire.ask(probe.request(name))) == probe.refusal:
@@ -33,14 +33,16 @@ def missing_by_name(wire: Wire, name: str, begin: str) -> Iterator[Right]:
 
 
 def missing_on_topic(topic: str, seen: TopicSeen) -> list[Right]:
-    """What the user lacks on a topic. READ is for the evidence: an offset of it is sent with each transaction."""
+    """The rights that the user lacks on a topic. READ is for the evidence: each transaction commits an offset of the
+    topic.
+    """
     needed = ("Describe", "Write", "Read")
     return [Right(each, "topic", topic) for each in needed if not seen.allows(each)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """A request that is refused with `refusal` where the right is not there."""
+    """A request, and the error that a broker returns if the right is missing."""
 
     operation: str
     kind: str

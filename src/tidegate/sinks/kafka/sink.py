@@ -1,4 +1,4 @@
-"""The Kafka sink: an open transaction for each task, ended by the driver once its epoch is decided."""
+"""The Kafka sink: an open transaction for each task. The driver commits it after its epoch is decided."""
 
 from __future__ import annotations
 
@@ -58,15 +58,16 @@ _LOOK_FOR_ORPHANS_SECONDS = 2.0
 class KafkaSink(TwoPhaseSink):
     """Rows into Kafka topics, exactly once for readers with `isolation.level=read_committed`.
 
-    `format="json"`: the value is a JSON object of the columns `value` (none: all that are not topic, partition or
-    headers). `format="raw"`: the value is one column as it is, `value` by name ("value"); a null is a tombstone.
-    `topic`: of all rows; without it the column "topic" names it. `key`, `partition`, `headers`: columns; in format raw
-    those called so are taken by themselves, as in Spark's own Kafka sink.
+    `format="json"`: the message value is a JSON object of the columns `value` (default: all columns except topic,
+    partition and headers). `format="raw"`: the value is one column without conversion, by default the column `value`; a
+    null is a tombstone. `topic`: the topic of all rows; without it the column "topic" names it. `key`, `partition`,
+    `headers`: names of columns. In format raw, columns with these names are used by default, as in Spark's own Kafka
+    sink.
 
-    `options`: librdkafka's settings; a value may be `env:NAME` or `file:PATH`. `transaction_timeout`: seconds after
-    which the broker aborts what is still open (its own maximum, unless given); such rows are written again from the
-    journal. `transactional_id_prefix` stands in front of every transactional id. At most one decided epoch waits.
-    `invalid_text`: a row with a text that is not UTF-8 is refused ("refuse"), or its text gets U+FFFD ("replace").
+    `options`: librdkafka's settings; a value may be `env:NAME` or `file:PATH`. `transaction_timeout`: seconds until the
+    broker aborts an open transaction (default: the broker's maximum); such rows are written again from the journal.
+    `transactional_id_prefix`: the start of every transactional id. At most one decided epoch waits. `invalid_text`: a
+    row with a text that is not UTF-8 is refused ("refuse"), or each such part becomes U+FFFD ("replace").
 
     Source of the rules: KIP-98, KIP-447 (offsets in a transaction), KIP-664 (describing transactions).
     """
@@ -153,7 +154,7 @@ class KafkaSink(TwoPhaseSink):
         return probed(self, what, plan)
 
     def open_transactions(self, identity: SinkIdentity) -> Sequence[OpenTransaction]:
-        """In its topic also those of an older life of the job: they keep readers waiting."""
+        """Includes transactions of an older life of the job in the sink's topic, because they keep readers waiting."""
         return open_of(self._described(identity, of_any_job=True), identity, self.topic)
 
     # --- before a query starts -----------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class KafkaSink(TwoPhaseSink):
         return self._look(batch).refused
 
     def _look(self, batch: pa.RecordBatch) -> Looked:
-        """A batch is looked at once, for `refused` and for `write`."""
+        """Checks a batch once, for both `refused` and `write`."""
         if self._looked is None or self._looked.batch is not batch:
             self._looked = looked_at(batch, layout_of(self, batch.schema), limits_of(self.clients))
         return self._looked
@@ -210,7 +211,7 @@ class KafkaSink(TwoPhaseSink):
         return self.commit(committables)
 
     def evidence(self, committable: Committable) -> Evidence:
-        """Absent only while the evidence cannot have expired since the transaction was prepared."""
+        """ABSENT only while the evidence cannot have expired since the transaction was prepared."""
         handle = Handle.of(committable)
         name = handle.producer.transactional_id
         with self._reached() as wire:
@@ -232,13 +233,13 @@ class KafkaSink(TwoPhaseSink):
             wire.fence(Handle.of(committable).producer.transactional_id, self._settings().timeout_ms)
 
     def redo(self, committable: Committable, batches: Iterable[pa.RecordBatch]) -> Answer:
-        """Under its own name: opening the producer fences everybody else who would write it again."""
+        """Under its own name: opening the producer fences every other process that could write it again."""
         handle, settings = Handle.of(committable), self._settings()
         try:
             lease = Lease(settings.open(handle.producer.transactional_id), prepared=_nothing, give_back=_nothing)
             evidence = self.evidence(committable)
             if evidence is Evidence.PRESENT:
-                return Answer(outcome=Outcome.ALREADY, detail="the evidence came while the transaction was fenced")
+                return Answer(outcome=Outcome.ALREADY, detail="the evidence appeared while the transaction was fenced")
             if evidence is not Evidence.ABSENT:
                 return Answer(outcome=Outcome.UNKNOWN, detail=f"the evidence is {evidence.value}")
             transaction = KafkaTransaction(
@@ -260,7 +261,7 @@ class KafkaSink(TwoPhaseSink):
         return _answer(reply)
 
     def _look_at_decided(self, batch: pa.RecordBatch) -> Looked:
-        """Rows that were taken once: what the program says of texts by now must not stop a decided epoch."""
+        """These rows were accepted before. A changed text policy of the program must not stop a decided epoch."""
         layout = dataclasses.replace(layout_of(self, batch.schema), invalid_text=InvalidText.REPLACE)
         return looked_at(batch, layout, None)
 
@@ -270,8 +271,9 @@ class KafkaSink(TwoPhaseSink):
         return [each.producer.name for each in self._described(identity)]
 
     def _described(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[Described]:
-        """What `pending` names, as its coordinators describe it; with `of_any_job` also what jobs of other ids have
-        left open in a query and a sink of these uids: an older life of this job, or another job."""
+        """The transactions of `pending`, as their coordinators describe them. With `of_any_job` also open transactions
+        of other job ids in a query and a sink of these uids: an older life of this job, or another job.
+        """
         with self._reached() as wire:
             mine = [
                 name
@@ -283,7 +285,7 @@ class KafkaSink(TwoPhaseSink):
         return [each for each in described if each.state is TransactionState.OPEN]
 
     def abort(self, transactions: Sequence[str]) -> None:
-        """Those that are still the same: an id may have begun another transaction since it was listed."""
+        """The transactions that are unchanged: an id may have begun another transaction since it was listed."""
         ids = [name.rsplit("@", 1)[0] for name in transactions]
         with self._reached() as wire:
             for found in wire.describe(ids).values():
@@ -291,7 +293,7 @@ class KafkaSink(TwoPhaseSink):
                     wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
 
     def forget(self, identity: SinkIdentity) -> None:
-        """The groups that hold the marks of this job's transactions go: they are all the evidence there is."""
+        """Delete the groups with the marks of this job's transactions. They are all the evidence that exists."""
         with self._reached() as wire:
             mine = [
                 name
@@ -301,10 +303,10 @@ class KafkaSink(TwoPhaseSink):
             wire.delete_groups(mine)
 
     def _abort_what_stays_open(self) -> None:
-        """At the start of an epoch nothing of this sink is open by right: every older epoch is finished.
+        """At the start of an epoch no transaction of this sink may be open: every older epoch is finished.
 
-        What was open at an earlier start, too, was left by an attempt that lost against another, or whose executor
-        died. It is looked for every few seconds; readers wait behind it.
+        A transaction that was open at an earlier start, too, was left by a losing attempt or by a dead executor.
+        Readers wait behind it. So this check runs every few seconds.
         """
         if self._identity is None or time.monotonic() < self._look_at:
             return
@@ -315,11 +317,11 @@ class KafkaSink(TwoPhaseSink):
         self._open_before = open_now
 
     def _warn(self, identity: SinkIdentity, finished_through: int) -> None:
-        """Half of the timeout has passed since an epoch began, and nothing says that its transactions are ended."""
+        """Half of the timeout has passed since an epoch began, and its transactions are not yet reported as ended."""
         try:
             still_open = len(self.pending(identity))
         except TidegateError as error:
-            found = f"nobody can tell what is still open ({error.found})"
+            found = f"the open transactions cannot be listed ({error.found})"
         else:
             if still_open == 0:
                 return
@@ -341,7 +343,7 @@ class KafkaSink(TwoPhaseSink):
 
     @contextmanager
     def _reached(self) -> Generator[Wire]:
-        """The connections of this process. A cluster that stays out of reach, or refuses, ends the run."""
+        """The connections of this process. If the cluster stays unreachable or refuses the connection, the run ends."""
         try:
             yield wire_of(self.clients)
         except KafkaRefused as error:
@@ -350,7 +352,7 @@ class KafkaSink(TwoPhaseSink):
                 expected="a Kafka cluster that answers, and lets this user look at its transactions and groups",
                 found=str(error),
                 where=f"sink {self.uid!r}: {self.clients.servers}",
-                next_step="mend the cluster or the user's rights, then start again: nothing is lost",
+                next_step="repair the cluster or the user's rights, then start again: nothing is lost",
             ) from None
 
     def _settings(self) -> Settings:
@@ -360,7 +362,7 @@ class KafkaSink(TwoPhaseSink):
 
 
 def _answer(reply: int) -> Answer:
-    """NONE says committed. FENCED, a wrong state and a forgotten id are ambiguous: the evidence decides."""
+    """NONE means committed. FENCED, a wrong state and a forgotten id are ambiguous: the evidence decides."""
     if reply == Reply.NONE:
         return Answer(outcome=Outcome.COMMITTED)
     name = Reply(reply).name if reply in set(Reply) else f"error {reply}"
@@ -374,4 +376,4 @@ def _place() -> Path:
 
 
 def _nothing() -> None:
-    """The driver's producer writes one transaction again and is thrown away."""
+    """The driver's producer writes one transaction again and is then closed."""

@@ -1,12 +1,13 @@
-"""Where a host remembers which transactional ids are in use: a *place*, with a file for each *slot* of a sink.
+"""A host's record of the transactional ids in use: a *place*, with one file for each *slot* of a sink.
 
     <root>/<8 hex digits>/<job id>.<query>.<sink>/<slot>
 
-An id is used only where its slot's file is locked, so no two processes share one; another host, a new container or a
-wiped disk is another place with other ids. A slot serves one task attempt of an epoch. It has two *turns*: while the
-transaction of one waits to be committed, the producer of the other can be opened. The file holds, for each turn, which
-epoch it was used for last, written and synced before the transaction is prepared: a turn is free again once that
-epoch is finished, or when a newer run asks.
+A process uses an id only while it holds the lock of its slot's file, so no two processes share an id. Another host, a
+new container or a wiped disk is another place with other ids.
+
+A slot serves one task attempt of an epoch. It has two *turns*: while the transaction of one waits for its commit, the
+producer of the other can be opened. For each turn the file holds the epoch of its last use. This is written and synced
+before the transaction is prepared. A turn is free again when that epoch is finished, or when a newer run needs it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _RECORD = struct.Struct(">qqqI")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Use:
-    """What a turn was used for last."""
+    """The last use of a turn."""
 
     generation: int
     run: int
@@ -46,7 +47,7 @@ class Use:
 
 
 class Slot:
-    """A slot that this process holds for life: closing its file would drop the lock."""
+    """A slot that this process holds until it ends: closing its file would release the lock."""
 
     def __init__(self, file: Path, descriptor: int) -> None:
         self.place = file.parent.parent.name
@@ -55,15 +56,16 @@ class Slot:
         self._descriptor = descriptor
 
     def is_there(self) -> bool:
-        """Whether the locked file still has its name: somebody may have emptied the folder, and another process holds
-        a new file of that name then."""
+        """True if the locked file still has its name. Otherwise the folder was emptied, and another process may hold a
+        new file of that name.
+        """
         try:
             return os.path.samestat(os.fstat(self._descriptor), self._file.stat())
         except FileNotFoundError:
             return False
 
     def used(self, turn: int) -> Use | None:
-        """The last use of `turn`. None: never; or the note was cut off, and its transaction was not prepared."""
+        """The last use of `turn`. None: never used, or its entry is torn, and its transaction was not prepared."""
         data = os.pread(self._descriptor, _RECORD.size, turn * _RECORD.size)
         if len(data) < _RECORD.size:
             return None
@@ -71,35 +73,35 @@ class Slot:
         return Use(generation, run, epoch) if checksum == _checksum(data) else None
 
     def note(self, turn: int, use: Use) -> None:
-        """Durably, before the transaction of this use is prepared."""
+        """Write the use durably, before its transaction is prepared."""
         data = _RECORD.pack(use.generation, use.run, use.epoch, 0)
         data = _RECORD.pack(use.generation, use.run, use.epoch, _checksum(data))
         os.pwrite(self._descriptor, data, turn * _RECORD.size)
         sync_kept_file(self._descriptor)
 
     def is_free(self, turn: int, use: Use, finished: int) -> bool:
-        """Whether `turn` may serve `use`: what it served last is finished, or was an older run's."""
+        """True if `turn` may serve `use`: its last use is finished, or belongs to an older run."""
         last = self.used(turn)
         if last is None or (last.generation, last.run) < (use.generation, use.run):
             return True
         return last.generation == use.generation and last.epoch <= finished
 
     def serves(self, use: Use) -> bool:
-        """Whether a turn of this slot was used in this very epoch and run."""
+        """True if a turn of this slot was used in exactly this epoch and run."""
         return use in (self.used(turn) for turn in range(TURNS))
 
 
 def take_slot(root: Path, identity: SinkIdentity, held: frozenset[int]) -> Slot:
-    """The first slot of the sink in this host's place that no process holds; `held` are this process's own.
+    """The first slot of the sink in this host's place that no process holds. `held`: this process's own slots.
 
-    Raises OSError where the place cannot be written.
+    Raises OSError if the place cannot be written.
     """
     place = _place(root)
     folder = place / sink_part(identity)
     folder.mkdir(parents=True, exist_ok=True)
     number = 0
     while True:
-        # Never opened twice in one process: closing the second descriptor would drop the lock of the first.
+        # Never opened twice in one process: closing the second descriptor would release the lock of the first.
         if number not in held:
             file = folder / str(number)
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -110,14 +112,16 @@ def take_slot(root: Path, identity: SinkIdentity, held: frozenset[int]) -> Slot:
 
 
 def default_root() -> Path:
-    """On this host's own disk, and of this user alone."""
+    """On this host's own disk, and only for this user."""
     return Path(tempfile.gettempdir()) / f"tidegate-{os.getuid()}"
 
 
 def _place(root: Path) -> Path:
-    """This host's place below `root`: the digits in the file `place`, which is made once for each start of the host.
+    """This host's place below `root`: the digits in the file `place`. The file is created once for each boot of the
+    host.
 
-    What says otherwise was copied with an image, or cut off by a power loss: then a new place begins.
+    A file of another boot was copied with an image, and a torn file is the result of a power loss. In both cases a new
+    place begins.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     named, host = root / "place", _this_host()
@@ -126,15 +130,15 @@ def _place(root: Path) -> Path:
         mine = root / f"place.{os.getpid()}-{secrets.token_hex(4)}"
         write_synced(mine, f"{secrets.token_hex(4)} {host}".encode())
         mine.replace(named)
-        # Another process may have been as quick, and its digits stand there by now: either place will do.
+        # Another process may have written its digits at the same time. Both places are valid.
         found = _digits_in(named, host)
     if found is None:
-        raise FileNotFoundError(f"{named} was made and is not there")
+        raise FileNotFoundError(f"{named} was created but does not exist")
     return root / found
 
 
 def _digits_in(named: Path, host: str) -> str | None:
-    """The digits of this host's place, or None where the file is missing, torn or another host's."""
+    """The digits of this host's place, or None if the file is missing, torn or of another host."""
     try:
         digits, _, whose = named.read_text("utf-8").partition(" ")
     except FileNotFoundError:
@@ -143,7 +147,7 @@ def _digits_in(named: Path, host: str) -> str | None:
 
 
 def _this_host() -> str:
-    """What tells this start of this machine from others, also from copies of it."""
+    """An id of this boot of this machine, different from other boots and from copies of the machine."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

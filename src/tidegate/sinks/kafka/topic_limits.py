@@ -1,4 +1,6 @@
-"""What a topic takes: read by each process that writes, kept for seconds, and read again before it refuses a row."""
+"""The limits of a topic. Each writing process reads them, keeps them for seconds, and reads them again before it
+refuses a row.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,18 @@ from tidegate.sinks.kafka.producers import sending, wire_of
 _KEPT_SECONDS = 10.0
 _FRESH_SECONDS = 1.0
 _NOT_YET_SECONDS = (0.05, 0.15, 0.3)
-"""A broker may not know yet of a topic that another one has just made."""
+"""Time in which a broker may not yet know a topic that another broker has just created."""
 _AROUND_BYTES = 1024
-"""More than the client puts around the records of a batch."""
+"""More bytes than the client puts around the records of a batch."""
 _ASKED = ("max.message.bytes", "cleanup.policy", "compression.type")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What one topic takes. None: nobody says, so the broker decides when it gets the row.
+    """The limits of one topic. None: unknown, so the broker decides when it receives the row.
 
-    `most_bytes`: of a record batch as it is sent; `plain`: the broker undoes compression and measures then, too.
+    `most_bytes`: limit of a record batch as it is sent. `plain`: the broker decompresses a batch and also measures that
+    size.
     """
 
     exists: bool = True
@@ -37,10 +40,10 @@ class TopicLimits:
 
 
 class Limits:
-    """The limits of the topics that a process writes to, and of the client that it writes with."""
+    """The limits of the topics of a process, and of the client that it writes with."""
 
     def __init__(self, servers: str, wire: Callable[[], Wire], sending: Mapping[str, str]) -> None:
-        """`sending`: how the client compresses and cuts batches, as `sending` of the producers says."""
+        """`sending`: how the client compresses and cuts batches, from `sending` of the producers."""
         self.servers = servers
         self.sending = sending
         self.client_most_bytes = int(sending["message.max.bytes"])
@@ -48,15 +51,15 @@ class Limits:
         self._kept: dict[str, tuple[float, TopicLimits]] = {}
 
     def of(self, topic: str) -> TopicLimits:
-        """As they were seen within the last seconds. Raises KafkaRefused."""
+        """The limits as read within the last seconds. Raises KafkaRefused."""
         return self._seen(topic, _KEPT_SECONDS)
 
     def fresh(self, topic: str) -> TopicLimits:
-        """As they are now: for who is about to refuse a row because of them. Raises KafkaRefused."""
+        """The limits as they are now, for use before a row is refused. Raises KafkaRefused."""
         return self._seen(topic, _FRESH_SECONDS)
 
     def changed(self, topic: str) -> TopicLimits:
-        """Read again, because the broker has just refused what they allow. Raises KafkaRefused."""
+        """Read the limits again, because the broker has just refused a row that they allow. Raises KafkaRefused."""
         return self._seen(topic, 0.0)
 
     def _seen(self, topic: str, at_most_seconds: float) -> TopicLimits:
@@ -68,13 +71,13 @@ class Limits:
         return limits
 
     def batches_fit(self, limits: TopicLimits) -> bool:
-        """Whether the client cuts its batches so small that the topic takes each of them."""
+        """True if the client cuts its batches so small that the topic accepts each of them."""
         most = limits.most_bytes
         return most is None or most >= min(self.client_most_bytes, int(self.sending["batch.size"])) + _AROUND_BYTES
 
 
 def limits_of(clients: Clients) -> Limits:
-    """This process's limits, for all writers that reach the cluster alike."""
+    """This process's limits, shared by all writers with the same connection to the cluster."""
     key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
     if key not in _LIMITS:
         _LIMITS[key] = Limits(clients.servers, partial(wire_of, clients), sending(clients))

@@ -1,4 +1,4 @@
-"""One Kafka transaction: written and proven by one process, ended by another."""
+"""One Kafka transaction: one process writes and proves it, another process ends it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tidegate.sinks.rows import RowRefused
 _HEADERS_BYTES = 1000
 _QUEUE_FULL_WAIT_SECONDS = 0.05
 _ERROR = "_error"
-"""Where the client notes in a message of a batch that it did not take it, and why."""
+"""The keys under which the client marks a refused message of a batch, with the reason."""
 
 
 class EvidenceText(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the metadata of the offset that proves a commit; its digest is what is compared."""
+    """The metadata of the offset that proves a commit. Only its digest is compared."""
 
     job: str
     generation: int
@@ -41,7 +41,9 @@ class EvidenceText(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A committable's handle: the identity of its transaction, where its evidence goes, when it was prepared."""
+    """A committable's handle: the identity of its transaction, the topic of its evidence, the time of its
+    pre-commit.
+    """
 
     producer: Producer
     topic: str
@@ -65,7 +67,7 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A message that was not taken."""
+    """A message that was refused."""
 
     topic: str
     key: bytes | None
@@ -91,7 +93,7 @@ class TransactionBroken(Exception):
 
 
 class KafkaTransaction(Transaction):
-    """Writes one attempt's messages into an open transaction, and proves it whole."""
+    """Writes one attempt's messages into an open transaction, and proves that all of them arrived."""
 
     def __init__(
         self,
@@ -101,8 +103,9 @@ class KafkaTransaction(Transaction):
         lease: Lease,
         mark_topic: str | None = None,
     ) -> None:
-        """`look` makes messages of rows. `mark_topic`: where the evidence goes; without it, the first topic that is
-        written."""
+        """`look` converts rows to messages. `mark_topic`: the topic of the evidence; by default the first topic that is
+        written.
+        """
         self._settings = settings
         self._look = look
         self._limits = limits_of(settings.clients)
@@ -138,7 +141,7 @@ class KafkaTransaction(Transaction):
         return self._committable()
 
     def abort(self) -> None:
-        """By fencing. Where the cluster cannot be reached, whoever uses the id next does it, or recovery."""
+        """Aborts by fencing. If the cluster is unreachable, recovery or the next user of the id does it."""
         if self._lease is not None:
             self._let_go()
         try:
@@ -149,9 +152,11 @@ class KafkaTransaction(Transaction):
     # --- writing -------------------------------------------------------------------------------------------
 
     def _send(self, topic: str, messages: list[Message], send: Callable[[str, list[Message]], None]) -> None:
-        """Where the client's batches may be larger than the topic takes, it gets what fits, and is waited for."""
+        """If the client's batches may be larger than the topic accepts, rows go in parts that fit, and each part is
+        awaited.
+        """
         limits = self._limits.of(topic)
-        if not limits.exists:  # the client would look for it for half a minute
+        if not limits.exists:  # the client would search for it for half a minute
             raise _topic_refused(Code.KAFKA_TOPIC_MISSING, topic, "no such topic", _CREATE)
         if limits.most_bytes is None or self._limits.batches_fit(limits):
             send(topic, messages)
@@ -161,9 +166,9 @@ class KafkaTransaction(Transaction):
             self._serve("flush", self._settings.timeout_ms / 1000)
 
     def _send_batch(self, topic: str, messages: list[Message]) -> None:
-        """In half the time of one by one. What a batch cannot say is headers, and it does not heed a partition.
+        """Takes half the time of single messages. The batch call has no headers and ignores a partition.
 
-        Once the client has no room for a message it takes none of those behind it, so their order stays.
+        If the client has no room for a message, it takes none of the later ones, so their order stays.
         """
         left: list[Any] = list(messages)
         while left:
@@ -199,10 +204,9 @@ class KafkaTransaction(Transaction):
         self._partitions.add((message.topic(), message.partition()))
 
     def _serve(self, call: str, seconds: float) -> None:
-        """Let the client call back what was delivered. Raises what it was told of.
+        """Let the client run its delivery callbacks. Raises the error that a callback reported.
 
-        A client that is fenced raises while it calls back: what comes out of it may be a SystemError, with the cause
-        in it or not.
+        A fenced client raises during callbacks. The result may be a SystemError, with or without its cause.
         """
         try:
             getattr(self._producer(), call)(seconds)
@@ -212,7 +216,7 @@ class KafkaTransaction(Transaction):
             raise self._refusal(*self._refused)
 
     def _refusal(self, error: KafkaError, message: Refused) -> TidegateError | TransactionBroken:
-        """Of a row, or of its topic, where that is the cause; else of the whole transaction."""
+        """The error of the row or its topic if that is the cause; otherwise the error of the whole transaction."""
         known = _REFUSALS.get(error.name())
         if error.name() == "MSG_SIZE_TOO_LARGE" and self._would_fit(message):
             return TransactionBroken(f"{self._name}: topic {message.topic!r} takes less than it did a moment ago")
@@ -227,7 +231,7 @@ class KafkaTransaction(Transaction):
         return _topic_refused(code, message.topic, found, remedy)
 
     def _would_fit(self, message: Refused) -> bool:
-        """Whether a batch was too large and not this row of it: max.message.bytes was lowered since it was read."""
+        """True if the whole batch was too large, not this row: max.message.bytes was lowered since it was read."""
         most = self._limits.changed(message.topic).most_bytes
         size = len(message.key or b"") + len(message.value or b"") + _HEADERS_BYTES
         return most is not None and size <= min(most, self._limits.client_most_bytes)
@@ -235,14 +239,15 @@ class KafkaTransaction(Transaction):
     # --- the proof -----------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """A flush that ends is no confirmation: refused and fenced messages leave the queue too."""
+        """The end of a flush is no confirmation: refused and fenced messages leave the queue too."""
         self._serve("flush", self._settings.timeout_ms / 1000)
         if self._confirmed != self._rows:
             raise TransactionBroken(f"{self._name}: {self._confirmed} of {self._rows} messages confirmed")
 
     def _prove(self) -> None:
-        """The evidence becomes part of the transaction; after that it must still hold all that was written, under
-        the identity that this producer was given when it was opened."""
+        """Adds the evidence to the transaction. After that, the transaction must still hold all written messages, under
+        the identity that this producer received when it was opened.
+        """
         wire = wire_of(self._settings.clients)
         try:
             wire.send_mark(self._identity, self._mark())
@@ -263,7 +268,7 @@ class KafkaTransaction(Transaction):
             epoch=self._attempt.epoch,
             digest=self._digest(),
         )
-        # One group per id: two open transactions on one group would wait for each other.
+        # One group for each id: two open transactions on one group would wait for each other.
         return Mark(
             group=self._name,
             topic=self._evidence_topic(),
@@ -295,7 +300,7 @@ class KafkaTransaction(Transaction):
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Below the SystemError of each callback that was called after the client had raised."""
+    """The cause below the SystemErrors of all callbacks that ran after the client had raised."""
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -322,9 +327,12 @@ _REFUSALS = {
     ),
     "INVALID_RECORD": (
         Code.RECORD_REFUSED,
-        "give what the topic wants (a compacted one needs a key), or leave the row out with where=; then start again",
+        "add what the topic requires (compacted: a key), or leave the row out with where=; then start again",
     ),
-    "POLICY_VIOLATION": (Code.RECORD_REFUSED, "give what the broker's policy allows, or leave the row out with where="),
+    "POLICY_VIOLATION": (
+        Code.RECORD_REFUSED,
+        "change the row as the broker's policy requires, or leave it out with where=",
+    ),
     "_UNKNOWN_PARTITION": (Code.RECORD_REFUSED, "give a partition that the topic has, or none"),
     "TOPIC_AUTHORIZATION_FAILED": (Code.SINK_UNUSABLE, "give the user WRITE on the topic, then start again"),
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
@@ -334,4 +342,4 @@ _REFUSALS = {
     "UNKNOWN_TOPIC_OR_PART": (Code.KAFKA_TOPIC_MISSING, _CREATE),
     "_UNKNOWN_TOPIC": (Code.KAFKA_TOPIC_MISSING, _CREATE),
 }
-"""By the client's name of an error: whether the row is at fault, its topic or the user's rights, and what to do."""
+"""By the client's error name: the cause (the row, its topic or the user's rights), and the next step."""

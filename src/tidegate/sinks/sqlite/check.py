@@ -1,4 +1,4 @@
-"""What stands against a start of the SQLite sink. Looks at everything, creates and changes nothing."""
+"""The checks before a start of the SQLite sink. They check everything, and create and change nothing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _HOLDS: dict[str, frozenset[str]] = {
     "TEXT": frozenset({"TEXT", "BLOB"}),
     "BLOB": frozenset({"BLOB"}),
 }
-"""The column affinities that keep a value of ours as it is; a column without a type has affinity BLOB."""
+"""The column affinities that keep our values unchanged. A column without a type has affinity BLOB."""
 
 
 def violations_of(plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> list[TidegateError]:
-    """Every violation, for rows of `plan.schema` going to `table` in `path`."""
+    """Every violation, for rows of `plan.schema` that go to `table` in `path`."""
     check = _Check(plan, path, table, key)
     return [*check.surroundings(), *check.settings(), *check.rows(), *check.existing_table()]
 
@@ -52,7 +52,10 @@ class _Check:
         reason = unwritable(self._path.parent)
         if reason:
             yield self._violation(
-                Code.SINK_UNUSABLE, "a folder that can be written", reason, "give another path, or the rights"
+                Code.SINK_UNUSABLE,
+                "a folder that can be written",
+                reason,
+                "give another path, or give this user the rights",
             )
 
     def settings(self) -> Iterator[TidegateError]:

@@ -1,7 +1,7 @@
-"""Rows that break a UNIQUE index of their table. That shows at the commit only, when the epoch is decided already.
+"""Rows that break a UNIQUE index of their table. The commit finds them, after the epoch was decided.
 
-What happens then is fixed before the start (`OnConflict`). Everything is done inside the one transaction that takes
-the epoch, with its ledger row: a second finisher finds the epoch taken, whatever became of such rows.
+The program fixes their treatment before the start (`OnConflict`). All work happens inside the one transaction that
+takes the epoch with its ledger row: so a second finisher finds the epoch committed, with or without such rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidegate.sinks.sqlite.stage import names_in, positions
 
 
 class OnConflict(Enum):
-    """What becomes of a row that breaks a UNIQUE index of the table: the option `on_conflict=`."""
+    """The treatment of a row that breaks a UNIQUE index of the table: the option `on_conflict=`."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -35,7 +35,7 @@ class OnConflict(Enum):
 
 
 def unfit_policy(uid: str, policy: OnConflict, key: Sequence[str], letters: str | None) -> TidegateError | None:
-    """What stands against a policy at the start. `letters`: the table of dead letters in the same database."""
+    """The violations of a policy at the start. `letters`: the table of dead letters in the same database."""
     if policy is OnConflict.FAIL:
         return None
     if key:
@@ -57,8 +57,8 @@ def unfit_policy(uid: str, policy: OnConflict, key: Sequence[str], letters: str 
 class Inserts:
     """Takes the rows of an epoch's stages into a table, inside an open transaction.
 
-    `attempt`: one of the epoch's; `upsert`: the clause of a table with a key; `letters`: the table of dead letters in
-    the same database, for DEAD_LETTER.
+    `attempt`: any attempt of the epoch. `upsert`: the clause of a table with a key. `letters`: the table of dead
+    letters in the same database, for DEAD_LETTER.
     """
 
     def __init__(
@@ -74,13 +74,14 @@ class Inserts:
         self._target = target
         self._table = table
         self._attempt = attempt
-        # Not OR IGNORE: that would leave out rows with a broken NOT NULL or CHECK, too.
+        # Not OR IGNORE: that would also drop rows with a broken NOT NULL or CHECK.
         self._clause = "ON CONFLICT DO NOTHING" if policy is OnConflict.IGNORE else upsert
         self._policy = policy
         self._letters = letters
 
     def take(self, schema: str) -> int:
-        """Take the rows of one stage, in their order. Returns how many of them had a conflict and are not in the table.
+        """Take the rows of one stage, in their order. Returns the number of rows that are left out because of a
+        conflict.
 
         Raises ROW_CONFLICT, with the row, for a row that the policy does not cover.
         """
@@ -95,7 +96,7 @@ class Inserts:
         return rows - taken if self._policy is not OnConflict.FAIL else 0
 
     def _one_by_one(self, schema: str) -> int:
-        """Take each row by itself, and find those that the table refuses. Returns how many became dead letters."""
+        """Take each row by itself, to find the rows that the table refuses. Returns the number of new dead letters."""
         dead = 0
         for (row,) in self._target.execute(f"SELECT rowid FROM {schema}.rows ORDER BY rowid").fetchall():
             try:
@@ -119,7 +120,7 @@ class Inserts:
         self._target.execute(f"INSERT INTO {into} VALUES ({', '.join('?' * len(values))})", values)
 
     def _json(self, schema: str, row: int) -> str:
-        """The row as the table would have got it; what JSON has no number for is text."""
+        """The row in the form for the table. Values without a JSON number are texts."""
         found = self._target.execute(f"SELECT * FROM {schema}.rows WHERE rowid = ?", (row,)).fetchone()
         values = zip(names_in(self._target, schema), found, strict=True)
         return msgspec.json.encode({name: _in_json(value) for name, value in values if value is not None}).decode()
@@ -131,8 +132,8 @@ class Inserts:
             expected=f"rows that table {self._table!r} takes",
             found=f"{reason}, by the row {shortened(SECRETS.hide(row), DETAIL_AT_MOST)}",
             where=f"sink {sink.sink!r}, query {sink.job}/{sink.query}, epoch {epoch}",
-            next_step="the epoch is decided and waits, nothing of it is in the table yet. Mend the table, or give the"
-            ' sink on_conflict="ignore" or on_conflict="dead-letter"; then start again',
+            next_step="the epoch is decided and waits; none of its rows is in the table yet. Correct the table, or set"
+            ' on_conflict="ignore" or on_conflict="dead-letter"; then start again',
             details={"sink": sink.sink, "epoch": epoch},
         )
 

@@ -1,4 +1,4 @@
-"""What a start writes down of a SQLite sink, and what is said of its database without the job's program."""
+"""The description of a SQLite sink that a start writes, and the check of its database without the job's program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SQLiteTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probed(path: Path, what: str) -> Finding:
-    """The write lock is taken and given back: nothing is written."""
+    """Takes and releases the write lock. Writes nothing."""
     if not path.exists():
         flaw = unwritable(path.parent)
         if flaw is not None:
@@ -41,7 +41,9 @@ def probed(path: Path, what: str) -> Finding:
             target.execute("ROLLBACK")
             size = path.stat().st_size
     except sqlite3.OperationalError as error:
-        return failed(what, f"{path}: {error}", "end what holds the database, or mend the file and its rights")
+        return failed(
+            what, f"{path}: {error}", "end the program that holds the database, or repair the file and its rights"
+        )
     except sqlite3.DatabaseError as error:
         return failed(what, f"{path}: {error}", "put the database back from a copy together with its checkpoint")
     return ok(what, f"{path} ({size} bytes) can be opened and is not locked")

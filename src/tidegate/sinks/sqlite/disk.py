@@ -1,20 +1,20 @@
-"""What SQLite's own syncs mean for the SQLite sink.
+"""How the SQLite sink treats failures of SQLite's own syncs.
 
-SQLite syncs by itself, inside COMMIT, and says `disk I/O error` when that fails. Some of these failures come after the
-point where the transaction can be seen: the folder's sync behind the removal of the journal, the journal's sync where
-it is emptied and kept, the log's sync in WAL mode. Then the transaction may be rolled back, and may also stand in the
-memory of the machine, where a look finds the ledger row although a power loss would take it. So
+SQLite syncs by itself, inside COMMIT, and reports `disk I/O error` if that fails. Some of these failures come after the
+transaction can be seen: the sync of the folder after the journal is removed, the sync of a journal that is emptied and
+kept, the sync of the log in WAL mode. Then the transaction may be rolled back. It may also exist only in the memory of
+the machine: a reader finds the ledger row, but a power loss would remove it. So two rules hold:
 
-* a `disk I/O error` of a sync is SyncFailed, final for this process, as in `tidegate.disk.durable`; under Python 3.10,
-  which does not tell of what, each one is. A full disk at a sync is among them. A disk that is full before that says so
-  in other words, and the commit is tried again.
-* a ledger row that another process wrote is not believed because it is there. It is written again, in a transaction
-  of this process (`make_durable`). In a journal mode with a rollback journal that transaction writes and ends a journal
-  of its own; the database was synced before the older journal could end. In WAL mode all frames are then copied into
-  the database, which SQLite syncs.
+* A `disk I/O error` of a sync is SyncFailed, final for this process, as in `tidegate.disk.durable`. Python 3.10 does
+  not report the failed operation, so there each such error counts. A full disk at a sync is one of them. A disk that is
+  full earlier gives another error, and the commit is retried.
+* A ledger row of another process is not trusted because it is visible. This process writes it again, in a transaction
+  of its own (`make_durable`). In a mode with a rollback journal this transaction writes and ends a journal of its own;
+  the database was synced before the older journal could end. In WAL mode all frames are then copied into the database,
+  which SQLite syncs.
 
-SQLite ignores one failure: that of the folder's sync when it begins a journal. Then a power loss in the middle of the
-same transaction can leave a database that no journal rolls back. No program can see that.
+SQLite ignores one failure: the sync of the folder when it begins a journal. After that, a power loss in the middle of
+the same transaction can leave a database that no journal rolls back. No program can detect this.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from tidegate.sinks.sqlite.stage import uri
 from tidegate.sinks.standing import Entry
 
 BUSY_TIMEOUT_SECONDS = 5.0
-"""How long one commit waits for the write lock before it answers RETRY."""
+"""Seconds that one commit waits for the write lock before it answers RETRY."""
 
 
 @contextmanager
 def connected(path: Path, mode: str = "rw") -> Generator[sqlite3.Connection]:
-    """A connection to the database; a missing one is an error unless `mode` says "rwc". Never read-only: what a killed
-    commit left has to be rolled back before anything is read.
+    """A connection to the database. A missing database is an error unless `mode` is "rwc". Never read-only: SQLite must
+    roll back the rest of a killed commit before it reads.
 
-    Raises sqlite3.Error, and SyncFailed for a sync that failed, now and whenever this process comes again.
+    Raises sqlite3.Error, and SyncFailed for a failed sync, now and at each later call of this process.
     """
     refuse_if_failed(path)
     try:
         connection = sqlite3.connect(uri(path, mode), uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
         with closing(connection):
-            # EXTRA and not FULL: in the default journal mode FULL does not sync the folder after the journal is
-            # unlinked, and a power loss soon after would roll the commit back (sqlite.org/pragma.html).
+            # EXTRA, not FULL: in the default journal mode FULL does not sync the folder after the journal is unlinked,
+            # so a power loss soon after would roll the commit back (sqlite.org/pragma.html).
             connection.execute("PRAGMA synchronous = EXTRA").close()
             yield connection
     except sqlite3.Error as error:
@@ -69,9 +69,9 @@ def transaction(target: sqlite3.Connection) -> Generator[None]:
 
 
 def make_durable(target: sqlite3.Connection, path: Path, identity: SinkIdentity, entry: Entry) -> None:
-    """Write `entry`, which stands in the ledger, again, so that it and all before it are on the disk at return.
+    """Write an existing `entry` of the ledger again, so that it and all earlier entries are on disk at return.
 
-    Raises sqlite3.OperationalError where another connection holds that up.
+    Raises sqlite3.OperationalError if another connection blocks this.
     """
     with transaction(target):
         if entry_of(target, identity, entry.epoch) == entry:
@@ -88,7 +88,7 @@ _OF_A_SYNC = frozenset({1034, 1290})
 
 
 def _is_of_a_sync(error: BaseException) -> bool:
-    """Whether SQLite failed at a sync. A failed ROLLBACK must not hide why it was needed."""
+    """True if SQLite failed at a sync. A failed ROLLBACK must not hide the first error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, sqlite3.Error) and "disk I/O error" in str(cause):

@@ -1,8 +1,8 @@
-"""The table `_tidegate_ledger` in the target: one row per sink and epoch, written in the transaction that takes the
-epoch's rows. It is the only proof that they were taken.
+"""The table `_tidegate_ledger` in the target: one row for each sink and epoch, written in the transaction that takes
+the epoch's rows. It is the only proof of the commit.
 
-`committables` holds the digests of the epoch's transactions, sorted, one a line; `digest` is the SHA-256 of exactly
-this text (`epoch_digest`). So a single committable, which does not know its siblings, can be looked up in it.
+`committables` holds the digests of the epoch's transactions, sorted, one on each line. `digest` is the SHA-256 of
+exactly this text (`epoch_digest`). So a single committable can be found in it without the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.sinks.standing import Entry
 LEDGER = "_tidegate_ledger"
 
 KEPT_ROWS = 100
-"""Per sink, the newest. Recovery asks about the last few epochs only."""
+"""Number of rows that are kept for each sink: the newest ones. Recovery needs only the last few epochs."""
 
 CREATE_LEDGER = f"""
 CREATE TABLE IF NOT EXISTS {LEDGER} (
@@ -26,12 +26,12 @@ CREATE TABLE IF NOT EXISTS {LEDGER} (
 
 _OF_SINK = "job = ? AND query = ? AND sink = ?"
 _OF_JOB_ID = "query = ? AND sink = ? AND job_id = ?"
-"""Under whatever name the job had: it may have moved to another one."""
+"""Under any job name: the job may have moved to another name."""
 _NEWEST_FIRST = "ORDER BY generation DESC, epoch DESC LIMIT 1"
 
 
 def record(target: sqlite3.Connection, identity: SinkIdentity, entry: Entry) -> None:
-    """Write the row of an epoch inside the open transaction, and let the oldest ones go."""
+    """Write the row of an epoch inside the open transaction, and delete the oldest rows."""
     columns = (entry.job_id, entry.generation, entry.epoch, entry.digest, "\n".join(entry.committables))
     target.execute(f"INSERT INTO main.{LEDGER} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*_sink(identity), *columns))
     target.execute(
@@ -42,7 +42,7 @@ def record(target: sqlite3.Connection, identity: SinkIdentity, entry: Entry) -> 
 
 
 def entry_of(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> Entry | None:
-    """The row of one epoch in the identity's generation, of whatever job id."""
+    """The row of one epoch in the identity's generation, of any job id."""
     row = target.execute(
         f"SELECT job_id, digest, committables FROM main.{LEDGER} WHERE {_OF_SINK} AND generation = ? AND epoch = ?",
         (*_sink(identity), identity.generation, epoch),
@@ -68,7 +68,7 @@ def take_out(target: sqlite3.Connection, identity: SinkIdentity, epoch: int) -> 
 
 
 def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | None:
-    """The newest row of any generation, of this job's name or of its id. None also where there is no ledger yet."""
+    """The newest row of any generation, for this job's name or its id. None also if the ledger does not exist yet."""
     if not _is_there(target):
         return None
     row = target.execute(
@@ -82,7 +82,7 @@ def newest_of(target: sqlite3.Connection, identity: SinkIdentity) -> Position | 
 
 
 def remove(target: sqlite3.Connection, identity: SinkIdentity) -> None:
-    """Remove the rows of a sink that the identity's job id has written, of all generations."""
+    """Remove the rows of a sink with the identity's job id, of all generations."""
     if _is_there(target):
         target.execute(f"DELETE FROM main.{LEDGER} WHERE {_OF_JOB_ID}", _mine(identity))
 

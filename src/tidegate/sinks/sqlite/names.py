@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def quoted(name: str) -> str:
-    """`name` as an SQL identifier, whatever characters it has."""
+    """`name` as an SQL identifier, with any characters."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -1,4 +1,4 @@
-"""The SQLite sink: each task stages its rows in a file of its own; one transaction in the target takes them all."""
+"""The SQLite sink: each task stages its rows in a file of its own; one transaction in the target takes all of them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,16 @@ _LOG = logging.getLogger("tidegate")
 class SQLiteSink(TwoPhaseSink):
     """Rows into one table of a SQLite database, exactly once.
 
-    Without `key` rows are appended; with `key` a row replaces the one that has the same values in these columns (the
-    last one wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE
-    transaction, together with its row in the table `_tidegate_ledger`, which is the evidence. Values: see
-    `tidegate.sinks.sqlite.values`. A row that breaks a NOT NULL or CHECK of the table is refused in its task. One that
-    breaks a UNIQUE index shows at the commit: it ends the job (`on_conflict="fail"`), or is left out ("ignore"), or
-    goes into the table of the query's dead letters ("dead-letter": the same database). A row with a text that is not
-    UTF-8 is refused (`invalid_text="refuse"`), or its text gets U+FFFD ("replace"); one with a NaN, which SQLite does
-    not have, is refused (`nan="refuse"`), or gets a NULL ("null"). The database's journal mode is left as it is.
+    Without `key` rows are appended. With `key` a row replaces the row with the same values in these columns (the last
+    row wins, in the order of tasks and rows). A missing table is created. An epoch becomes visible in ONE transaction,
+    together with its row in the table `_tidegate_ledger`, which is the evidence. For the values see
+    `tidegate.sinks.sqlite.values`.
+
+    A row that breaks a NOT NULL or CHECK of the table is refused in its task. A row that breaks a UNIQUE index is found
+    at the commit: it ends the job (`on_conflict="fail"`), or is left out ("ignore"), or goes into the table of the
+    query's dead letters ("dead-letter": the same database). A row with a text that is not UTF-8 is refused
+    (`invalid_text="refuse"`), or each such part becomes U+FFFD ("replace"). SQLite has no NaN: a row with one is
+    refused (`nan="refuse"`), or the value becomes NULL ("null"). The database's journal mode stays unchanged.
 
     Rows are staged in `<path>.tidegate/`, on the same disk. Only for sessions whose tasks run on this machine.
     """
@@ -168,7 +170,9 @@ class SQLiteSink(TwoPhaseSink):
     # --- in a task -----------------------------------------------------------------------------------------
 
     def in_epoch(self, finished_through: int) -> TwoPhaseSink:
-        """With the constraints that the table has now; where it cannot be read now, those of the last look."""
+        """With the current constraints of the table. If they cannot be read now, with the constraints of the last
+        read.
+        """
         with suppress(sqlite3.Error), self._target() as target:
             self.rules = dataclasses.replace(self.rules, constraints=constraints_of(target, self.table))
         return self
@@ -187,7 +191,7 @@ class SQLiteSink(TwoPhaseSink):
         try:
             return self._commit(committables)
         except (sqlite3.Error, OSError) as error:
-            # Locked, full, gone, no rights: all of them can be mended.
+            # locked, full, missing, no rights: each of these can be repaired
             return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
@@ -238,7 +242,8 @@ class SQLiteSink(TwoPhaseSink):
     def _commit(self, committables: Sequence[Committable]) -> _Answers:
         in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
         with self._target() as target:
-            # The stage first, the ledger after it: whoever committed and cleaned up meanwhile is then seen.
+            # First read the stage, then the ledger. This order reveals a commit and clean-up of another process in
+            # between.
             lost = self._lost(committables)
             standing = self._standing(target, committables)
             if standing is Standing.OPEN and lost:
@@ -250,7 +255,7 @@ class SQLiteSink(TwoPhaseSink):
             return self._answer(target, committables, standing)
 
     def _take(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Standing:
-        """Take the staged rows into the table. Returns how the epoch stood once the write lock was held."""
+        """Take the staged rows into the table. Returns the state of the epoch after the write lock was taken."""
         with self._attached(target, in_task_order) as schemas, transaction(target):
             standing = self._standing(target, in_task_order)
             if standing is Standing.OPEN:
@@ -282,7 +287,7 @@ class SQLiteSink(TwoPhaseSink):
         if len(stages) <= ATTACHED_AT_ONCE:
             yield attach(target, stages)
             return
-        # Before the write lock is taken. Beside the stages and not in a temporary folder, which may be small.
+        # Before the write lock is taken. The file stands beside the stages: a temporary folder may be too small.
         folded = stages[0].with_name(f"folded-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             fold(stages, folded)
@@ -295,7 +300,7 @@ class SQLiteSink(TwoPhaseSink):
         return standing_of_epoch(wanted, entry_of(target, identity, wanted.epoch), newest_of(target, identity))
 
     def _lost(self, committables: Sequence[Committable]) -> _Answers:
-        """An answer for each, when at least one has lost its stage; else none."""
+        """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
         flaws = [Seal.carried_by(each).flaw_of(self._stage.file(each.attempt)) for each in committables]
         if not any(flaws):
             return []

@@ -1,7 +1,7 @@
-"""The stage of the SQLite sink: one small SQLite file per task attempt.
+"""The stage of the SQLite sink: one small SQLite file for each task attempt.
 
-Its tables: `names(name)`, the columns in order, and `rows(c0, c1, ...)`, the values. Positions instead of names in
-`rows`, because a column that is itself called "rowid" would hide the order.
+Its tables: `names(name)`, the columns in order, and `rows(c0, c1, ...)`, the values. `rows` uses positions instead of
+names, because a column with the name "rowid" would hide the order of rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tidegate.sinks.sqlite.values import SQLiteRules, values_of
 from tidegate.sinks.staging import Seal, Stage
 
 ATTACHED_AT_ONCE = 8
-"""SQLite attaches ten databases at most, unless it was built otherwise."""
+"""Most databases that SQLite attaches, in its default build."""
 
 _ROWS_PER_STATEMENT = 16
-"""Measured: 0.8 s a million rows of six columns, against 1.5 s with one row a statement; 64 are no faster."""
+"""Measured: 0.8 s for a million rows of six columns, against 1.5 s with one row in a statement; 64 are not faster."""
 _VALUES_PER_STATEMENT = 999
 """SQLite's limit before 3.32."""
 
 
 class SQLiteTransaction(Transaction):
-    """Writes one attempt's stage file. Nothing is on the disk before the first row."""
+    """Writes one attempt's stage file. Creates nothing on disk before the first row."""
 
     def __init__(self, stage: Stage, attempt: Attempt, rules: SQLiteRules) -> None:
         self._stage = stage
@@ -72,15 +72,16 @@ class SQLiteTransaction(Transaction):
 
     def _create(self, schema: pa.Schema) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.unlink(missing_ok=True)  # the same attempt, begun again
+        self._file.unlink(missing_ok=True)  # a repeated begin of the same attempt
         connection = new_stage(self._file, schema.names)
         connection.execute("BEGIN")
         return connection
 
 
 def new_stage(file: Path, names: Sequence[str]) -> sqlite3.Connection:
-    """A new stage file with empty tables. No journal and no syncing while it is written: one that is not whole is
-    thrown away, and `pre_commit` syncs it once."""
+    """A new stage file with empty tables, without a journal and without syncs. An incomplete file is thrown away, and
+    `pre_commit` syncs it once.
+    """
     connection = sqlite3.connect(uri(file, "rwc"), uri=True, isolation_level=None)
     for pragma in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}").close()
@@ -104,7 +105,7 @@ def insert_rows(connection: sqlite3.Connection, columns: Sequence[Sequence[objec
 
 
 def attach(connection: sqlite3.Connection, stages: Sequence[Path]) -> list[str]:
-    """Attach stage files read-only to a connection that takes URIs; their schema names, in order."""
+    """Attach stage files read-only to a connection that accepts URIs. Returns their schema names, in order."""
     schemas = [f"stage{number}" for number in range(len(stages))]
     for schema, file in zip(schemas, stages, strict=True):
         connection.execute(f"ATTACH ? AS {schema}", (_prepared(file),))
@@ -137,10 +138,10 @@ def positions(names: Sequence[str]) -> list[str]:
 
 
 def uri(file: Path, mode: str) -> str:
-    """SQLite's name for `file`, whatever characters it has."""
+    """SQLite's URI of `file`, with any characters in its name."""
     return f"file:{quote(str(file))}?mode={mode}"
 
 
 def _prepared(file: Path) -> str:
-    # Immutable: nobody writes a prepared file, so no locks and no look for a journal of it.
+    # Immutable: no process writes a prepared file, so SQLite needs no locks and looks for no journal.
     return uri(file, "ro&immutable=1")

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SQLiteRules:
-    """Which rows a table cannot hold because of a value: a text that is not UTF-8, a NaN, a null in the key, and what
-    the table's own constraints forbid."""
+    """The rules by which a table refuses rows: a text that is not UTF-8, a NaN, a null in the key, and the table's own
+    constraints.
+    """
 
     key: tuple[str, ...]
     invalid_text: InvalidText
@@ -45,8 +46,9 @@ class SQLiteRules:
     constraints: Constraints | None = None
 
     def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
-        """Here and not at commit: a decided epoch must not be refused by the table. (SQLite itself would take every
-        NULL for a key of its own and append the row again and again.)"""
+        """Refuses rows before the commit, because the table must not refuse a decided epoch. (SQLite itself treats
+        every NULL as a different key, and would append the row again and again.)
+        """
         not_null = [] if self.constraints is None else self.constraints.not_null_of(batch.schema.names)
         others = set(batch.schema.names).difference(self.key, not_null)
         nans = refused_nans(batch, spared=() if self.nan is NaN.REFUSE else others)
@@ -55,7 +57,7 @@ class SQLiteRules:
         return found if self.constraints is None else one_for_each_row([*found, *self._tried(batch, found)])
 
     def _tried(self, batch: pa.RecordBatch, refused: Sequence[RowRefused]) -> Iterator[RowRefused]:
-        """The rows that the table's own constraints forbid, among those that are not refused yet."""
+        """The rows that the table's own constraints refuse, among the rows that are not refused yet."""
         constraints = self.constraints
         if constraints is None or not constraints.must_be_tried:
             return
@@ -68,17 +70,17 @@ class SQLiteRules:
             yield each
 
     def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows as they are written, once none of them is refused."""
+        """The rows in the form in which they are written; none of them is refused."""
         return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
 
 
 def affinity_of(kind: pa.DataType) -> str | None:
-    """The SQLite type that holds `kind`, or None where SQLite has none for it (nested types, intervals)."""
+    """The SQLite type that holds `kind`, or None if SQLite has none (nested types, intervals)."""
     return next((affinity for fits, affinity, _ in _KINDS if fits(kind)), None)
 
 
 def values_of(column: Column) -> list[Any]:
-    """The column as what sqlite3 binds. Its type must have an affinity."""
+    """The column as values that sqlite3 binds. Its type must have an affinity."""
     return next(convert for fits, _, convert in _KINDS if fits(column.type))(column)
 
 

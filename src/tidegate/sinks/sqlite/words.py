@@ -1,4 +1,4 @@
-"""What helps against an error of SQLite's: by its own code of the error (sqlite.org/rescode.html), not by its text."""
+"""The next step after an error of SQLite, by its error code (sqlite.org/rescode.html), not by its text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sqlite3
 from pathlib import Path
 
 COLUMNS_AT_MOST = 2_000
-"""SQLite's limit on the columns of a table (SQLITE_MAX_COLUMN, as it is built by default)."""
+"""SQLite's default limit on the columns of a table (SQLITE_MAX_COLUMN)."""
 
 
 def remedy_of(error: sqlite3.Error, path: Path) -> str:
-    """The next step for an error that the database at `path` has answered with."""
+    """The next step after an error of the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)  # Python 3.11 and newer
     return _REMEDIES.get(_ANY if code is None else code & 0xFF, _REMEDIES[_ANY]).format(path=path)
 
@@ -23,7 +23,7 @@ _HELD = (
 )
 _RIGHTS = "give this user the right to read and write {path} and its folder, then start again"
 _REMEDIES = {
-    _ANY: "open {path} with `sqlite3` and do there what the message asks for, then start again",
+    _ANY: "open {path} with `sqlite3`, correct there the reason that the message names, then start again",
     _BUSY: _HELD,
     _LOCKED: _HELD,
     _PERM: _RIGHTS,
@@ -31,6 +31,6 @@ _REMEDIES = {
     _CANTOPEN: _RIGHTS,
     _IOERR: "see the kernel's log for errors of the disk with {path}, then start again",
     _FULL: "make space on the disk of {path}, then start again",
-    _CORRUPT: "`sqlite3 {path} 'PRAGMA integrity_check'` tells what is damaged: restore the file from a copy",
+    _CORRUPT: "`sqlite3 {path} 'PRAGMA integrity_check'` shows the damage: restore the file from a copy",
     _NOTADB: "give the sink another path: {path} is a file of another kind",
 }

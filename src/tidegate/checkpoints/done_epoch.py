@@ -1,4 +1,4 @@
-"""A done epoch of a query as its ledger has it: what a retained checkpoint and a savepoint hold of it."""
+"""A done epoch of a query, read from its ledger: the part of it that a retained checkpoint and a savepoint hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.storages.storage import Storage
 
 
 def newest_operator_uids(ledger: Storage) -> Mapping[str, str]:
-    """The uids of stateful operators, by number, in the newest decided epoch; none where nothing is decided yet."""
+    """The uids of stateful operators, by number, in the newest decided epoch; empty if nothing is decided yet."""
     newest = max(entry_numbers(ledger.list(DECIDED)), default=None)
     name = "" if newest is None else entry(DECIDED, newest)
     data = ledger.read(name) if name else None
@@ -27,8 +27,9 @@ def newest_operator_uids(ledger: Storage) -> Mapping[str, str]:
 
 
 def fingerprints_in_force(ledger: Storage) -> tuple[OperatorFingerprint, ...] | None:
-    """Of the stateful operators: those of the newest *operators/N*, else those of *start*; None where there are
-    none."""
+    """The fingerprints of the stateful operators: those of the newest *operators/N*, otherwise those of *start*. None
+    if neither has any.
+    """
     newest = max(entry_numbers(ledger.list(OPERATORS)), default=None)
     name = START if newest is None else entry(OPERATORS, newest)
     data = ledger.read(name)

@@ -1,7 +1,7 @@
-"""Frames: the lines that were synced together, under one checksum that also covers where they stand.
+"""Frames: lines that are synced together, under one checksum that also covers their place.
 
-A frame is written behind one that is synced, so a crash tears at most the last one, and all that counts is whole.
-Lines stand in it as they came, each ended by a newline: the files can be read without tidegate.
+A frame is written behind a synced one, so a crash tears at most the last frame, and all acknowledged lines are whole.
+Lines stand in a frame unchanged, each ended by a newline: the files can be read without tidegate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate.checkpoints.ingest_layout import Position
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Whole lines, and where they begin and end."""
+    """Whole lines, and the positions of their begin and end."""
 
     begin: Position
     end: Position
@@ -28,7 +28,7 @@ class Frame:
 
 
 def encode_frame(begin: Position, lines: Sequence[bytes]) -> tuple[bytes, Position]:
-    """The frame of these lines (at least one, none with a newline in it), and where it ends."""
+    """The frame of these lines (at least one, none with a newline in it), and the position of its end."""
     payload = b"\n".join([*lines, b""])
     place = _PLACE.pack(begin.log.encode(), begin.offset, begin.line, len(lines), len(payload))
     checksum = zlib.crc32(payload, zlib.crc32(place))
@@ -37,7 +37,7 @@ def encode_frame(begin: Position, lines: Sequence[bytes]) -> tuple[bytes, Positi
 
 
 def whole_frames(data: bytes, begin: Position) -> Iterator[Frame]:
-    """The frames that follow on each other from `begin`, where `data` begins, up to the first that is not whole."""
+    """The consecutive frames from `begin`, where `data` begins, up to the first that is not whole."""
     at = begin
     while (frame := _frame(data, at.offset - begin.offset, at.log, at.offset)) is not None and frame.begin == at:
         yield frame
@@ -45,7 +45,7 @@ def whole_frames(data: bytes, begin: Position) -> Iterator[Frame]:
 
 
 def frame_behind(data: bytes, begin: Position, end: Position) -> Position | None:
-    """Where a whole frame stands behind a place that has none: then what is broken there is no torn end."""
+    """The place of a whole frame after a broken one, or None. If there is one, the broken frame is not a torn end."""
     at = end.offset - begin.offset
     while (at := data.find(_MAGIC, at + 1)) >= 0:
         frame = _frame(data, at, begin.log, begin.offset + at)
@@ -55,7 +55,7 @@ def frame_behind(data: bytes, begin: Position, end: Position) -> Position | None
 
 
 def _frame(data: bytes, at: int, log: str, offset: int) -> Frame | None:
-    """The frame at `at` in `data`, if it is whole, of this log, and was written for this offset."""
+    """The frame at `at` in `data`, if it is whole, belongs to this log and was written for this offset."""
     head = data[at : at + _HEAD]
     if len(head) < _HEAD or head[:4] != _MAGIC:
         return None
@@ -71,5 +71,5 @@ def _frame(data: bytes, at: int, log: str, offset: int) -> Frame | None:
 
 _MAGIC = b"TGL1"
 _PLACE = struct.Struct(">8sQQII")
-"""Of which log, offset and number of the first line, count of lines, bytes of the payload."""
+"""The header: id of the log, offset, number of the first line, count of lines, bytes of the payload."""
 _HEAD = 8 + _PLACE.size

@@ -1,7 +1,7 @@
-"""The files of an ingest log: segments, named by where they begin, and the mark that says how much of them counts.
+"""The files of an ingest log: segments, named by their begin, and the mark with the end of the synced lines.
 
-A log keeps the lines of a source that cannot give them a second time. `<offset>-<line>-<log>.lines` holds frames
-(`ingest_frames`) back to back; the next segment begins where the one before it ends. `synced` holds the end.
+A log keeps the lines of a source that cannot be read again. `<offset>-<line>-<log>.lines` holds frames
+(`ingest_frames`) back to back. The next segment begins where the one before it ends. `synced` holds the end.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 
 INGEST = "ingest"
-"""The folder of a job in which its sources have a log each. It goes with the checkpoints, and only with them."""
+"""The folder of a job with one log for each source. It belongs to the checkpoints and is removed only with them."""
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place between two lines: in which log, behind how many bytes of frames, and behind how many lines.
+    """A place between two lines: the id of the log, the bytes of frames before it, and the number of lines before it.
 
-    Both count from the beginning of the log, whatever was trimmed since. It stands as JSON in Spark's offsets.
+    Both numbers count from the beginning of the log, also after a trim. Spark's offsets hold it as JSON.
     """
 
     log: str
@@ -38,19 +38,19 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of the log, and where it begins."""
+    """One file of the log, and its begin."""
 
     path: Path
     begin: Position
 
 
 def segment_name(begin: Position) -> str:
-    """Sorted by name, segments are sorted by where they begin."""
+    """The order of names is the order of the segments."""
     return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}.lines"
 
 
 def segments(folder: Path) -> list[Segment]:
-    """The segments in a folder, oldest first. [] when it is absent."""
+    """The segments in a folder, oldest first. [] if the folder is absent."""
     try:
         found = [(name, parsed) for name in sorted(os.listdir(folder)) if (parsed := _SEGMENT.fullmatch(name))]
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def segments(folder: Path) -> list[Segment]:
 def unbroken(found: Sequence[Segment]) -> list[Segment]:
     """The newest segments without a gap between them.
 
-    What lies before a gap was trimmed: a power loss may bring removed files back, some of them and not others.
+    Segments before a gap were trimmed: a power loss may bring some of the removed files back.
     """
     kept: list[Segment] = []
     for segment in reversed(found):
@@ -72,7 +72,7 @@ def unbroken(found: Sequence[Segment]) -> list[Segment]:
 
 
 def _reaches(segment: Segment, offset: int) -> bool:
-    """Whether a segment ends where the next one begins; one that is being trimmed away has no file any more."""
+    """True if a segment ends where the next one begins. A segment that is being trimmed may have no file any more."""
     try:
         return segment.begin.offset + segment.path.stat().st_size == offset
     except FileNotFoundError:
@@ -80,13 +80,13 @@ def _reaches(segment: Segment, offset: int) -> bool:
 
 
 def write_mark(descriptor: int, end: Position) -> None:
-    """Say how far the log is synced. Only living processes read it, so it is never synced itself."""
+    """Record the end of the synced lines. Only living processes read it, so it is never synced itself."""
     body = _MARK.pack(end.log.encode(), end.offset, end.line)
     os.pwrite(descriptor, zlib.crc32(body).to_bytes(4, "big") + body, 0)
 
 
 def synced_end(folder: Path, where: str) -> Position:
-    """How far the log is synced, in another process than the one that writes it."""
+    """The end of the synced lines, read by another process than the writer."""
     for _ in range(_LOOKS):
         try:
             data = (folder / MARK).read_bytes()
@@ -100,7 +100,7 @@ def synced_end(folder: Path, where: str) -> Position:
 
 
 def position_in(text: str | None) -> Position | None:
-    """The position in an ingest log that stands in Spark's offsets; None where the source is of another kind."""
+    """The position in an ingest log from Spark's offsets; None for a source of another kind."""
     try:
         return None if text is None else msgspec.json.decode(text, type=Position)
     except msgspec.MsgspecError:
@@ -108,19 +108,21 @@ def position_in(text: str | None) -> Position | None:
 
 
 def lines_lost(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
-    """The log does not have the lines that a checkpoint still needs."""
+    """The error for a log without the lines that a checkpoint still needs."""
     return TidegateError(
         Code.INGEST_LOST,
         expected=expected,
         found=found,
         where=where,
         next_step=next_step
-        or "put the folder back as it was; or start under another job name or checkpointing.dir, without them",
+        or "restore the folder; or start without these lines, under another job name or checkpointing.dir",
     )
 
 
 def missing_before(wanted: Position, found: Sequence[Segment]) -> Iterator[str]:
-    """What stands against reading from `wanted` on, as far as the names of the segments tell."""
+    """The reason why reading from `wanted` is impossible, as far as the names of the segments show; None if it is
+    possible.
+    """
     logs = {segment.begin.log for segment in found}
     if logs - {wanted.log}:
         yield f"another log, {', '.join(sorted(logs - {wanted.log}))}"
@@ -133,5 +135,5 @@ def missing_before(wanted: Position, found: Sequence[Segment]) -> Iterator[str]:
 MARK = "synced"
 _MARK = struct.Struct(">8sQQ")
 _LOOKS = 100
-"""A look may fall into a write of the mark; the next one does not."""
+"""A read may meet a write of the mark; the next read does not."""
 _SEGMENT = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{8})\.lines")

@@ -1,7 +1,7 @@
-"""The ingest log: what a source that cannot repeat itself has said, kept on disk before it counts.
+"""The ingest log: the lines of a source that cannot be read again, kept on disk before they count.
 
-One process of a job appends, and a line counts once `append` has returned: then it survives a kill and a power loss.
-Others read what is synced (`ingest_read`). What no checkpoint needs any more is trimmed, whole segments at a time.
+One process of a job appends. A line counts when `append` returns: then it survives a kill and a power loss. Other
+processes read the synced lines (`ingest_read`). Lines that no checkpoint needs are trimmed, whole segments at a time.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SEGMENT_BYTES = 8 << 20
 
 
 class IngestLog:
-    """A log open for appending, by one process at a time. Threads may share it."""
+    """A log that is open for appending, by one process at a time. Threads may share it."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """Open the log in `folder` (absolute), or begin one. What a crash left half written at its end is cut off."""
+        """Open the log in `folder` (absolute), or create one. A half-written end after a crash is cut off."""
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._trust = Trust()
@@ -56,23 +56,24 @@ class IngestLog:
 
     @property
     def begin(self) -> Position:
-        """Before the oldest line that is kept."""
+        """The position before the oldest kept line."""
         return self._segments[0].begin
 
     @property
     def end(self) -> Position:
-        """Behind the newest line that counts."""
+        """The position after the newest line that counts."""
         return self._end
 
     def append(self, lines: Sequence[bytes]) -> Position:
-        """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them.
+        """Append lines, none with a newline in it, and return the new end. They all count when this returns.
 
-        When it raises, none of them counts. It writes at the end that counts, so it can continue after a full disk.
+        If it raises, none of them counts. It writes at the end of the lines that count, so it can continue after a full
+        disk.
         """
         if not lines:
             return self._end
         with self._lock, self._trust.over(self._folder, "append to the ingest log"):
-            if not self._descriptors:  # their numbers may be those of other files by now
+            if not self._descriptors:  # their numbers may belong to other files by now
                 raise OSError(errno.EBADF, "the log is closed")
             if self._end.offset - self._segments[-1].begin.offset >= self._segment_bytes:
                 self._roll()
@@ -81,21 +82,21 @@ class IngestLog:
             try:
                 _write(self._newest, data, at)
                 sync_file(self._newest)
-                write_mark(self._mark, end)  # it may need space, too: on a file system that copies what is written over
+                write_mark(self._mark, end)  # it may need space, too: on a file system that copies overwritten data
             except (OSError, SyncFailed):
-                with suppress(OSError):  # the first error says what is wrong; the next open cuts off or writes again
+                with suppress(OSError):  # the first error shows the cause; the next open cuts off or writes again
                     os.ftruncate(self._newest, at)
                 raise
             self._end = end
             return end
 
     def has_segments_before(self, position: Position) -> bool:
-        """Whether `trim` would remove something."""
+        """True if `trim` would remove something."""
         with self._lock:
             return len(self._segments) > 1 and self._segments[1].begin.offset <= position.offset
 
     def trim(self, before: Position) -> None:
-        """Remove the segments that end at `before` or earlier, the oldest first; never the newest one."""
+        """Remove the segments that end at `before` or earlier, the oldest first; never the newest segment."""
         with self._lock, self._trust.over(self._folder, "trim the ingest log"):
             removed = False
             while len(self._segments) > 1 and self._segments[1].begin.offset <= before.offset:
@@ -106,13 +107,15 @@ class IngestLog:
                 sync_folder(self._folder)
 
     def close(self) -> None:
-        """Give the log up to the next opener; a second call does nothing."""
+        """Release the log for the next opener. A second call does nothing."""
         with self._lock:
             while self._descriptors:
                 os.close(self._descriptors.pop())
 
     def _take_lock(self) -> None:
-        """The driver's lock says it already; this one keeps two sources of one program apart, and every tool."""
+        """The driver's lock already excludes other drivers. This lock separates two sources of one program, and every
+        tool.
+        """
         path = self._folder / LOCK
         if not flocks.take(self._open(path, os.O_CREAT)):
             raise TidegateError(
@@ -120,7 +123,7 @@ class IngestLog:
                 expected="an ingest log without another writer",
                 found="its lock is held",
                 where=str(path),
-                next_step="wait until the other driver has ended, or end it: `tidegate list -r` names what runs,"
+                next_step="wait until the other driver has ended, or end it: `tidegate list -r` shows running jobs,"
                 " `tidegate stop JOB` ends it",
             )
 
@@ -133,8 +136,9 @@ class IngestLog:
         self._newest = self._open(self._segments[-1].path)
 
     def _cut_back(self) -> Position:
-        """The end of the last whole frame; what stands behind it goes. The rest is written again and synced: the
-        process that wrote it may have been killed before its sync, or have seen it fail."""
+        """The end of the last whole frame. The rest of the file is cut off. The whole frames are written again and
+        synced: the process that wrote them may have been killed before its sync, or its sync may have failed.
+        """
         end, size = whole_end(self._segments[-1])
         if size > (whole := end.offset - self._segments[-1].begin.offset):
             os.ftruncate(self._newest, whole)
@@ -143,13 +147,14 @@ class IngestLog:
         return end
 
     def _roll(self) -> None:
-        """Continue in a new segment. Every frame of the old one is synced. It is closed when the new one is open: its
-        descriptor's number may then be that of any file."""
+        """Continue in a new segment. Every frame of the old one is synced. The old file is closed after the new one is
+        open; from then on its descriptor's number may belong to any file.
+        """
         segment = _create(self._folder, self._end)
         try:
             newest = self._open(segment.path)
         except OSError:
-            with suppress(OSError):  # the next try begins it anew
+            with suppress(OSError):  # the next try creates it again
                 segment.path.unlink()
             raise
         old, self._newest = self._newest, newest
@@ -160,7 +165,8 @@ class IngestLog:
 
 def whole_end(newest: Segment) -> tuple[Position, int]:
     """The end of the last whole frame of a log's newest segment, and the size of the file, which a crash may have made
-    longer. Raises RECORD_CORRUPT where whole frames follow a broken one: that is no torn end."""
+    longer. Raises RECORD_CORRUPT if whole frames follow a broken one, because then it is not a torn end.
+    """
     data = newest.path.read_bytes()
     end = newest.begin
     for frame in whole_frames(data, newest.begin):
@@ -173,7 +179,7 @@ def whole_end(newest: Segment) -> tuple[Position, int]:
 
 
 def altered(expected: str, found: str, where: Path) -> TidegateError:
-    """A segment is torn or altered where lines counted already."""
+    """The error for a segment that is torn or altered in lines that counted already."""
     return TidegateError(
         Code.RECORD_CORRUPT,
         expected=expected,
@@ -192,8 +198,9 @@ def _kept(folder: Path) -> list[Segment]:
 
 
 def _without_strangers(found: list[Segment]) -> list[Segment]:
-    """A log in which no line ever counted goes when another one was put beside it: it was begun, and the job refused,
-    while the folder of the right one was away."""
+    """Remove a log without acknowledged lines if another log stands beside it. It was created, and the job refused,
+    while the folder of the right log was missing.
+    """
     begun = [segment for segment in found if segment.begin.offset or segment.path.stat().st_size]
     if begun:
         for stranger in found:
@@ -203,7 +210,7 @@ def _without_strangers(found: list[Segment]) -> list[Segment]:
 
 
 def _create(folder: Path, begin: Position) -> Segment:
-    """An empty segment, under a name that stays."""
+    """Create an empty segment, under a name that survives a power loss."""
     path = folder / segment_name(begin)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     sync_folder(folder)

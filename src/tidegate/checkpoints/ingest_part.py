@@ -1,7 +1,7 @@
-"""The part of an ingest log behind a position, in segments of its own: what a savepoint holds of the log.
+"""The part of an ingest log after a position, in segments of its own, for a savepoint.
 
-A frame may begin a segment wherever it stands, because it is checked against its own place in the log. So the first
-segment is cut where the saved epoch ends and the last one where the log ends; those in between are linked.
+A frame may begin a segment anywhere, because it is checked against its own place in the log. So the first segment is
+cut at the end of the saved epoch, and the last one at the end of the log. The segments between them are linked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.disk.linking import linked
 
 
 def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, Position]:
-    """By source that has an ingest log, where the first of these epochs ends: the lines behind it are needed."""
+    """For each source with an ingest log, the end of the first of these epochs: the lines after it are needed."""
     found: dict[str, Position] = {}
     for done in epochs:
         offsets = parse_offsets(done.offsets)
@@ -42,7 +42,7 @@ def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, Position]:
 
 
 def link_logs(ingest: Path, aside: Path) -> None:
-    """Link every segment of a job's logs below `aside`. From here on the logs may be trimmed, and the lines stay."""
+    """Link every segment of a job's logs below `aside`. From here on a trim of the logs does not remove the lines."""
     for log in ingest.iterdir() if ingest.is_dir() else ():
         _link_segments(log, aside / log.name)
 
@@ -54,10 +54,10 @@ def bring_parts(
     aside: Path | None = None,
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """The parts of a job's logs behind these epochs, below `into`. `aside`: what `link_logs` has linked, where the job
-    runs. `go_on` is called before each segment, and may raise to call it off. Nothing is synced.
+    """Write the parts of a job's logs after these epochs below `into`. `aside`: the result of `link_logs`, if the job
+    runs. `go_on` is called before each segment, and may raise to cancel. Nothing is synced.
 
-    Raises INGEST_LOST where a log does not have the lines, RECORD_CORRUPT where they are altered.
+    Raises INGEST_LOST if a log does not have the lines, RECORD_CORRUPT if they are altered.
     """
     for uid, begin in needed_from(epochs).items():
         log, where = ingest / uid, f"source {uid}"
@@ -70,8 +70,9 @@ def bring_parts(
 
 
 def log_end(log: Path, where: str) -> Position:
-    """Behind the last line that counts, in a log that another process or thread may append to. Where none does, this
-    syncs what a killed process wrote; then that counts."""
+    """The position after the last line that counts, in a log that another process or thread may append to. If no
+    process appends, this syncs the lines that a killed process wrote; then these count.
+    """
     if flocks.is_taken(log / LOCK):  # also by this process
         return synced_end(log, where)
     found = unbroken(segments(log))
@@ -89,14 +90,15 @@ def bring(
     may_link: Callable[[Slice], bool] = lambda _: True,
     go_on: Callable[[], None] = lambda: None,
 ) -> None:
-    """Segments of these slices, which follow on each other from `begin`; an empty one where there are none. A whole
-    file is linked where `may_link` allows it and the disk can; the last one never is, because a log is appended to."""
+    """Write segments of these consecutive slices, from `begin`; an empty segment if there are none. A whole file is
+    linked if `may_link` allows it and the disk supports it. The last one is never linked, because a log is appended to.
+    """
     into.mkdir(parents=True)
     for piece in pieces:
         go_on()
         target = into / segment_name(piece.begin)
         for _ in read_slice(piece):
-            pass  # it raises at a frame that is not whole
+            pass  # it raises at a broken frame
         if piece is pieces[-1] or not _is_whole(piece) or not may_link(piece) or not linked(piece.segment.path, target):
             _copy(piece, target)
     if not pieces:
@@ -106,7 +108,7 @@ def bring(
 def _link_segments(log: Path, into: Path) -> None:
     into.mkdir(parents=True, exist_ok=True)
     for segment in segments(log):
-        with suppress(FileNotFoundError, FileExistsError):  # trimmed meanwhile, or linked before
+        with suppress(FileNotFoundError, FileExistsError):  # trimmed in the meantime, or linked before
             os.link(segment.path, into / segment.path.name)
 
 

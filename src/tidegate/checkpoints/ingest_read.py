@@ -1,4 +1,4 @@
-"""Reading an ingest log beside the process that appends to it: what is synced, by position, any number of times."""
+"""Reads an ingest log beside the process that appends to it: the synced lines, by position, any number of times."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Slice:
 
 
 def require(folder: Path, wanted: Position, end: Position, where: str) -> None:
-    """Raise when the log, which ends at `end`, is not the one of `wanted`, or does not reach back or forth to it."""
+    """Raise if the log that ends at `end` is not the log of `wanted`, or does not contain this position."""
     require_between(None, end, wanted, f"{where}, {folder}")
     for found in missing_before(wanted, unbroken(segments(folder))):
         raise lines_lost(_expected(wanted), found, f"{where}, {folder}")
 
 
 def require_between(begin: Position | None, end: Position, wanted: Position, where: str) -> None:
-    """Raise when a log from `begin` to `end` does not have the place that is wanted. None: look at the end alone."""
+    """Raise if a log from `begin` to `end` does not contain `wanted`. `begin` None: check the end alone."""
     if wanted.log != end.log:
         raise lines_lost(_expected(wanted), f"log {end.log}: the folder was removed or exchanged", where)
     if wanted.offset > end.offset:
@@ -44,7 +44,7 @@ def _expected(wanted: Position) -> str:
 
 
 def slices(folder: Path, begin: Position, end: Position, where: str) -> list[Slice]:
-    """What the tasks read for the lines between two positions, in order; every segment is one task's."""
+    """The slices between two positions, in order; each segment is for one task."""
     found = unbroken(segments(folder))
     for missing in missing_before(begin, found):
         raise lines_lost(f"the lines from {begin} on", missing, f"{where}, {folder}")
@@ -59,7 +59,7 @@ def slices(folder: Path, begin: Position, end: Position, where: str) -> list[Sli
 
 
 def read_slice(wanted: Slice) -> Iterator[Frame]:
-    """The frames of a slice. Raises RECORD_CORRUPT at the first that is not whole, INGEST_LOST without the file."""
+    """The frames of a slice. Raises RECORD_CORRUPT at the first broken frame, INGEST_LOST if the file is missing."""
     path = wanted.segment.path
     with Trust().over(path, "read the ingest log"):
         try:

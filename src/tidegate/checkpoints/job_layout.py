@@ -24,13 +24,14 @@ _GENERATION = re.compile(r"g([1-9][0-9]*)")
 
 
 def job_names(root: Path) -> list[str]:
-    """The names of the jobs in `root`, sorted; [] when there is no such folder. Unreadable
-    folders are among them: reading one gives the reason."""
+    """The names of the jobs in `root`, sorted; [] if the folder is missing. Unreadable folders are included: reading
+    one raises its error.
+    """
     return [name for name in _names(root) if is_name(name) and _is_there(root / name / JOB_RECORD)]
 
 
 def unbegun_names(root: Path) -> list[str]:
-    """The names in `root` under which a job was locked and none has begun: what stands against a start comes first."""
+    """The names in `root` that were locked but have no job yet: a start checks everything before it begins a job."""
     return [name for name in _names(root) if is_name(name) and _has_only_locks(root / name)]
 
 
@@ -40,7 +41,7 @@ def query_names(job_folder: Path) -> list[str]:
 
 
 def generation_folder(query_folder: Path, number: int) -> Path:
-    """Where a generation of a query stands."""
+    """The folder of a generation of a query."""
     return query_folder / f"g{number}"
 
 
@@ -50,19 +51,19 @@ def generations(query_folder: Path) -> list[int]:
 
 
 def newest_begun(query_folder: Path) -> int | None:
-    """The newest generation that has its *start*: one without has done nothing yet. None when there is none."""
+    """The newest generation with a *start*; a generation without one has done nothing yet. None if there is none."""
     begun = (each for each in reversed(generations(query_folder)) if _has_begun(query_folder, each))
     return next(begun, None)
 
 
 def retained_numbers(job_folder: Path) -> list[int]:
-    """The numbers of a job's retained checkpoints, rising."""
+    """The numbers of a job's retained checkpoints, ascending."""
     folder = job_folder / CHECKPOINTS
     return [number for number in checkpoint_folders(job_folder) if (folder / str(number) / MANIFEST).exists()]
 
 
 def checkpoint_folders(job_folder: Path) -> list[int]:
-    """The numbers below `checkpoints`, rising: also those whose manifest has gone, or is still to come."""
+    """The numbers below `checkpoints`, ascending, also those with a removed or not yet written manifest."""
     return sorted(int(name) for name in _names(job_folder / CHECKPOINTS) if name.isdigit())
 
 
@@ -75,7 +76,7 @@ def _has_only_locks(folder: Path) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether something has this name, as far as can be told: what must not be looked at may well be there."""
+    """True if a file of this name exists, or if that cannot be checked."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
 """The checkpoints of a whole job that can be restored: `checkpoints/<n>/_metadata.json` for the newest few.
 
-A manifest names the newest done epoch of every query; everything it points at stays in place. `n` counts the job's
-checkpoints, one for each epoch that is done, also for those that no manifest was written for.
+A manifest names the newest done epoch of every query; the files it refers to stay in place. `n` counts the job's
+checkpoints, one for each done epoch, also those without a manifest.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class QueryFolder:
 class RetainedCheckpoints:
     """Keeps the newest `retained` manifests of a job.
 
-    `note` is cheap and called as soon as an epoch is done; `write` catches up, whenever there is time. Of what was
-    noted in between, those that `write` would have to remove at once never come to be.
+    `note` is cheap and called as soon as an epoch is done. `write` writes the noted manifests, whenever there is time.
+    It skips those that it would have to remove at once.
     """
 
     def __init__(self, job_folder: Path, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int) -> None:
@@ -59,21 +59,23 @@ class RetainedCheckpoints:
         self._writing = threading.Lock()
 
     def look(self) -> None:
-        """Before and after the recovery of every query: one that has nothing to do from then on is part of each
-        checkpoint, too."""
+        """Note the state of every query, before and after its recovery. A query without further epochs is part of each
+        checkpoint, too.
+        """
         with self._lock:
             for uid in self._queries:
                 self._done.update(self._reached(uid))
 
     def note(self, uid: str) -> None:
-        """An epoch of a query is done: that is a checkpoint of the job. From any thread; it reads one small file,
-        however many queries the job has."""
+        """Note a done epoch of a query, which makes a new checkpoint of the job. From any thread. It reads one small
+        file, independent of the number of queries.
+        """
         with self._lock:
             self._done.update(self._reached(uid))
             self._note(drained=False)
 
     def note_drained(self) -> None:
-        """Every query has been drained: that is the job's last checkpoint."""
+        """Note the job's last checkpoint: every query has been drained."""
         with self._lock:
             self._note(drained=True)
 
@@ -82,8 +84,9 @@ class RetainedCheckpoints:
         self._noted.append(_Noted(self._number, datetime.now(timezone.utc), dict(self._done), drained))
 
     def write(self) -> None:
-        """Write the manifests of what was noted, oldest first, and remove those that are too many. The threads that
-        note checkpoints do not wait for it. After an error the rest is retried, unless newer ones have replaced it."""
+        """Write the noted manifests, oldest first, and remove surplus ones. `note` does not wait for it. After an error
+        the rest is retried, unless newer manifests have replaced it.
+        """
         with self._writing:
             with self._lock:
                 waiting = list(self._noted)
@@ -95,12 +98,12 @@ class RetainedCheckpoints:
             self._remove_older()
 
     def _forget(self, written: _Noted) -> None:
-        """Others may have been noted meanwhile, and this one have gone by itself."""
+        """Remove it from the list, which may have changed in the meantime."""
         with self._lock, suppress(ValueError):
             self._noted.remove(written)
 
     def _record(self, noted: _Noted) -> CheckpointRecord | None:
-        """None if Spark and the ledger have moved so far that it can no longer be restored."""
+        """None if Spark and the ledger have already removed files of it, so that it cannot be restored."""
         queries: list[DoneEpoch] = []
         for uid, each in self._queries.items():
             reached = noted.queries.get(uid)
@@ -120,7 +123,7 @@ class RetainedCheckpoints:
         )
 
     def _reached(self, uid: str) -> dict[str, FinishedThrough]:
-        """How far a query is: what this very process has written and synced, so it is read without more ado."""
+        """The progress of a query. This process wrote and synced it, so a plain read is enough."""
         ledger = self._ledgers[uid]
         data = ledger.peek(FINISHED_THROUGH)
         return {} if data is None else {uid: decode(FinishedThrough, data, ledger.where(FINISHED_THROUGH))}
@@ -132,7 +135,7 @@ class RetainedCheckpoints:
             place = self._folder / CHECKPOINTS / str(number)
             if not (place / MANIFEST).exists():
                 self._storage.remove_leftovers(f"{CHECKPOINTS}/{number}")
-                with suppress(OSError):  # something of the user's is in it, or it is gone
+                with suppress(OSError):  # it holds a file of the user, or is gone
                     place.rmdir()
 
 
@@ -145,14 +148,16 @@ class _Noted:
 
 
 def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
-    """One retained checkpoint; None when it is not there, or no longer."""
+    """One retained checkpoint; None if it does not exist, or not any more."""
     storage = open_storage(job_folder)
     data = storage.read(_manifest(number))
     return None if data is None else decode(CheckpointRecord, data, storage.where(_manifest(number)))
 
 
 def retained_from(job_folder: Path, source: str) -> list[Position]:
-    """Where the retained checkpoints of a job end in the ingest log of a source: the lines behind are needed."""
+    """The position in the ingest log of a source where the retained checkpoints of a job end: later lines are
+    needed.
+    """
     records = [read_retained(job_folder, number) for number in retained_numbers(job_folder)]
     found = [needed_from(record.queries).get(source) for record in records if record is not None]
     return [each for each in found if each is not None]

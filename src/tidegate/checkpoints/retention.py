@@ -1,8 +1,8 @@
-"""Giving up the checkpoints of a job that was cancelled (checkpointing.retention=delete) or is forgotten
-(`tidegate forget`), so that it can begin anew.
+"""Deletes the checkpoints of a canceled job (checkpointing.retention=delete) or of a job to forget (`tidegate forget`).
+Afterwards a job of the same name can begin again.
 
-The order makes it safe to be killed anywhere. Before the record *closing* exists nothing has changed, and the
-next start resumes the job. From then on the next start completes the clearing, and begins anew.
+The order makes a kill at any point safe. Before the record *closing* exists, nothing has changed, and the next start
+resumes the job. After that, the next start completes the deletion, and begins a new job.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from tidegate.storages.storage import Storage
 _CLOSING = "closing"
 
 ClearSinks = Callable[[str], None]
-"""Makes the sinks forget a job, by its id. It may come again."""
+"""Makes the sinks forget a job, by its id. May be called again."""
 
 
 def delete_checkpoints(job_folder: Path, job_id: str, clear_sinks: ClearSinks) -> None:
     """Remove everything from which the job could resume: in its sinks, then in its folder. Only with the job's locks
-    held, and when everything of it has ended. What is not its checkpoint stays: its history, its locks."""
+    held, and after all its processes have ended. History and locks stay: they are no part of the checkpoint.
+    """
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
     open_storage(job_folder).put_if_absent(_CLOSING, encode(Closing(job_id=job_id, since=since)))
     go_on_deleting(job_folder, clear_sinks)
 
 
 def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
-    """Finish what a killed `delete_checkpoints` has begun, if anything. Only with the job's locks held."""
+    """Finish a `delete_checkpoints` that was killed, if there is one. Only with the job's locks held."""
     storage = open_storage(job_folder)
     data = storage.read(_CLOSING)
     if data is None:
@@ -48,7 +49,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
             storage.delete(DRAIN)
             storage.delete(JOB_RECORD)
             sync_folder(job_folder)
-    # Otherwise a power loss has brought the record back, after another job had begun.
+    # Otherwise a power loss has restored the record after another job had begun.
     storage.delete(_CLOSING)
     with Trust().over(job_folder, "remove checkpoints"):
         sync_folder(job_folder)
@@ -56,7 +57,7 @@ def go_on_deleting(job_folder: Path, clear_sinks: ClearSinks) -> bool:
 
 
 def is_being_deleted(job_folder: Path) -> bool:
-    """True if deletion of the job's checkpoints has begun: the rest of them no longer counts."""
+    """True if deletion of the job's checkpoints has begun: the remaining files no longer count."""
     return (job_folder / _CLOSING).exists()
 
 

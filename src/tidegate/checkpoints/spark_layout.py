@@ -1,4 +1,4 @@
-"""The folders and file names of a Spark checkpoint; what the entries say is parsed in `core.spark_log`."""
+"""The folders and file names of a Spark checkpoint. `core.spark_log` parses the contents of the entries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 OFFSETS = "offsets"
-"""One entry per epoch, written before it is computed: where each source ends."""
+"""One entry for each epoch, written before it is computed: the end position of each source."""
 
 COMMITS = "commits"
-"""One entry per epoch, written when Spark has computed it: watermark and ids of the state files."""
+"""One entry for each epoch, written after Spark has computed it: watermark and ids of the state files."""
 
 SOURCES = "sources"
 STATE = "state"
@@ -26,23 +26,24 @@ def commits_entry(epoch: int) -> str:
 
 
 def source_folder(position: int) -> str:
-    """The log that the source at this position keeps for itself (the file source: which files it has seen)."""
+    """The log of its own that the source at this position keeps (the file source: the files that it has seen)."""
     return f"{SOURCES}/{position}"
 
 
 def state_folder(operator: int, partition: int) -> str:
-    """The state files of one partition of one stateful operator; a join keeps several stores below it."""
+    """The folder with the state files of one partition of one stateful operator; a join has several stores below it."""
     return f"{STATE}/{operator}/{partition}"
 
 
 def is_state(name: str) -> bool:
-    """Whether this file of a checkpoint holds state, and not what schema it has: that stands in the folder of partition
-    0, too."""
+    """True if this file of a checkpoint holds state. False for files with the schema of state, which stand in the
+    folder of partition 0, too.
+    """
     return _STATE_FILE.fullmatch(name) is not None
 
 
 def checksum_of(name: str) -> str:
-    """The file in which Hadoop keeps the checksum of `name`: a stale one makes a whole file unreadable."""
+    """The checksum file that Hadoop keeps for `name`. An outdated one makes the whole file unreadable."""
     folder, slash, file = name.rpartition("/")
     return f"{folder}{slash}.{file}.crc"
 
@@ -50,7 +51,7 @@ def checksum_of(name: str) -> str:
 def entry_numbers(names: Iterable[str]) -> list[int]:
     """The numbers of the entries among the file names of a log folder, ascending.
 
-    Everything else (temporary files, checksums, files set aside) is no entry, as for Spark.
+    All other files (temporary files, checksums, files set aside) are no entries, as for Spark.
     """
     return sorted(int(name) for name in names if _ENTRY.fullmatch(name))
 

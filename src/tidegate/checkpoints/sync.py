@@ -10,7 +10,9 @@ from tidegate.storages.checkpoints import open_checkpoint_files
 
 
 def sync_whole(root: Path) -> None:
-    """Make a checkpoint folder durable that nothing writes to, `commits/` too: *decided* has its newest entry alone."""
+    """Make a checkpoint folder durable while no process writes to it, `commits/` included: *decided* holds only its
+    newest entry.
+    """
     open_checkpoint_files(root).sync()
     for path in (root / COMMITS).iterdir():
         with path.open("rb") as entry:

@@ -1,4 +1,4 @@
-"""How often epochs begin, and how long they take by Spark's own log, with a file for each one's begin and its end."""
+"""The interval of epochs, and their duration by Spark's own log, from the times of the files at begin and end."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from tidegate.core.ledger import RUNS
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """What a source adapts the rows of its epochs by. `log`: the folder of Spark's log of the query, which the ledger
-    stands beside."""
+    """The values by which a source adapts the rows of its epochs. `log`: the folder of Spark's log of the query, beside
+    the ledger.
+    """
 
     interval_seconds: float
     log: Path
     timeout_seconds: float = math.inf
 
     def newest_epoch_seconds(self) -> float | None:
-        """From the newest finished epoch's entry in `offsets` to the one in `commits`; None where there is none. Of an
-        epoch that an earlier run has begun, what counts is the time since this run began.
+        """Seconds between the newest finished epoch's entries in `offsets` and in `commits`; None if there is none. For
+        an epoch that an earlier run has begun, the time since this run began counts.
 
-        Spark asks for the next epoch's end no sooner than the interval: when it asks tells nothing of an epoch that
-        fits. Both times are the file system's own, so it does not matter what another machine's clock says.
+        Spark requests the end of the next epoch at the earliest after the interval. So the time of this request does
+        not show the duration of a shorter epoch. Both times come from the file system, so clocks of other machines do
+        not matter.
         """
         try:
             finished = entry_numbers(os.listdir(self.log / COMMITS))
@@ -39,7 +41,7 @@ class Tempo:
         return (end - max(begin, self._run_begun())) / 1e9
 
     def _run_begun(self) -> int:
-        """When the newest run began, in nanoseconds; 0 where nothing says so."""
+        """The time when the newest run began, in nanoseconds; 0 if unknown."""
         folder = self.log.parent / RUNS
         with suppress(FileNotFoundError, IndexError):
             return os.stat(folder / str(entry_numbers(os.listdir(folder))[-1])).st_mtime_ns

@@ -1,8 +1,8 @@
-"""A query whose first epoch never came to be: what is left of it in Spark's folder goes.
+"""Clears Spark's folder of a query whose first epoch was never completed.
 
-Spark begins only where its logs and its state are empty. A kill or a power loss leaves a draft of the first offsets
-entry, a torn one that recovery has set aside, or state of an epoch whose entry is gone: with any of them every later
-start would be refused.
+Spark begins only with empty logs and empty state. A kill or a power loss may leave a draft of the first offsets entry,
+a torn entry that recovery has set aside, or state of an epoch without an entry. Each of them would make every later
+start fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from tidegate.storages.opening import open_storage
 
 
 def clear_unbegun(checkpoint: Path) -> None:
-    """Empty the logs and the state of a checkpoint that has no offsets entry. Only where nothing is finished, after
-    recovery, which puts back the entry of a decided epoch, and while no JVM writes there."""
+    """Empty the logs and the state of a checkpoint without an offsets entry. Call it only if nothing is finished, after
+    recovery (which restores the entry of a decided epoch), and while no JVM writes there.
+    """
     if entry_numbers(open_storage(checkpoint).list(OFFSETS)):
         return
     for name in (OFFSETS, COMMITS, STATE):

@@ -1,7 +1,7 @@
-"""State that a dead run left of an epoch that was never decided, where its files have no names of their own (hashmap).
+"""State that a dead run left of an undecided epoch, if state files have no unique names (hashmap).
 
-The epoch runs again and writes its delta over the dead run's. A snapshot that Spark's maintenance made of the dead
-run's version stays, though, and a later start would read it in place of that delta.
+The epoch runs again and overwrites the dead run's delta. But a snapshot stays that Spark's maintenance made of the dead
+run's version, and a later start would read it in place of that delta.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tidegate.storages.opening import open_storage
 
 
 def clear_undecided_state(checkpoint: Path) -> None:
-    """Remove the state files of versions that no epoch of the commit log has made. Epoch N makes version N+1.
+    """Remove the state files of versions that no epoch in the commit log has made. Epoch N makes version N+1.
 
-    Only after recovery, which puts back the entry of a decided epoch, and while no JVM writes there. The next epoch
-    syncs the folders before it is prepared.
+    Call it only after recovery (which restores the entry of a decided epoch), and while no JVM writes there. The next
+    epoch syncs the folders before it is prepared.
     """
     newest = max(entry_numbers(open_storage(checkpoint).list(COMMITS)), default=-1) + 1
     files = open_checkpoint_files(checkpoint)

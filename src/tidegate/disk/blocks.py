@@ -1,4 +1,4 @@
-"""Reads a file once, block by block, and measures it meanwhile: its size and its SHA-256 prove it whole."""
+"""Reads a file once, block by block, and computes its size and its SHA-256, which prove it complete."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _BLOCK_BYTES = 1 << 20
 
 
 class Readable(Protocol):
-    """An open file, read into memory that is there already."""
+    """An open file that reads into existing memory."""
 
     def readinto(self, buffer: memoryview, /) -> int | None: ...
 
 
 def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[int, str]:
-    """Size and SHA-256 of what is left of a file. `take` has each block, which is valid until it returns."""
+    """Size and SHA-256 of the rest of a file. `take` receives each block, which is valid until it returns."""
     size, digest, buffer = 0, hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
     while length := file.readinto(buffer):
         block = buffer[:length]
@@ -30,8 +30,9 @@ def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[i
 
 
 def copy_measured(source: Readable, target: Path, passed: Callable[[int], object] = lambda _: None) -> tuple[int, str]:
-    """Size and SHA-256 of what is left of a file, which is copied into a new file and synced. `passed` has the bytes of
-    each block that was written; it may raise, to end the copy."""
+    """Size and SHA-256 of the rest of a file, while it is copied into a new file and synced. `passed` receives the
+    number of bytes of each written block. It may raise, to stop the copy.
+    """
     with target.open("xb") as written:
 
         def take(block: memoryview) -> None:

@@ -1,27 +1,28 @@
-"""What makes a file and its name survive a power loss, and a disk's errors in tidegate's own words.
+"""Makes files and their names survive a power loss, and translates errors of a disk.
 
-Every sync of tidegate is made here (those of SQLite are its own: `tidegate.sinks.sqlite.disk` says what is made of
-them), because a sync that failed must not be followed by a look that believes it.
+All syncs of tidegate are here (except SQLite's own: see `tidegate.sinks.sqlite.disk`), because no code may trust a read
+after a failed sync.
 
-Linux tells of a failed write-back once. Then it calls the pages clean, whether they are on the disk or not. A second
-sync of the same file has nothing to write, succeeds, and proves nothing; a read shows the new data from memory, in this
-process and in the next one, until the page is dropped or the power goes. So three rules hold.
+Linux reports a failed write-back once. Then it marks the pages as clean, even if they are not on disk. A second sync of
+the same file has nothing to write, succeeds, and proves nothing. A read shows the new data from memory, in this process
+and in the next one, until the page is dropped or the power fails. So three rules hold.
 
-1. A failed sync raises `SyncFailed`, and the end of the process is the only way on. It is no OSError: a "try again" or
-   a `suppress` for what a disk says does not catch it. This process remembers the file or the folder, and each later
-   sync of it raises again. A job that needed the sync ends, and its driver with it.
-2. The next process believes a record, not the memory of the machine. A file gets its name only when its content is
-   synced, and a record is written only when all that it speaks of is synced. So what a failed sync made doubtful has no
-   record yet and is computed again, except for names (a rename, a link, a new folder), which the next process sees.
-3. Nothing is proven by a sync of what this process did not write. So what it finds and wants to believe is first
-   changed, then synced. For the names in a folder `sync_folder` does that: the first time in a process it changes the
+1. A failed sync raises `SyncFailed`, and only the end of the process solves it. It is not an OSError, so no retry and
+   no `suppress` for errors of a disk catches it. This process remembers the file or the folder, and each later sync of
+   it raises again. A job that needed the sync ends, and its driver with it.
+2. The next process trusts records, not the memory of the machine. A file gets its name only after its content is
+   synced, and a record is written only after everything that it refers to is synced. So data that a failed sync made
+   doubtful has no record yet and is computed again. The exception are names (a rename, a link, a new folder), which the
+   next process sees.
+3. A sync of data that another process wrote proves nothing. So a process first changes the data that it finds and
+   needs, then syncs it. For the names in a folder `sync_folder` does that: the first time in a process it changes the
    folder's time. File systems such as ext4, XFS and btrfs write their metadata through a log, in order: a change is on
-   the disk only when all changes before it are, and where one of them was lost they refuse every later one until they
-   are mounted again. The content of a file is written again (`rewrite`), or by a transaction of its program (SQLite).
+   disk only if all changes before it are, and after a lost change they refuse every later one until they are mounted
+   again. The content of a file is written again (`rewrite`), or by a transaction of its program (SQLite).
 
-A full disk (ENOSPC, EDQUOT) at the sync of a new file is the one exception. The file was no part of anything yet; its
-writer removes it, and tries again with another file (`sync_file`). For a file that stays (`sync_kept_file`) and for a
-folder it is as final as any other error.
+A full disk (ENOSPC, EDQUOT) at the sync of a new file is the one exception. The file was no part of anything yet, so
+its writer removes it, and retries with another file (`sync_file`). For a file that stays (`sync_kept_file`) and for a
+folder a full disk is as final as any other error.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ TRASH = ".trash-"
 
 
 class SyncFailed(TidegateError):
-    """A sync failed: what the kernel held of `path` may be lost, and it will not say so a second time."""
+    """A sync failed: data of `path` in the kernel may be lost, and the kernel will not report it a second time."""
 
     def __init__(self, error: OSError, path: str | Path, doing: str = "sync") -> None:
         self.error = error
@@ -59,7 +60,7 @@ class SyncFailed(TidegateError):
         )
 
     def again(self, doing: str = "sync") -> SyncFailed:
-        """What to raise when the same process comes once more."""
+        """The error for another attempt of the same process."""
         return SyncFailed(self.error, self.path, f"{doing} after an earlier sync failed")
 
     def __reduce__(self) -> tuple[type[SyncFailed], tuple[OSError, str, str]]:
@@ -67,7 +68,7 @@ class SyncFailed(TidegateError):
 
 
 def is_of_a_failed_sync(error: BaseException) -> bool:
-    """Whether an error comes from a sync that failed, here or in a task of Spark's, which has told of it."""
+    """True if an error comes from a failed sync, here or in a task of Spark's that reported it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, SyncFailed) or (isinstance(cause, Told) and SyncFailed.__name__ in cause.causes):
@@ -84,7 +85,7 @@ class Trust:
 
     @contextmanager
     def over(self, where: Path, doing: str) -> Generator[None, None, None]:
-        """Run the body; `where` and `doing` stand in the error."""
+        """Run the body. The error contains `where` and `doing`."""
         if self._failure is not None:
             raise self._failure.again(doing) from self._failure
         try:
@@ -97,7 +98,7 @@ class Trust:
 
 
 def sync_file(descriptor: int) -> None:
-    """Make the content of a new file durable. On a full disk it raises OSError: there the caller drops the file."""
+    """Make the content of a new file durable. Raises OSError on a full disk; the caller then removes the file."""
     try:
         _sync(descriptor)
     except SyncFailed as error:
@@ -107,7 +108,9 @@ def sync_file(descriptor: int) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Create `path` with `data`, durable at return; its name is not. The caller drops what an error leaves."""
+    """Create `path` with `data`, durable at return; its name is not durable yet. After an error the caller removes the
+    file.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         rest = memoryview(data)
@@ -119,7 +122,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_kept_file(descriptor: int) -> None:
-    """Make the content of a file durable that stays whatever happens: every error is final, for this process."""
+    """Make the content of a file durable that is never removed: every error is final for this process."""
     _refuse_if_failed(descriptor)
     try:
         _sync(descriptor)
@@ -131,8 +134,8 @@ def sync_kept_file(descriptor: int) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable: those that any process has added, and those that it has removed.
 
-    The first time in this process the folder is changed before: see the head of this module. A process that may not
-    change the folder only looks at it, and nothing durable follows from that.
+    The first call in this process changes the folder first: see the head of this module. A process that may not change
+    the folder only reads it, and then nothing is proven durable.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -148,8 +151,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def change_folder(folder: Path) -> None:
-    """Change the time of a folder, the first time in this process: `sync_folder` then has something to write. For a
-    caller that compares times, before it looks at them."""
+    """Change the time of a folder, the first time in this process, so that `sync_folder` has something to write.
+    Callers that compare times call this before they read them.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _change_once(descriptor)
@@ -158,9 +162,9 @@ def change_folder(folder: Path) -> None:
 
 
 def rewrite(path: Path) -> None:
-    """Write every page of a file again as it stands, and sync it: the sync of its writer may have failed.
+    """Write every page of a file again, unchanged, and sync it: the sync of its writer may have failed.
 
-    Its bytes do not change. Other processes may append to it meanwhile, and not write over what stands there.
+    Other processes may append to the file in the meantime, but not overwrite it.
     """
     descriptor = os.open(path, os.O_RDWR)
     try:
@@ -176,7 +180,7 @@ def rewrite(path: Path) -> None:
 
 
 def sync_failed(path: Path, error: OSError) -> SyncFailed:
-    """The error to raise where another program, inside this process, says that its sync of `path` has failed."""
+    """The error to raise if another program inside this process reports a failed sync of `path`."""
     failed = SyncFailed(error, path)
     with _lock:
         _failed[str(path)] = failed
@@ -184,16 +188,16 @@ def sync_failed(path: Path, error: OSError) -> SyncFailed:
 
 
 def refuse_if_failed(path: Path) -> None:
-    """Raise where `sync_failed` was said of `path` before."""
+    """Raise if `sync_failed` was called for `path` before."""
     if (before := _failed.get(str(path))) is not None:
         raise before.again() from before
 
 
 def ensure_folder(folder: Path) -> None:
-    """Make `folder` (absolute) exist, with a name that survives a power loss, and so for every folder above it.
+    """Create `folder` (absolute) and its parents, if missing, with names that survive a power loss.
 
-    A folder that exists already proves nothing (its maker may have been killed before the sync), so the
-    first look of this process at any folder syncs the one above.
+    An existing folder proves nothing (its creator may have been killed before the sync). So the first call of this
+    process for any folder syncs its parent.
     """
     if _is_settled(folder):
         return
@@ -206,9 +210,9 @@ def ensure_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder, by a rename first: what is half removed never has its name again, even after a power loss.
+    """Remove a folder, after a rename: a half-removed folder never has its old name again, even after a power loss.
 
-    Under its other name, which begins with `TRASH`, a killed process may leave it.
+    A killed process may leave it under its new name, which begins with `TRASH`.
     """
     trash = folder.with_name(f"{TRASH}{folder.name.removeprefix('.')}")
     if trash.exists():
@@ -222,17 +226,17 @@ def remove_folder(folder: Path) -> None:
 
 
 def is_clearly_older(mtime_ns: int, now_ns: int) -> bool:
-    """Whether a folder changed after `now_ns` would have another time than `mtime_ns`.
+    """True if a folder that changes after `now_ns` would get another time than `mtime_ns`.
 
-    A file's time moves in steps: a clock tick (4 to 10 ms) on most file systems, one or two seconds on those that
-    keep whole seconds only (ext4 with small inodes, FAT).
+    A file's time moves in steps: a clock tick (4 to 10 ms) on most file systems, one or two seconds on those with whole
+    seconds only (ext4 with small inodes, FAT).
     """
     margin_ns = _SECOND_NS // 10 if mtime_ns % _SECOND_NS else 3 * _SECOND_NS
     return mtime_ns < now_ns - margin_ns
 
 
 def storage_error(error: OSError, where: Path, doing: str) -> TidegateError:
-    """`error` in the words of the catalogue: the disk is full, or it cannot be used."""
+    """`error` as an error of the catalogue: the disk is full, or it cannot be used."""
     return TidegateError(
         _code_of(error),
         expected=f"to {doing}",
@@ -246,7 +250,7 @@ _BLOCK_BYTES = 1 << 20
 _SECOND_NS = 1_000_000_000
 
 _settled: dict[Path, Identity] = {}
-"""The folders whose names this process knows to be durable, and which folder it was that had the name."""
+"""The folders whose names this process knows to be durable, with the folder that had the name."""
 
 
 Identity: TypeAlias = tuple[int, int]
@@ -254,13 +258,13 @@ Identity: TypeAlias = tuple[int, int]
 _lock = threading.Lock()
 
 _failed: dict[str, SyncFailed] = {}
-"""What a sync of this process failed for, by its path. Nothing takes an entry out again."""
+"""The error of each failed sync of this process, by path. Entries are never removed."""
 
 _changed: OrderedDict[Identity, None] = OrderedDict()
-"""The folders that this process has changed before it synced them, the newest last."""
+"""The folders that this process has changed before their sync, the newest last."""
 
 _CHANGED_AT_MOST = 10_000
-"""A folder that was forgotten is changed once more."""
+"""A forgotten folder is changed once more."""
 
 
 def _sync(descriptor: int) -> None:
@@ -316,7 +320,9 @@ def _is_settled(folder: Path) -> bool:
 
 
 def _stands_by_itself(folder: Path) -> bool:
-    """Whether no earlier start can have made `folder`: it is mounted, or its parent is not ours to write in."""
+    """True if no earlier start can have created `folder`: it is a mount point, or this user may not write in its
+    parent.
+    """
     return folder.exists() and (os.path.ismount(folder) or not os.access(folder.parent, os.W_OK))
 
 
@@ -336,7 +342,7 @@ def _said(error: OSError) -> str:
     return f"{error.strerror or error} (errno {error.errno})"
 
 
-_MEND = "mend what the operating system says of that path (`ls -ld` and `df` show it), then start again"
+_MEND = "repair the error that the operating system reports for that path (see `ls -ld` and `df`), then start again"
 _SPACE = "make space (or raise the quota), then start again: nothing was half written"
 _RIGHTS = "give this user the right to create, link and remove files there, then start again"
 _OTHER_FOLDER = "choose a folder on a local file system with hard links, locks and folder sync (checkpointing.dir)"

@@ -1,7 +1,7 @@
-"""Locks that belong to an open file (`flock`): their holder may look at the file elsewhere in its process.
+"""Locks that belong to an open file (`flock`): the holder may open the file elsewhere in its process.
 
-The system answers no question about such a lock. So a look takes a shared one for a moment, and `take` tries more than
-once: a look must not turn the owner of a free lock away.
+The system has no query for such a lock. So a check takes a shared lock for a moment, and `take` tries more than once: a
+check must not make `take` fail on a free lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.disk.durable import Trust
 
 
 def take(descriptor: int) -> bool:
-    """Take the lock on an open file, until the file is closed. False where another open file has it."""
+    """Take the lock on an open file, until the file is closed. False if another open file has it."""
     for _ in range(_TRIES):
         if _try(descriptor, fcntl.LOCK_EX):
             return True
@@ -24,7 +24,7 @@ def take(descriptor: int) -> bool:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether an open file of this process or another one has the lock on `path`. False without such a file."""
+    """True if an open file of this process or another one has the lock on `path`. False if the file does not exist."""
     with Trust().over(path, "look at a lock"):
         try:
             descriptor = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""One file under a second name, where the disk can; what is done where it cannot is for the caller to say."""
+"""Gives one file a second name, if the disk supports it. The caller decides about the alternative."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 def linked(source: Path, target: Path) -> bool:
-    """Whether the disk can: both stand on one, it knows hard links, and this user may. Raises FileNotFoundError where
-    there is no such file: nothing else brings that one either."""
+    """True if the link was made: same disk, hard links supported, and this user may create them. Raises
+    FileNotFoundError if the file does not exist, because an alternative would not find it either.
+    """
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:

@@ -9,19 +9,20 @@ from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 THREADS = 8
-"""Syncs side by side share one journal commit of the file system, and hashing lets other threads run; more threads were
-no faster."""
+"""Parallel syncs share one journal commit of the file system, and hashing lets other threads run. More threads were not
+faster.
+"""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
 
 def side_by_side(act: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
-    """What `act` gives for each, in their order. The first error ends it: nothing more begins then, and what has begun
-    is waited for.
+    """The results of `act` for each file, in order. After the first error nothing more begins, and running calls are
+    awaited.
 
-    The threads are daemons, and no `ThreadPoolExecutor` has them, which every process joins at its end: where a disk
-    hangs, it would not end.
+    The threads are daemons. A process joins the threads of a `ThreadPoolExecutor` at its end, so it would not end if a
+    disk hangs.
     """
     if len(items) < THREADS:
         yield from map(act, items)
@@ -43,15 +44,16 @@ def side_by_side(act: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Ite
 
 
 class _Work(Generic[ItemT, ResultT]):
-    """What is to be done, and by nobody yet."""
+    """The files that no thread has taken yet."""
 
     def __init__(self, act: Callable[[ItemT], ResultT], each: list[tuple[Future[ResultT], ItemT]]) -> None:
         self._act = act
         self._left = deque(each)
 
     def go_on(self) -> None:
-        """Do one after another, until nothing is left. Who fails leaves nothing to the others; what stands before it in
-        their order was begun before."""
+        """Process one file after another, until none is left. After an error no thread takes another file; files before
+        the failed one were taken earlier.
+        """
         while True:
             try:
                 outcome, item = self._left.popleft()

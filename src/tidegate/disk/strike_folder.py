@@ -1,8 +1,8 @@
-"""Strikes that wait for whichever process passes first, and which places were passed: files of one folder.
+"""Strikes that wait for the first process that passes, and the passed places: files of one folder.
 
     waiting/<name>   one strike, as it is written in TIDEGATE_FAILPOINTS
     taken/<name>     the same file, renamed by the process that took it: no second one can
-    taken/<name>.by  which place, process and epoch that was: `commit.before 4711 12`
+    taken/<name>.by  the place, process and epoch: `commit.before 4711 12`
     passed           every place that a process has passed for the first time, appended: one line each
 
 A driver that lives through many strikes, and Spark's Python workers, which come and go, see each new strike at once.
@@ -21,7 +21,7 @@ from tidegate.core.failpoints import POINTS, Strike, parse_strikes
 
 @dataclass(frozen=True, slots=True)
 class TakenBy:
-    """Who took a strike: the place, the process id, the epoch (None where none is known)."""
+    """The process that took a strike: the place, the process id, the epoch (None if unknown)."""
 
     place: str
     process: int
@@ -29,7 +29,7 @@ class TakenBy:
 
 
 class StrikeFolder:
-    """Both sides of the folder: `post` and what became of it for the one who strikes, `take` for the processes."""
+    """Both sides of the folder: `post` and its results for the striking process, `take` for the struck processes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -39,38 +39,38 @@ class StrikeFolder:
         for folder in (self._waiting, self._taken):
             folder.mkdir(parents=True, exist_ok=True)
 
-    # --- for the one who strikes ---------------------------------------------------------------------------
+    # --- for the striking process --------------------------------------------------------------------------
 
     def post(self, name: str, strike: str) -> None:
-        """Let `strike` wait under `name`, which was never used before."""
+        """Add `strike` under `name`, which was never used before."""
         parse_strikes(strike)
         draft = self._root / f".{name}"
         draft.write_text(strike)
         draft.rename(self._waiting / name)
 
     def withdraw(self, name: str) -> None:
-        """Take a strike back, if it still waits."""
+        """Withdraw a strike, if it still waits."""
         (self._waiting / name).unlink(missing_ok=True)
 
     def taken_by(self, name: str) -> TakenBy | None:
-        """Who took the strike; None while it waits."""
+        """The process that took the strike; None while it waits."""
         try:
             place, process, epoch, end = (self._taken / f"{name}.by").read_text().split(" ")
-        except (FileNotFoundError, ValueError):  # not there, or not whole yet
+        except (FileNotFoundError, ValueError):  # missing or incomplete
             return None
         return TakenBy(place, int(process), None if epoch == "-" else int(epoch)) if end else None
 
     def passed(self) -> Counter[str]:
-        """Every place that was passed, and by how many processes."""
+        """Every passed place, with the number of processes that passed it."""
         try:
             return Counter(self._passed.read_text().split())
         except FileNotFoundError:
             return Counter()
 
-    # --- for the processes that are struck -----------------------------------------------------------------
+    # --- for the struck processes --------------------------------------------------------------------------
 
     def take(self, place: str, epoch: int | None) -> Strike | None:
-        """Note that `place` is passed; the strike that waits here, for this process alone."""
+        """Record that `place` is passed. Returns the strike that waits here, for this process alone."""
         if place not in POINTS:
             return None
         self._note(place)

@@ -1,4 +1,4 @@
-"""Failpoints at work: kills, holds, pauses and errors at named places, only where a test has switched them on."""
+"""Failpoints: kills, holds, pauses and errors at named places. Only tests switch them on."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Strikes:
         self._folder = StrikeFolder(Path(folder)) if folder else None
 
     def reach(self, point: str, epoch: int | None) -> None:
-        """Say that `point` was reached in `epoch` (None where no epoch is known); strikes when one waits there."""
+        """Report that `point` was reached in `epoch` (None if unknown). Strikes if a strike waits there."""
         if self._strikes and (strike := self._taken(point, epoch)) is not None:
             _act(strike)
         if self._folder is not None and (strike := self._folder.take(point, epoch)) is not None:
             _act(strike)
 
     def _taken(self, point: str, epoch: int | None) -> Strike | None:
-        """The strike that waits here, if any; each is taken by one thread only."""
+        """The strike that waits here, if any; only one thread takes it."""
         with self._lock:
             for strike in self._strikes:
                 if strike.fits(point, epoch):
@@ -47,7 +47,7 @@ def _act(strike: Strike) -> None:
             Path(strike.target).write_text(f"{strike.point} {os.getpid()}")
             threading.Event().wait()
         case Action.PAUSE:
-            # To this very thread: sent to the process, another thread could take it while this one goes on.
+            # To this very thread: a signal to the process could be taken by another thread while this one continues.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         case Action.ERROR:
             raise OSError(f"failpoint {strike.point}")
@@ -56,4 +56,4 @@ def _act(strike: Strike) -> None:
 
 
 STRIKES = Strikes(os.environ)
-"""The strikes of this process; a Python worker of Spark has its own, from the environment it inherited."""
+"""The strikes of this process. A Python worker of Spark has its own, from its environment."""

@@ -1,4 +1,4 @@
-"""Everything below a folder, or an error: a folder that cannot be listed is never taken for an empty one."""
+"""Lists everything below a folder, or raises: a folder that cannot be listed is never treated as empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NoReturn
 def files_below(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """`root` and every folder below it, with the names of the files directly in it; links are not followed.
 
-    Raises what the disk says of a folder that it does not list: `os.walk` by itself leaves such a folder out.
+    Raises the error of a folder that cannot be listed; `os.walk` alone would leave it out.
     """
     for folder, _, names in os.walk(root, onerror=_fail):
         yield Path(folder), names

@@ -1,1 +1,1 @@
-"""Where the durable records of a job are: the ports, the table of schemes, and one folder a scheme. No Spark."""
+"""The ports to durable records of a job, the table of schemes, and one folder for each scheme. No Spark."""

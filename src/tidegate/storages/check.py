@@ -1,4 +1,4 @@
-"""Tries a storage before a job relies on it."""
+"""Tests a storage before a job relies on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.storages.storage import Storage
 
 
 def check_storage(storage: Storage) -> TidegateError | None:
-    """Try everything that `Storage` promises, on a scratch record in its root; None when it works."""
+    """Test everything that `Storage` promises, on a scratch record in its root. Returns None if all tests pass."""
     name = f".check-{secrets.token_hex(4)}"
     try:
         for what, attempt, wanted in _trials(storage, name):

@@ -1,6 +1,6 @@
-"""The port `CheckpointFiles`: what Spark wrote into the checkpoint of a query, as tidegate reads, keeps and copies it.
+"""The port `CheckpointFiles`: tidegate reads, keeps and copies the files that Spark wrote into a query's checkpoint.
 
-Spark itself opens the same place by its own file systems; nothing here tells Spark what to write.
+Spark itself opens the same place by its own file systems. This port does not change what Spark writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ LEFT_OUT = "commits"
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
     """A file of a checkpoint. `name`: relative to the root, with `/`. `written_at`: seconds since 1970 by the storage's
-    own clock; for figures, never for a decision."""
+    own clock; for display, never for a decision.
+    """
 
     name: str
     size_bytes: int
@@ -27,68 +28,72 @@ class CheckpointFile:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What proves the copy of a file whole: its size, and its SHA-256 in hexadecimal digits."""
+    """The proof that a copy of a file is complete: its size, and its SHA-256 in hexadecimal digits."""
 
     size_bytes: int
     sha256: str
 
 
 def is_temporary(name: str) -> bool:
-    """Whether Spark is still writing the file of this name, or gave it up: `.<name>.<uuid>.tmp`, and the checksum of
-    that. `name` is without folders."""
+    """True for a file that Spark is still writing, or has abandoned: `.<name>.<uuid>.tmp`, and its checksum. `name` is
+    without folders.
+    """
     return name.startswith(".") and name.endswith((".tmp", ".tmp.crc"))
 
 
 class CheckpointFiles(Protocol):
     """The files below one root. Names are relative to it, with `/`.
 
-    Spark writes and removes files there at any time. It writes none a second time under its name, but for entries of
-    its logs and, with hashmap, state of an epoch that was not decided. So a file that vanishes is an ordinary answer,
-    and a caller that needs the files of an epoch compares afterwards whether they can have gone.
+    Spark writes and removes files there at any time. It writes no file twice under one name, except entries of its logs
+    and, with hashmap, state of an undecided epoch. So a vanished file is an ordinary answer. A caller that needs the
+    files of an epoch must check afterwards if some may have vanished.
 
-    Every method but `where` raises TidegateError (STORAGE_FULL, STORAGE_UNUSABLE) for what the storage answers.
+    All methods except `where` raise TidegateError (STORAGE_FULL, STORAGE_UNUSABLE) for errors of the storage.
     """
 
     def where(self, name: str = "") -> str:
-        """Where `name` is, as `open_checkpoint_files` takes it and as a person would look for it."""
+        """The place of `name`, as `open_checkpoint_files` accepts it, and for messages."""
         ...
 
     def list(self, folder: str = "") -> list[CheckpointFile]:
-        """Every file below `folder`, however deep, sorted by name, without those that Spark is still writing; [] if
-        the folder is absent. Files that vanish meanwhile may be left out; a folder that cannot be listed is an error,
-        never an empty one."""
+        """All files below `folder`, at any depth, sorted by name, without those that Spark is still writing; [] if the
+        folder is absent. Files that vanish during the call may be missing. A folder that cannot be listed is an error,
+        never an empty result.
+        """
         ...
 
     def open(self, name: str) -> Readable | None:
-        """The content of `name`, to be read once from its begin; None if it is absent. The caller closes it."""
+        """The content of `name`, for one read from its begin; None if it is absent. The caller closes it."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Create `name` with `data` in a checkpoint that nothing else writes to. Durable after `sync` only, or after
-        `hold` of the whole; what is there under the name is an error."""
+        """Create `name` with `data` in a checkpoint without other writers. Durable only after `sync`, or after `hold`
+        of the whole. An existing file of this name is an error.
+        """
         ...
 
     def hold(self, name: str, into: str) -> bool:
-        """Keep this file, as it is now, under the same name below `into`: a root on the same storage. It stays there
-        when Spark removes its own, until `into` is removed. False if the file is absent, or vanishes meanwhile.
+        """Keep the current content of this file under the same name below `into`: a root on the same storage. It stays
+        there until `into` is removed, also when Spark removes its own file. False if the file is absent, or vanishes
+        during the call.
 
-        It costs no copy where the storage has hard links. Elsewhere it is a copy by the storage itself, so that no byte
-        comes through this process; who holds a large state then pays for it in storage, and the caller says so. A
-        storage that can do neither raises STORAGE_UNUSABLE.
+        It needs no copy if the storage has hard links. Otherwise the storage itself copies, so that no byte comes
+        through this process. A large state then costs storage, and the caller reports that. A storage that can do
+        neither raises STORAGE_UNUSABLE.
         """
         ...
 
     def copy(self, name: str, to: CheckpointFiles, passed: Callable[[int], object]) -> Measured | None:
-        """Copy `name` to the same name below the root of `to`, which may be of another storage; durable at return, but
-        for the name's folder, which `to.sync` makes durable. None if the file is absent.
+        """Copy `name` to the same name below the root of `to`, possibly on another storage. Its content is durable at
+        return; `to.sync` makes the name's folder durable. None if the file is absent.
 
-        `passed` has the number of bytes of each block that was written. It may raise, to end the copy; what was written
-        by then is for the caller to remove with the root of `to`.
+        `passed` receives the number of bytes of each written block. It may raise, to stop the copy. The caller then
+        removes the written part together with the root of `to`.
         """
         ...
 
     def create(self, name: str, source: Readable, passed: Callable[[int], object]) -> Measured:
-        """The other end of `copy`: a new file with all of `source`, its content durable at return."""
+        """The target side of `copy`: a new file with all of `source`, its content durable at return."""
         ...
 
     def delete(self, name: str) -> None:
@@ -101,10 +106,11 @@ class CheckpointFiles(Protocol):
         ...
 
     def sync(self) -> list[str]:
-        """Make durable all that is below the root at the call, but for `LEFT_OUT`; what this call had to sync, by name.
+        """Make everything below the root durable that exists at the call, except `LEFT_OUT`. Returns the names that
+        this call had to sync.
 
-        One thread at a time; an object knows what it has synced before, so a later call costs only what is new. After
-        a failure every further call raises: a second try would succeed without the lost bytes. A storage whose writes
-        are durable when they appear has nothing to do.
+        One thread at a time. An object remembers the files that it has synced, so a later call handles only new ones.
+        After a failure every further call raises: a second try would succeed without the lost bytes. A storage with
+        durable writes has nothing to do.
         """
         ...

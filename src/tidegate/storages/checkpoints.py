@@ -1,4 +1,4 @@
-"""The one place where the files of Spark's checkpoint are opened, by the scheme of their folder."""
+"""The one place that opens the files of Spark's checkpoint, by the scheme of their folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidegate.storages.schemes import Place, Scheme, place_of
 
 
 def open_checkpoint_files(root: str | Path) -> CheckpointFiles:
-    """The files below this root: a path, or a URI. It asks the storage for nothing yet.
+    """The files below this root: a path, or a URI. Sends no request to the storage yet.
 
-    Raises SETTING_VALUE for a scheme that no storage here has.
+    Raises SETTING_VALUE for a scheme without a storage.
     """
     place = place_of(root)
     return _CHECKPOINTS[place.scheme](place)

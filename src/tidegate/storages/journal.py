@@ -18,7 +18,7 @@ def journal_name(attempt: Attempt) -> str:
 
 
 class JournalMissing(TidegateError):
-    """The rows that a journal reference names are not there."""
+    """The rows of a journal reference do not exist."""
 
     def __init__(self, reference: JournalRef, where: str) -> None:
         super().__init__(
@@ -34,53 +34,57 @@ class JournalWriter(Protocol):
     """Writes the rows of one attempt: `write` any number of times, then `close` or `abort`. In one thread of a task."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append the rows of `batch`. All batches have one schema. A batch without rows is none.
+        """Append the rows of `batch`. All batches have one schema. A batch without rows has no effect.
 
-        Raises STORAGE_FULL or STORAGE_UNUSABLE, here or at `close`: also where another writer had this name. What that
-        one has written is never changed, because a record may name it.
+        Raises STORAGE_FULL or STORAGE_UNUSABLE, here or at `close`, also if another writer has used this name. The rows
+        of the other writer never change, because a record may name them.
         """
         ...
 
     def close(self) -> JournalRef | None:
-        """Make the rows durable and readable for every process, and give what proves them whole; None if no row came
-        (then nothing is there). The reference is the only pointer to the rows: without it they count for nothing."""
+        """Make the rows durable and readable for every process, and return the reference with their proof. None if no
+        row came; then nothing is stored. Only the reference points to the rows: without it they do not count.
+        """
         ...
 
     def abort(self) -> None:
-        """Remove what was written, unless `close` gave a reference to it. It never raises over rows that are not there.
-        A second call does nothing. A killed writer may leave what `delete_through` and `delete_from` remove."""
+        """Remove the written rows, unless `close` returned a reference to them. Never raises for missing rows. A second
+        call does nothing. `delete_through` and `delete_from` remove the rows of a killed writer.
+        """
         ...
 
 
 class Journal(Protocol):
-    """The journal of one query in one generation. Tasks write on their machines, the driver reads and removes."""
+    """The journal of one query in one generation. Tasks write on their machines; the driver reads and removes."""
 
     def where(self, name: str = "") -> str:
-        """Where the rows of this name are, as a person would look for them."""
+        """The place of the rows of this name, for messages."""
         ...
 
     def writer(self, name: str) -> JournalWriter:
-        """What writes the rows of one attempt, under its `journal_name`. It asks the storage for nothing yet."""
+        """A writer for the rows of one attempt, under its `journal_name`. Sends no request to the storage yet."""
         ...
 
     def read(self, reference: JournalRef) -> Iterator[pa.RecordBatch]:
-        """The rows of one attempt, in the batches and the order in which they were written, on any machine.
+        """The rows of one attempt, in the batches and the order of their writes, on any machine.
 
-        Size and checksum are compared here, before any row is given: a row that is given is as it was written.
-        Raises RECORD_CORRUPT for what is torn or changed, JournalMissing if nothing is there.
+        Size and checksum are verified before the first row is returned. Raises RECORD_CORRUPT for torn or altered rows,
+        JournalMissing if there are none.
         """
         ...
 
     def epochs(self) -> list[int]:
-        """The epochs that have rows, ascending; also of attempts that were never closed."""
+        """The epochs with rows, ascending; also of attempts that were never closed."""
         ...
 
     def delete_through(self, epoch: int) -> None:
-        """Remove the rows of all epochs up to and with `epoch`. Not durable; several processes may do it at once, and
-        a killed one has the next call finish it."""
+        """Remove the rows of all epochs up to and including `epoch`. Not durable. Several processes may call it at the
+        same time. The next call completes the work of a killed process.
+        """
         ...
 
     def delete_from(self, epoch: int) -> None:
-        """Remove the rows of `epoch` and of all later ones, as `delete_through` does. Only while none of their tasks
-        runs."""
+        """Remove the rows of `epoch` and of all later ones, like `delete_through`. Only while none of their tasks
+        runs.
+        """
         ...

@@ -1,4 +1,4 @@
-"""How the rows of one attempt are kept, on whatever storage: an Arrow IPC stream, compressed, and its SHA-256."""
+"""The format of one attempt's rows, for every storage: a compressed Arrow IPC stream, and its SHA-256."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RowStream:
         self._rows += batch.num_rows
 
     def end(self, name: str) -> JournalRef:
-        """Write the end of the stream; the reference to what was written, under this name."""
+        """Write the end of the stream. Returns the reference to the rows, under this name."""
         self._stream.close()
         return JournalRef(
             name=name,
@@ -45,8 +45,9 @@ class RowStream:
 
 
 def verify(file: BinaryIO, reference: JournalRef, where: str) -> None:
-    """Compare size and checksum of an open file with the reference, and go back to the start: the same open file is
-    read afterwards. Raises RECORD_CORRUPT."""
+    """Compare size and checksum of an open file with the reference, and seek back to the start: the same open file is
+    read afterwards. Raises RECORD_CORRUPT.
+    """
     size_bytes = file.seek(0, io.SEEK_END)
     if size_bytes != reference.size_bytes:
         raise _corrupt(f"{reference.size_bytes} bytes", f"{size_bytes} bytes", where)
@@ -61,7 +62,7 @@ def verify(file: BinaryIO, reference: JournalRef, where: str) -> None:
 
 
 def rows(file: io.BufferedIOBase) -> Iterator[pa.RecordBatch]:
-    """The rows of an open file, which is closed at the end."""
+    """The rows of an open file. Closes the file at the end."""
     with file, pa.ipc.open_stream(file) as stream:
         yield from stream
 
@@ -70,7 +71,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class _Checksummed(io.RawIOBase):
-    """A file for Arrow that takes the checksum and the size of all that goes through it."""
+    """A file for Arrow that counts size and checksum of all data written through it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -100,5 +101,5 @@ def _corrupt(expected: str, found: str, where: str) -> TidegateError:
         expected=f"a journal with {expected}",
         found=found,
         where=where,
-        next_step="put the file back from a copy; do not delete it: its rows are decided and nowhere else",
+        next_step="put the file back from a copy; do not delete it: it holds the only copy of decided rows",
     )

@@ -1,4 +1,4 @@
-"""The one place where the journal of a query is opened, by the scheme of its folder."""
+"""The one place that opens the journal of a query, by the scheme of its folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tidegate.storages.schemes import Place, Scheme, place_of
 
 
 def open_journal(folder: str | Path) -> Journal:
-    """The journal in this folder: a path, or a URI, which a task gets from its driver. It asks the storage for nothing
-    yet.
+    """The journal in this folder: a path, or a URI that a task receives from its driver. Sends no request to the
+    storage yet.
 
-    Raises SETTING_VALUE for a scheme that no storage here has.
+    Raises SETTING_VALUE for a scheme without a storage.
     """
     place = place_of(folder)
     return _JOURNALS[place.scheme](place)

@@ -1,7 +1,8 @@
-"""The port `Lease`: of all processes that could drive a job, one does.
+"""The port `Lease`: at most one process drives a job.
 
-A lease keeps a second driver out in the common case. It is not what makes the output exact: where a driver is paused
-and wakes up beside its successor, create-if-absent records, state ids and the evidence in the sinks do that.
+A lease excludes a second driver in the common case. It is not the reason why the output is exact. If a driver is paused
+and continues beside its successor, create-if-absent records, state ids and the evidence in the sinks keep the output
+exact.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tidegate.core.errors import TidegateError
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lease of a job, or held it last."""
+    """The current or last holder of a job's lease."""
 
     job: str
     host: str
@@ -28,8 +29,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing(Enum):
-    """What an observer sees of a lease. Where a holder proves its life by a beat, an observer that has watched for less
-    than the lease's timeout takes it for alive."""
+    """The state of a lease as an observer sees it. If holders prove their life by a beat, an observer that has watched
+    for less than the lease's timeout treats the holder as alive.
+    """
 
     FREE = "no driver of the job can write anything"
     ENDING = "the driver has ended, and the engine that it started can still write"
@@ -37,44 +39,48 @@ class Standing(Enum):
 
 
 class Held(Protocol):
-    """A lease that this process has taken. It holds until `release`, until `lost` says otherwise, or until the process
-    ends, however it ends."""
+    """A lease that this process has taken. It holds until `release`, until `lost` returns a reason, or until the
+    process ends in any way.
+    """
 
     @property
     def holder(self) -> Holder:
-        """This process, as it took the lease."""
+        """This process, as recorded at the take."""
         ...
 
     @property
     def predecessor(self) -> Holder | None:
-        """Who held it before; None if that is unknown. For messages."""
+        """The previous holder, for messages; None if unknown."""
         ...
 
     def engine_lock(self) -> str | None:
-        """The file that the engine's own process (Spark's JVM) locks for as long as it can write: it can outlive its
-        driver. None where a lease has no such lock; then the protocol's other rules make a late engine harmless."""
+        """The file that the engine's own process (Spark's JVM) locks while it can write: the engine can outlive its
+        driver. None if a lease has no such lock; then the protocol's other rules make a late engine harmless.
+        """
         ...
 
     def renew(self) -> None:
         """Prove that this process is alive. The holder calls it every third of the timeout, from a thread that does
-        nothing else. A lease that the operating system watches needs no proof.
+        nothing else. A lease that the operating system supervises needs no proof.
 
-        Raises what `lost` gives, and what the storage has to say; the caller tries the latter again.
+        Raises the error that `lost` returns, or an error of the storage. After an error of the storage the caller
+        retries.
         """
         ...
 
     def lost(self) -> TidegateError | None:
-        """Why this process no longer holds the lease; None while it does. Once lost, it stays lost.
+        """The reason why this process no longer holds the lease; None while it holds it. A lost lease stays lost.
 
-        With a beat it is lost when a newer term is there, or when two thirds of the timeout have passed, by this
-        process's own monotonic clock, since the last renewal that succeeded was SENT. The holder then starts nothing,
-        stops its queries, and commits nothing. It may ask for the storage, so it can take as long as a read.
+        A lease with a beat is lost in two cases. A newer term exists. Or two thirds of the timeout have passed since
+        the last successful renewal was SENT, by this process's own monotonic clock. The holder then starts nothing,
+        stops its queries, and commits nothing. The call may read from the storage, so it can take as long as a read.
         """
         ...
 
     def release(self) -> None:
-        """Give the lease up, when nothing of this driver can write any more. A second call does nothing, and so does
-        one in a forked child, or after another process has taken the lease. `Lease.holder` still names this process."""
+        """Release the lease, when nothing of this driver can write any more. A second call does nothing; neither does a
+        call in a forked child, or after another process has taken the lease. `Lease.holder` still returns this process.
+        """
         ...
 
     def __enter__(self) -> Held: ...
@@ -85,30 +91,32 @@ class Held(Protocol):
 
 
 class Lease(Protocol):
-    """The lease of one job, seen by any process: drivers take it, commands look at it."""
+    """The lease of one job, seen by any process: drivers take it, commands inspect it."""
 
     def where(self) -> str:
-        """Where its records or locks are, as a person would look for them."""
+        """The place of its records or locks, for messages."""
         ...
 
     def take(self, job: str, patience_seconds: float) -> Held:
-        """Take the lease for this process; the place of the job is made if missing.
+        """Take the lease for this process. The place of the job is created if missing.
 
-        `job`: the job's name, for the record of the holder and for messages. `patience_seconds`: how long what is left
-        of a driver that has ended is waited for: an engine that outlives it, or a beat that has to be watched. A
-        driver that is known to live is not waited for.
+        `job`: the job's name, for the record of the holder and for messages. `patience_seconds`: the longest wait for
+        the remains of a dead driver: an engine that outlives it, or a beat that has to time out. There is no wait for a
+        driver that is known to live.
 
-        Raises DRIVER_ALIVE, which names the holder: also for a second call in one process, whatever name of the place
-        it came by. Of several calls at once at most one takes the lease.
+        Raises DRIVER_ALIVE, with the holder, also for a second call in one process under any name of the place. Of
+        several calls at the same time at most one takes the lease.
         """
         ...
 
     def holder(self) -> Holder | None:
-        """Who holds it, or held it last; None if there never was one, or its record cannot be read. It names a process
-        in a message; whether the lease is held, `standing` tells."""
+        """The current or last holder, for messages; None if there never was one, or its record cannot be read. Use
+        `standing` to find out if the lease is held.
+        """
         ...
 
     def standing(self) -> Standing:
-        """Whether a driver holds it. Looking never disturbs a holder, or a process that takes it in the same instant.
-        It changes nothing, and needs no right to write."""
+        """Whether a driver holds it. The check never disturbs a holder, or a process that takes the lease at the same
+        time. It changes nothing, and needs no right to write.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The one place where the lease of a job is opened, by the scheme of the job's folder."""
+"""The one place that opens the lease of a job, by the scheme of the job's folder."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tidegate.storages.schemes import Place, Scheme, place_of
 
 
 def open_lease(job_folder: str | Path) -> Lease:
-    """The lease of the job in this folder: a path, or a URI. It asks the storage for nothing yet.
+    """The lease of the job in this folder: a path, or a URI. Sends no request to the storage yet.
 
-    Raises SETTING_VALUE for a scheme that no storage here has.
+    Raises SETTING_VALUE for a scheme without a storage.
     """
     place = place_of(job_folder)
     return _LEASES[place.scheme](place)
 
 
 def driver_lives(job_folder: str | Path) -> bool:
-    """Whether a driver holds the job's lease."""
+    """True if a driver holds the job's lease."""
     return open_lease(job_folder).standing() is Standing.HELD
 
 
 def driver_or_engine_lives(job_folder: str | Path) -> bool:
-    """Whether a process may still write to the job: its driver, or the engine of one that was killed."""
+    """True if a process may still write to the job: its driver, or the engine of a killed driver."""
     return open_lease(job_folder).standing() is not Standing.FREE
 
 

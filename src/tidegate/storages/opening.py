@@ -1,4 +1,4 @@
-"""The one place where a storage of records is opened, by the scheme of its URI."""
+"""The one place that opens a storage of records, by the scheme of its URI."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidegate.storages.storage import Storage
 
 
 def open_storage(where: str | Path) -> Storage:
-    """The storage whose root is `where`: a path, or a URI. It asks the storage for nothing yet.
+    """The storage with the root `where`: a path, or a URI. Sends no request to the storage yet.
 
-    Raises SETTING_VALUE for a scheme that no storage here has.
+    Raises SETTING_VALUE for a scheme without a storage.
     """
     place = place_of(where)
     return _STORAGES[place.scheme](place)

@@ -21,7 +21,7 @@ class Scheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A scheme, and what it calls the place: for `file` an absolute path."""
+    """A scheme, and the place in it: for `file` an absolute path."""
 
     scheme: Scheme
     path: str
@@ -30,7 +30,7 @@ class Place:
 def place_of(where: str | Path) -> Place:
     """The place that a path or a URI names.
 
-    Raises SETTING_VALUE for a scheme that no storage here has, and for a `file:` URI that names another machine.
+    Raises SETTING_VALUE for a scheme without a storage, and for a `file:` URI with the name of another machine.
     """
     text = str(where)
     found = _SCHEME.match(text)
@@ -52,7 +52,7 @@ def _refused(found: str, where: str) -> TidegateError:
     known = ", ".join(f"`{scheme.value}:`" for scheme in Scheme)
     return TidegateError(
         Code.SETTING_VALUE,
-        expected=f"a path, or a URI of one of the storages that are there ({known})",
+        expected=f"a path, or a URI of one of these storages ({known})",
         found=found,
         where=where,
         next_step="give a folder on a local disk, as a path or as file:///path",

@@ -10,84 +10,91 @@ Names: TypeAlias = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look at a record tells without its content. `written_at`: when the content was written, in seconds since
-    1970 by the storage's own clock. It is for people and figures: no rule of the protocol compares clocks."""
+    """Facts about a record without its content. `written_at`: when the content was written, in seconds since 1970 by
+    the storage's own clock. It is for display only: no rule of the protocol compares clocks.
+    """
 
     size_bytes: int
     written_at: float
 
 
 class Storage(Protocol):
-    """Where the durable records of a job are kept. Names are relative, with `/` between folders.
+    """The place of a job's durable records. Names are relative, with `/` between folders.
 
-    What a put wrote, and what `read` and `list` gave out, survives a power loss: a process that obeys a record which
-    another process left behind must not lose it again. Threads may share one object; processes, also on different
-    machines, may open the same place at once. A folder exists as soon as a record is below it; no caller makes one.
+    The data of a put, and the results of `read` and `list`, survive a power loss: a process that acts on a record of
+    another process must not lose it again. Threads may share one object. Processes, also on different machines, may
+    open the same place at the same time. A folder exists as soon as a record is below it; callers create none.
 
-    Every method but `where` and `below` raises TidegateError (STORAGE_FULL, STORAGE_UNUSABLE) for what the storage
-    answers, and ValueError for a name that leaves the root.
+    All methods except `where` and `below` raise TidegateError (STORAGE_FULL, STORAGE_UNUSABLE) for errors of the
+    storage, and ValueError for a name outside of the root.
     """
 
     def where(self, name: str = "") -> str:
-        """Where `name` is, as a person would look for it: a path, or a URI. For messages; "" is the root itself."""
+        """The place of `name` as a path or a URI, for messages; "" is the root itself."""
         ...
 
     def below(self, folder: str) -> Storage:
-        """The same storage, with `folder` as its root. It asks the storage for nothing."""
+        """The same storage, with `folder` as its root. Sends no request to the storage."""
         ...
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Create `name` with `data`, whole or not at all, durable at return. True when this call created it.
+        """Create `name` with `data`, whole or not at all, durable at return. True if this call created it.
 
-        Of two calls at once exactly one creates. On False the content that is there is untouched and durable. Where the
-        answer to a write can be lost, the storage looks afterwards: an error leaves open whether the record is there.
+        Of two calls at the same time exactly one creates it. On False the existing content is unchanged and durable. If
+        the answer to a write can be lost, the storage reads the record afterwards: an error does not show if the record
+        exists.
         """
         ...
 
     def replace(self, name: str, data: bytes) -> None:
-        """Give `name` the content `data`, at once and durably; a reader sees the old content or the new one.
+        """Replace the content of `name` by `data`, atomically and durably; a reader sees the old or the new content.
 
-        Of two calls at once either may be the last. No record that decides anything is replaced by two writers.
+        Of two calls at the same time either may be the last. Records that decide anything never have two writers that
+        replace.
         """
         ...
 
     def read(self, name: str) -> bytes | None:
-        """The content of `name`, None when it is absent. It sees every put and replace that has returned, anywhere."""
+        """The content of `name`, None if it is absent. It sees every put and replace that has returned, on any
+        machine.
+        """
         ...
 
     def peek(self, name: str) -> bytes | None:
-        """As `read`, but what it gives may be lost in a power loss: for what this process itself has made durable, and
-        for views."""
+        """Like `read`, but a power loss may lose the result: for records that this process itself has made durable, and
+        for display.
+        """
         ...
 
     def look(self, name: str) -> Seen | None:
-        """Size and time of `name`, None when it is absent. Not durable, as `peek`. `name` is a file, never a folder."""
+        """Size and time of `name`, None if it is absent. Not durable, like `peek`. `name` is a file, never a folder."""
         ...
 
     def list(self, folder: str) -> Names:
-        """The names of the files directly in `folder`, sorted, without temporary files. [] when it is absent.
+        """The names of the files directly in `folder`, sorted, without temporary files. [] if the folder is absent.
 
-        It sees every put that has returned. On a store that answers in pages it reads all of them.
+        It sees every put that has returned. A store that answers in pages reads all pages.
         """
         ...
 
     def delete(self, name: str) -> None:
-        """Remove `name`; no error when it is absent. Not durable: after a power loss the file may be back."""
+        """Remove `name`; no error if it is absent. Not durable: after a power loss the file may exist again."""
         ...
 
     def set_aside(self, name: str) -> str | None:
-        """Rename `name` to a free `.aside-<name>-<n>` in its folder, durably, and give the new name.
+        """Rename `name` to a free `.aside-<name>-<n>` in its folder, durably, and return the new name.
 
-        None when the file was gone. Spark takes only names that are numbers for log entries, so never this one. A store
-        that cannot rename copies if absent, then deletes: killed in between it leaves both, and nothing is lost.
+        None if the file was gone. Spark accepts only numbers as names of log entries, so it never reads this one. A
+        store without a rename copies if absent, then deletes. A kill between the two leaves both files, and nothing is
+        lost.
         """
         ...
 
     def remove_leftovers(self, folder: str, of: str = "") -> None:
-        """Remove what killed processes left of unfinished puts directly in `folder`; with `of` those for the file of
+        """Remove the rest of unfinished puts of killed processes directly in `folder`; with `of` only for the file of
         that name. A storage that leaves nothing does nothing.
 
-        Only while the lease proves that no other process writes there. A process that writes there all the same fails
-        with its put, and harms nothing.
+        Only while the lease proves that no other process writes there. If a process writes there nevertheless, its put
+        fails without further harm.
         """
         ...

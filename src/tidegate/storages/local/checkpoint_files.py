@@ -1,4 +1,4 @@
-"""`CheckpointFiles` on a local disk: held by hard links, synced one by one."""
+"""`CheckpointFiles` on a local disk: kept by hard links, synced one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes durable what Spark wrote into a checkpoint folder and did not sync (it syncs nothing)."""
+"""Makes the files durable that Spark wrote into a checkpoint folder. Spark itself syncs nothing."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import LEFT_OUT, is_temporary
 
 Version: TypeAlias = tuple[int, int, int]
-"""What tells one content of a path from the next: inode, size, time of change."""
+"""The identity of a file's content: inode, size, time of change."""
 
 
 _DOUBTFUL = ".sync-failed.tmp"
-"""A sync of this checkpoint has failed. The name is one of those that are no part of a checkpoint."""
+"""Marks that a sync of this checkpoint has failed. A file with this name is no part of a checkpoint."""
 
 
 class CheckpointSync:
-    """Syncs a Spark checkpoint folder, again and again, each file once. One thread at a time.
+    """Syncs a Spark checkpoint folder repeatedly, each file once. One thread at a time.
 
-    `commits/` is left out: *decided* keeps the bytes of its entries. Checksum files (`.x.crc`) are synced too: a
-    torn one makes a whole file unreadable for Spark.
+    `commits/` is left out: *decided* keeps the bytes of its entries. Checksum files (`.x.crc`) are synced too: a torn
+    one makes a whole file unreadable for Spark.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -44,11 +44,12 @@ class CheckpointSync:
         self._known: dict[str, _Folder] = {}
 
     def sync(self) -> list[Path]:
-        """Make everything below the root durable that stands there at the call; what was synced now.
+        """Make all files below the root durable that exist at the call. Returns the synced paths.
 
-        Files that vanish meanwhile (Spark's maintenance) are no error. After a failed sync every further call
-        raises: a second sync would succeed without the lost bytes. A note in the folder then has the next process
-        write every file again. It need not survive a power loss, after which a look shows what the disk has.
+        Files that vanish during the call (Spark's maintenance) are no error. After a failed sync every further call
+        raises: a second sync would succeed without the lost bytes. A mark in the folder then makes the next process
+        write every file again. The mark need not survive a power loss, because after one a read shows the contents of
+        the disk.
         """
         with self._trust.over(self._root, "sync Spark's checkpoint"):
             if not self._root.exists():
@@ -62,7 +63,7 @@ class CheckpointSync:
                 files = _each(_rewrite if is_doubtful else _sync_file, found.files)
                 folders = _each(_sync_folder, found.folders)
             except SyncFailed:
-                with suppress(OSError):  # a disk that takes nothing any more; what counts is raised
+                with suppress(OSError):  # a disk that takes no more data; the error that counts is raised
                     note.touch()
                 raise
             self._known.update(found.scanned)
@@ -86,14 +87,14 @@ class CheckpointSync:
             return
         for name in subfolders:
             if folder != str(self._root) or name != LEFT_OUT:
-                # RocksDB's files are copied into SSTs/ and logs/ in place, so those can grow behind an unchanged
-                # folder time; the .zip that names them appears in the folder above, and only when they are whole.
+                # RocksDB's files are copied into SSTs/ and logs/ in place, so they can grow without a change of the
+                # folder's time. The .zip that names them appears in the folder above, and only after they are complete.
                 self._look(f"{folder}/{name}", must_scan=changed, found=found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What one scan of a folder saw."""
+    """The result of one scan of a folder."""
 
     inode: int
     mtime_ns: int
@@ -107,14 +108,14 @@ class _Folder:
 
 @dataclass(slots=True)
 class _Found:
-    """What one call has to sync, and what it knows afterwards."""
+    """The files that one call has to sync, and its results."""
 
     files: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
     scanned: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
 
     def add(self, folder: str, known: _Folder | None, scanned: _Folder) -> bool:
-        """Note what is new in `folder`; whether a name in it may be."""
+        """Note the new files in `folder`, and whether a name in it may be new."""
         before: dict[str, Version] = known.files if known else {}
         new = [name for name, version in scanned.files.items() if before.get(name) != version]
         self.files.extend(f"{folder}/{name}" for name in new)
@@ -131,7 +132,7 @@ class _Found:
 
 
 def _scan(folder: str, status: os.stat_result) -> _Folder:
-    """`status` was taken before, so what is added during the scan changes the folder's time once more."""
+    """`status` was read before the scan, so a file that is added during the scan changes the folder's time again."""
     now = time.time_ns()
     files: dict[str, Version] = {}
     subfolders: list[str] = []

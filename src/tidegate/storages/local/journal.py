@@ -1,4 +1,4 @@
-"""`Journal` on a local disk: one file an attempt, in a folder an epoch."""
+"""`Journal` on a local disk: one file for each attempt, one folder for each epoch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LocalJournal:
         self._delete(lambda each: each >= epoch)
 
     def _delete(self, concerns: Callable[[int], bool]) -> None:
-        """Move whole epochs to the trash by one rename each, then empty it (also of what a killed process left)."""
+        """Move whole epochs to the trash by one rename each, then empty it (also the trash of a killed process)."""
         trash = self._folder / _TRASH
         with Trust().over(self._folder, "remove journals"):
             for epoch in filter(concerns, self.epochs()):
@@ -74,8 +74,8 @@ class LocalJournal:
 class LocalJournalWriter:
     """Writes the file of one attempt.
 
-    The file is written in place: the reference that `close` gives is the only pointer to it, so a torn file has
-    none. It is created anew, never opened again: a repeated attempt cannot cut the journal that a record names.
+    The file is written in place: only the reference that `close` returns points to it, so a torn file has no reference.
+    A file is always new, never opened again: a repeated attempt cannot truncate the rows that a record names.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -131,7 +131,7 @@ class _OpenFile:
         return reference
 
     def drop(self) -> None:
-        with suppress(OSError):  # what a full disk did not take; the file goes anyway
+        with suppress(OSError):  # data that a full disk did not take; the file is removed anyway
             self._file.close()
 
 

@@ -1,9 +1,9 @@
-"""The Python half of the local lease: one file lock, held for life, and who holds it.
+"""The Python half of the local lease: one file lock, held until the process ends, and the record of its holder.
 
-The other half is a lock that the driver's JVM takes on `jvm.lock`. Only when both are free has the old run ended.
+The other half is a lock that the driver's JVM takes on `jvm.lock`. The old run has ended only if both are free.
 
-A POSIX file lock belongs to the process, not to the descriptor: closing ANY descriptor of the file drops it, and a
-second lock of the same process is granted. So `driver.lock` is opened once per process, and a table here refuses a
+A POSIX file lock belongs to the process, not to the descriptor: closing ANY descriptor of the file releases it, and a
+second lock of the same process is granted. So `driver.lock` is opened once in each process, and a table here refuses a
 second start. A forked child inherits the table but not the lock, so entries carry the process that made them.
 """
 
@@ -28,7 +28,7 @@ from tidegate.storages.opening import open_storage
 
 
 class DriverLock:
-    """The right of this process to drive one job; until `release`, or until the process ends, however it ends."""
+    """The right of this process to drive one job, until `release` or the end of the process."""
 
     def __init__(self, folder: Path, descriptor: int, holder: Holder, predecessor: Holder | None) -> None:
         self.holder = holder
@@ -37,9 +37,9 @@ class DriverLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock up; a second call does nothing. `holder.json` stays: it names the last holder.
+        """Release the lock. A second call does nothing. `holder.json` stays, with the last holder.
 
-        In a forked child it gives nothing up: there the lock was never held.
+        In a forked child it releases nothing: the child never held the lock.
         """
         with _table_lock:
             key = next((key for key, lock in _table.items() if lock is self), None)
@@ -55,8 +55,9 @@ class DriverLock:
             raise lost
 
     def lost(self) -> TidegateError | None:
-        """The lock is on a file, not on its name: where the name is gone, or another file's, a second driver would find
-        nothing locked."""
+        """The lock is on a file, not on its name. If the name is gone or belongs to another file, a second driver would
+        find no lock.
+        """
         path = self._folder / DRIVER_LOCK
         with Trust().over(path, "look at a lock"), _table_lock:
             if _held_here(path) is self:
@@ -64,7 +65,7 @@ class DriverLock:
         return TidegateError(
             Code.DRIVER_ALIVE,
             expected=f"this driver to hold the lock of job `{self.holder.job}` until it ends",
-            found=f"it is given up, or its file is gone or another one; the last holder named: {self._named()}",
+            found=f"it was released, or its file is missing or replaced; the last recorded holder: {self._named()}",
             where=str(path),
             next_step="leave `locks/` alone while a job runs; see `tidegate list`, then start the job again",
         )
@@ -82,7 +83,7 @@ class DriverLock:
 
 
 def acquire(job_folder: str | Path, job: str) -> DriverLock:
-    """Take the lock of `job`, whose folder is made if missing. Raises DRIVER_ALIVE, naming the holder."""
+    """Take the lock of `job`. Its folder is created if missing. Raises DRIVER_ALIVE, with the holder."""
     folder = Path(job_folder).absolute()
     path = folder / DRIVER_LOCK
     with _table_lock, Trust().over(path, "lock a file"):
@@ -106,9 +107,8 @@ def acquire(job_folder: str | Path, job: str) -> DriverLock:
 
 
 def read_holder(job_folder: str | Path) -> Holder | None:
-    """Who holds the lock of the job in `job_folder`, or held it last; None when nobody ever did, or it is unreadable.
-
-    It only names somebody in a message: whether the lock is held, the lock itself tells.
+    """The current or last holder of the lock of the job in `job_folder`; None if there never was one, or its record
+    cannot be read. For messages only: it does not show whether the lock is held.
     """
     data = open_storage(job_folder).read(_HOLDER)
     try:
@@ -118,16 +118,16 @@ def read_holder(job_folder: str | Path) -> Holder | None:
 
 
 def holds(job_folder: str | Path) -> bool:
-    """Whether this very process holds the job's DriverLock; found without opening the file."""
+    """True if this process holds the job's DriverLock. Does not open the file."""
     with _table_lock:
         return _held_here(Path(job_folder).absolute() / DRIVER_LOCK) is not None
 
 
 def jvm_lock_is_free(job_folder: str | Path) -> bool:
-    """Whether no JVM holds `jvm.lock`.
+    """True if no JVM holds `jvm.lock`.
 
-    Call it only while holding the DriverLock: it tries the lock itself, so two callers at once would see each
-    other. Safe beside a JVM of our own: this process's Python never holds that lock, so closing drops nothing.
+    Call it only while holding the DriverLock: it tries the lock itself, so two callers at the same time would meet each
+    other. It is safe beside a JVM of our own: this process's Python never holds that lock, so closing releases nothing.
     """
     path = Path(job_folder) / JVM_LOCK
     with Trust().over(path, "try a lock"):
@@ -142,9 +142,9 @@ def jvm_lock_is_free(job_folder: str | Path) -> bool:
 
 
 def wait_for_jvm_lock(job_folder: str | Path, timeout_seconds: float) -> None:
-    """Wait until no JVM holds `jvm.lock`: it outlives its killed Python by 0.5 to 2.4 s. Hold the DriverLock.
+    """Wait until no JVM holds `jvm.lock`: a JVM outlives its killed Python by 0.5 to 2.4 s. Hold the DriverLock.
 
-    Raises DRIVER_ALIVE at the timeout, naming the process that had the DriverLock before.
+    Raises DRIVER_ALIVE at the timeout, with the previous holder of the DriverLock.
     """
     end = time.monotonic() + timeout_seconds
     while not jvm_lock_is_free(job_folder):
@@ -165,7 +165,7 @@ _table_lock = threading.Lock()
 
 
 def _held_here(path: Path) -> DriverLock | None:
-    """The lock that this process holds on `path`; found without opening the file."""
+    """The lock that this process holds on `path`. Does not open the file."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -177,7 +177,7 @@ def _held_here(path: Path) -> DriverLock | None:
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, as POSIX leaves it to the system
+    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX leaves it to the system
         return False
     return True
 

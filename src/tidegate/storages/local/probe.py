@@ -1,7 +1,7 @@
-"""Whether somebody holds a lock, asked without taking it: a driver that tries in the same instant must get it.
+"""Checks if a process holds a lock, without taking it: a driver that tries at the same time must get it.
 
-Asking opens the file, and closing any descriptor of it would drop a lock that this very process holds on it. So a
-driver never asks about the lock it holds: it knows (`locks.holds`).
+The check opens the file, and closing any descriptor of it would release a lock that this process holds on it. So a
+driver never checks its own lock here, but in memory (`locks.holds`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tidegate.storages.local.locks import DRIVER_LOCK, JVM_LOCK, holds
 
 
 def driver_lives(job_folder: str | Path) -> bool:
-    """Whether a process holds the job's driver lock."""
+    """True if a process holds the job's driver lock."""
     return holds(job_folder) or is_locked(Path(job_folder) / DRIVER_LOCK)
 
 
 def driver_or_jvm_lives(job_folder: str | Path) -> bool:
-    """Whether a process may still write to the job: its driver, or the JVM that outlives a killed one for a while."""
+    """True if a process may still write to the job: its driver, or the JVM that outlives a killed one for a while."""
     return driver_lives(job_folder) or is_locked(Path(job_folder) / JVM_LOCK)
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another process holds a lock on the file `path` (POSIX: F_GETLK). False when there is no such file."""
+    """True if another process holds a lock on the file `path` (POSIX: F_GETLK). False if the file does not exist."""
     with Trust().over(path, "look at a lock"):
         try:
             descriptor = os.open(path, os.O_RDONLY)

@@ -13,7 +13,7 @@ from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synce
 from tidegate.storages.storage import Names, Seen
 
 Version: TypeAlias = tuple[int, int, int, int]
-"""What tells one file of a name from the next: inode, size, times of its content and of its last rename or link."""
+"""The identity of a file under a name: inode, size, times of its content and of its last rename or link."""
 
 
 class LocalStorage:
@@ -25,7 +25,7 @@ class LocalStorage:
         self._durable: dict[Path, dict[str, Version]] = {}
 
     def path(self, name: str) -> Path:
-        """Where `name` lies. Names that leave the root are refused."""
+        """The path of `name`. Names outside of the root are refused."""
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"not a name below the storage's root: {name!r}")
         return self._root / name
@@ -42,7 +42,7 @@ class LocalStorage:
             ensure_folder(target.parent)
             with _temporary_file(target, data) as temporary:
                 created = _link(temporary, target)
-            self._settle(target)  # also on False: the other one may have been killed before its sync
+            self._settle(target)  # also on False: the other process may have been killed before its sync
         return created
 
     def replace(self, name: str, data: bytes) -> None:
@@ -123,11 +123,12 @@ class LocalStorage:
                     (path / name).unlink(missing_ok=True)
 
     def _settle(self, target: Path) -> None:
-        """Make the name of a file durable, and remember which file has it: until another one takes its place, whoever
-        reads or lists it here needs no sync."""
+        """Make the name of a file durable, and remember the file: until another file takes its place, reads and lists
+        in this process need no sync.
+        """
         try:
             version = _version(os.stat(target))
-        except FileNotFoundError:  # somebody has removed it again
+        except FileNotFoundError:  # removed by another process
             version = None
         sync_folder(target.parent)
         if version is not None:
@@ -145,12 +146,12 @@ def _temporary_file(target: Path, data: bytes) -> Generator[Path, None, None]:
         write_synced(temporary, data)
         yield temporary
     finally:
-        with suppress(OSError):  # a leftover is hidden, and must not cover the error that left it
+        with suppress(OSError):  # a leftover is hidden, and must not hide the error that left it
             temporary.unlink(missing_ok=True)
 
 
 def _link(temporary: Path, target: Path) -> bool:
-    """Give the finished file its name unless the name is taken: the one atomic step of a put-if-absent."""
+    """Give the finished file its name unless the name exists: the one atomic step of a put-if-absent."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -178,7 +179,7 @@ def _is_temporary(name: str) -> bool:
 
 
 def _reserve_aside(target: Path) -> Path:
-    """A free name, made ours by creating it: a rename would silently replace a file set aside by another."""
+    """A free name, reserved by creating it: a rename would silently replace a file that another process set aside."""
     number = 0
     while True:
         aside = target.with_name(f".aside-{target.name}-{number}")

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from tests.integration.place import wait_until
 from tests.kafka.rights import On, grant
+from tests.support.today import sampled
 from tidegate.cli import main
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka import Broker, State, status
@@ -164,6 +165,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, options) -> None:
     assert status(tmp_path).state is State.ABSENT
 
 
+@pytest.mark.more
 def test_of_three_brokers_one_may_die(tmp_path: Path) -> None:
     with Broker.start(tmp_path, brokers=3) as cluster:
         assert len(cluster.servers.split(",")) == 3
@@ -179,7 +181,9 @@ def test_of_three_brokers_one_may_die(tmp_path: Path) -> None:
         assert values(cluster.servers, topic) == [b"all three", b"two of three"]
 
 
-@pytest.mark.parametrize(("version", "transaction_version"), [("3.9.1", None), ("4.1.1", 0)])
+@pytest.mark.parametrize(
+    ("version", "transaction_version"), sampled([pytest.param("3.9.1", None), pytest.param("4.1.1", 0)])
+)
 def test_the_older_transaction_version_is_the_wanted_one(tmp_path: Path, version: str, transaction_version) -> None:
     with Broker.start(tmp_path, version=version, transaction_version=transaction_version) as broker:
         assert status(tmp_path).version == version

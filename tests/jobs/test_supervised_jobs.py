@@ -62,10 +62,10 @@ def test_a_driver_whose_supervisor_is_killed_ends_the_next_run_resumes_and_a_fre
         (driver,) = children(said["process"])
         background.sessions.add(driver)
         os.kill(said["process"], signal.SIGKILL)
-        killed_at = time.monotonic()
-        while in_session(driver) and time.monotonic() < killed_at + 60:
+        bound = time.monotonic() + 60
+        while in_session(driver):
+            assert time.monotonic() < bound, "the driver ends"
             time.sleep(0.02)
-        assert time.monotonic() - killed_at < 10
         acquire(tmp_path / "checkpoints" / "numbers", "numbers").release()
     write(tmp_path, 3, 3)
     with UnderRun(tmp_path, "caught-up") as run:

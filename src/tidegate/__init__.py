@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidegate.spark.sources.files import FileSource
     from tidegate.spark.sources.kafka import KafkaSource
     from tidegate.spark.sources.socket import SocketSource
-    from tidegate.spark.sources.source import RateSource, SparkSource
+    from tidegate.spark.sources.spark_source import RateSource, SparkSource
 
 __version__: str
 
@@ -70,13 +70,13 @@ _HOMES = {
     "KafkaSink": "tidegate.sinks.kafka.sink",
     "KafkaSource": "tidegate.spark.sources.kafka",
     "PrintSink": "tidegate.sinks.printing",
-    "RateSource": "tidegate.spark.sources.source",
+    "RateSource": "tidegate.spark.sources.spark_source",
     "Restore": "tidegate.savepoints.restoring",
     "RowRefused": "tidegate.sinks.rows",
     "SQLiteSink": "tidegate.sinks.sqlite.sink",
     "SavedState": "tidegate.spark.read_savepoint",
     "SocketSource": "tidegate.spark.sources.socket",
-    "SparkSource": "tidegate.spark.sources.source",
+    "SparkSource": "tidegate.spark.sources.spark_source",
     "TidegateError": "tidegate.core.errors",
     "TwoPhaseCommitSink": "tidegate.sinks.two_phase_commit",
     "TwoPhaseSink": "tidegate.sinks.base",

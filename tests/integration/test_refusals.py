@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource
 from tests.integration.place import Place, error_of, evaluate, run
 from tidegate import FileSink, FileSource, Job, PrintSink, SparkSource, SQLiteSink, TidegateError, TwoPhaseSink
 from tidegate.core.records import JobRecord, Start, decode, encode
-from tidegate.spark.sources.source import Source
+from tidegate.spark.sources.source import StreamLoader
 from tidegate.testing.memory import MemorySink
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -156,7 +156,9 @@ KAFKA_TYPO: dict[str, Any] = {"kafka.bootstrap.server": "localhost:9"}
         (FileSource("/tmp", format="csv", schema="n int", haeder=True), "header"),
     ],
 )
-def test_an_option_of_sparks_own_with_a_typo_is_named_with_what_was_meant(place: Place, source: Source, meant: str):
+def test_an_option_of_sparks_own_with_a_typo_is_named_with_what_was_meant(
+    place: Place, source: StreamLoader, meant: str
+):
     with pytest.raises(TidegateError) as caught:
         place.job().source("in", source)
     assert caught.value.code == "TG-OPTION-UNKNOWN"

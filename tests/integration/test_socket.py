@@ -30,7 +30,8 @@ from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.operate.beat import read_beat
-from tidegate.spark.sources import socket as socket_source
+from tidegate.spark.sources import ingest
+from tidegate.spark.sources.ingest import Kept
 
 PROGRAM = Path(__file__).parent / "socket_program.py"
 
@@ -175,7 +176,7 @@ def test_a_full_disk_holds_the_peer_up_and_every_line_counts_once_when_there_is_
 def test_the_log_is_trimmed_behind_the_epochs_that_are_retained(
     place: Place, monkeypatch: pytest.MonkeyPatch, level: str
 ):
-    monkeypatch.setattr(socket_source, "IngestLog", partial(IngestLog, segment_bytes=1))
+    monkeypatch.setattr(ingest, "IngestLog", partial(IngestLog, segment_bytes=1))
     with Peer() as peer:
         handle = started(place, peer, checkpointing_retained=4, checkpointing_mode=level)
         for number in range(12):
@@ -189,7 +190,7 @@ def test_the_log_is_trimmed_behind_the_epochs_that_are_retained(
 
 
 def test_a_log_is_not_trimmed_behind_a_query_that_is_slower(place: Place):
-    kept = socket_source.Kept(frozenset({"fast", "slow"}), epochs=2)
+    kept = Kept(frozenset({"fast", "slow"}), epochs=2)
     at = [Position("log", number * 10, number) for number in range(10)]
     assert [kept.done("fast", at[number]) for number in range(5)] == [None] * 5
     assert kept.done("slow", at[1]) is None

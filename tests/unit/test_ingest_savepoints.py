@@ -29,7 +29,7 @@ from tidegate.savepoints.ingest_restore import SavedLog, join
 from tidegate.savepoints.restore import Restoring, prepare, settle
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.take import RunningJob, take
-from tidegate.spark.sources.socket import Kept, Trimmer
+from tidegate.spark.sources.ingest import Kept, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
 

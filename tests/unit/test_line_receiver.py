@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.durable import SyncFailed, storage_error
-from tidegate.supervise import receiver
+from tidegate.sources import keeping
 from tidegate.supervise.lines import LineCutter, LineTooLong
 from tidegate.supervise.receiver import Peer, Receiver
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_kept_ends_it_and_nothing_more_is_read():
 def test_on_a_full_disk_the_peer_is_held_up_and_every_line_comes_once_when_there_is_space(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(receiver, "_SPACE_SECONDS", 0.01)
+    monkeypatch.setattr(keeping, "_SPACE_SECONDS", 0.01)
     space = threading.Event()
     kept: list[bytes] = []
 
@@ -150,7 +150,7 @@ def test_on_a_full_disk_the_end_waits_for_no_space_and_says_what_is_not_kept(cap
 
     with Listening() as peer, Taken(peer.port, full) as taken, peer.connection() as connection:
         connection.sendall(b"one\ntwo\n")
-        wait_for(lambda: "the peer is held up" in caplog.text, "a warning")
+        wait_for(lambda: "nothing more is read" in caplog.text, "a warning")
         taken.receiver.close()
     assert "2 lines that were read are not kept" in caplog.text
 

@@ -1,7 +1,8 @@
-"""Frames: lines that are synced together, under one checksum that also covers their place.
+"""Frames: the rows that were synced together, under one checksum that also covers where they stand.
 
-A frame is written behind a synced one, so a crash tears at most the last frame, and all acknowledged lines are whole.
-Lines stand in a frame unchanged, each ended by a newline: the files can be read without tidegate.
+A frame is written behind one that is synced, so a crash tears at most the last one, and all that counts is whole.
+What a payload is the source knows (`tidegate.sources.logged`). Lines stand in it as they came, each ended by a newline:
+the files can be read without tidegate.
 """
 
 from __future__ import annotations
@@ -15,25 +16,41 @@ from tidegate.checkpoints.ingest_layout import Position
 
 
 @dataclass(frozen=True, slots=True)
+class Payload:
+    """The bytes of some rows, and how many rows they are."""
+
+    rows: int
+    data: bytes
+
+    @staticmethod
+    def of_lines(lines: Sequence[bytes]) -> Payload:
+        """The payload of lines, none with a newline in it."""
+        return Payload(len(lines), b"\n".join([*lines, b""]) if lines else b"")
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """Whole lines, and the positions of their begin and end."""
+    """Whole rows, and where they begin and end. `rows` is how many the payload has."""
 
     begin: Position
     end: Position
     payload: bytes
+
+    @property
+    def rows(self) -> int:
+        return self.end.line - self.begin.line
 
     def lines(self) -> list[bytes]:
         """The lines without their newlines."""
         return self.payload.split(b"\n")[:-1]
 
 
-def encode_frame(begin: Position, lines: Sequence[bytes]) -> tuple[bytes, Position]:
-    """The frame of these lines (at least one, none with a newline in it), and the position of its end."""
-    payload = b"\n".join([*lines, b""])
-    place = _PLACE.pack(begin.log.encode(), begin.offset, begin.line, len(lines), len(payload))
-    checksum = zlib.crc32(payload, zlib.crc32(place))
-    data = _MAGIC + checksum.to_bytes(4, "big") + place + payload
-    return data, Position(begin.log, begin.offset + len(data), begin.line + len(lines))
+def encode_frame(begin: Position, payload: Payload) -> tuple[bytes, Position]:
+    """The frame of a payload with at least one row, and where it ends."""
+    place = _PLACE.pack(begin.log.encode(), begin.offset, begin.line, payload.rows, len(payload.data))
+    checksum = zlib.crc32(payload.data, zlib.crc32(place))
+    data = _MAGIC + checksum.to_bytes(4, "big") + place + payload.data
+    return data, Position(begin.log, begin.offset + len(data), begin.line + payload.rows)
 
 
 def whole_frames(data: bytes, begin: Position) -> Iterator[Frame]:

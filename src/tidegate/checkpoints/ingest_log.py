@@ -1,7 +1,7 @@
-"""The ingest log: the lines of a source that cannot be read again, kept on disk before they count.
+"""The ingest log: the rows of a source that cannot be read again, kept on disk before an epoch has them.
 
-One process of a job appends. A line counts when `append` returns: then it survives a kill and a power loss. Other
-processes read the synced lines (`ingest_read`). Lines that no checkpoint needs are trimmed, whole segments at a time.
+One process of a job appends, and a row counts once `append` has returned: then it survives a kill and a power loss.
+Others read what is synced (`ingest_read`). What no checkpoint needs any more is trimmed, whole segments at a time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import errno
 import os
 import secrets
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tidegate.checkpoints.ingest_frames import encode_frame, frame_behind, whole_frames
+from tidegate.checkpoints.ingest_frames import Frame, Payload, encode_frame, frame_behind, whole_frames
 from tidegate.checkpoints.ingest_layout import (
     MARK,
     Position,
@@ -65,19 +66,23 @@ class IngestLog:
         return self._end
 
     def append(self, lines: Sequence[bytes]) -> Position:
-        """Append lines, none with a newline in it, and return the new end. They all count when this returns.
+        """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them."""
+        return self.append_payload(Payload.of_lines(lines))
+
+    def append_payload(self, payload: Payload) -> Position:
+        """Add rows and give the new end. They count when this returns, all of them.
 
         If it raises, none of them counts. It writes at the end of the lines that count, so it can continue after a full
         disk.
         """
-        if not lines:
+        if not payload.rows:
             return self._end
         with self._lock, self._trust.over(self._folder, "append to the ingest log"):
             if not self._descriptors:  # their numbers may belong to other files by now
                 raise OSError(errno.EBADF, "the log is closed")
             if self._end.offset - self._segments[-1].begin.offset >= self._segment_bytes:
                 self._roll()
-            data, end = encode_frame(self._end, lines)
+            data, end = encode_frame(self._end, payload)
             at = self._end.offset - self._segments[-1].begin.offset
             try:
                 _write(self._newest, data, at)
@@ -90,16 +95,30 @@ class IngestLog:
             self._end = end
             return end
 
+    def last_frame(self) -> Frame | None:
+        """The frame that was appended last; None where the log holds none."""
+        with self._lock:
+            for segment in reversed(self._segments):
+                frames = deque(whole_frames(segment.path.read_bytes(), segment.begin), maxlen=1)
+                if frames:
+                    return frames[0]
+        return None
+
     def has_segments_before(self, position: Position) -> bool:
         """True if `trim` would remove something."""
         with self._lock:
-            return len(self._segments) > 1 and self._segments[1].begin.offset <= position.offset
+            return self._is_trimmed(position)
+
+    def _is_trimmed(self, before: Position) -> bool:
+        """Whether the oldest segment goes. One that has the last frame stays, also where the newest one is empty."""
+        second = self._segments[1].begin.offset if len(self._segments) > 1 else self._end.offset
+        return second <= before.offset and second < self._end.offset
 
     def trim(self, before: Position) -> None:
-        """Remove the segments that end at `before` or earlier, the oldest first; never the newest segment."""
+        """Remove the segments that end at `before` or earlier, the oldest first; never the one with the last frame."""
         with self._lock, self._trust.over(self._folder, "trim the ingest log"):
             removed = False
-            while len(self._segments) > 1 and self._segments[1].begin.offset <= before.offset:
+            while self._is_trimmed(before):
                 self._segments[0].path.unlink(missing_ok=True)
                 del self._segments[0]
                 removed = True

@@ -32,7 +32,8 @@ def check(
         list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may come again.")
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="JOB", help="Look at the sinks of a job that was started before.")
+        str | None,
+        typer.Option("--job", metavar="JOB", help="Look at the sources and sinks of a job that was started."),
     ] = None,
     kafka: Annotated[
         str | None, typer.Option("--kafka", metavar="SERVERS", help="Look at a Kafka cluster: host:port,...")
@@ -45,8 +46,9 @@ def check(
     """Try everything that a job stands on: one line each, OK, WARN or FAILED, with what was measured.
 
     Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space), the clock. With
-    `--job` the sinks of a job, with `--kafka` a cluster: whether it answers, its age, rights, timeouts. With a program:
-    it runs up to the start of its job, and everything that stands against the start is listed; nothing is written.
+    `--job` the sources and sinks of a job, with `--kafka` a cluster: whether it answers, its age, rights, timeouts.
+    With a program: it runs up to the start of its job, and everything that stands against the start is listed; nothing
+    is written.
     With `--verbose` all that Spark and Python say meanwhile is on the standard error. Exit code 0 when nothing FAILED.
 
     Examples:
@@ -85,12 +87,15 @@ def _findings(
     from tidegate.operate.app_check import check_app
     from tidegate.operate.place import open_job
     from tidegate.operate.sink_checks import check_cluster, check_sinks
+    from tidegate.operate.sources import check_sources
     from tidegate.operate.surroundings import look_at_surroundings
     from tidegate.settings.reading import read_settings
 
     yield from look_at_surroundings(None if dir is None else Path(dir).absolute(), os.environ, overrides)
     if job is not None:
-        yield from check_sinks(open_job(Path(find_job(jobs_folder(dir), job).folder)), options)
+        place = open_job(Path(find_job(jobs_folder(dir), job).folder))
+        yield from check_sources(place.storage, options)
+        yield from check_sinks(place, options)
     if kafka is not None:
         try:
             interval = read_settings({}, os.environ, overrides).checkpointing_interval

@@ -59,7 +59,7 @@ def list_jobs(
 
 
 def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
-    """Show how a job is: its state, its driver, its queries, its settings.
+    """Show how a job is: its state, its driver, its queries, its sources, its settings.
 
     Examples:
 
@@ -71,13 +71,17 @@ def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
     view, queries = found.job, found.queries
     if json:
         own = {"queries": [_query_json(query) for query in queries], "drained": found.drained_at}
-        given = {"guarantees": msgspec.to_builtins(found.guarantees)}
+        sources = [{"uid": each.uid, "type": each.kind, "target": each.told} for each in found.sources]
+        given = {"sources": sources, "guarantees": msgspec.to_builtins(found.guarantees)}
         print_json({**_job_json(view), **own, **given, **_settings_json(found)})
         return
     for line in _summary(found, now):
         typer.echo(line)
     typer.echo()
     print_table(_QUERY_COLUMNS, [_query_row(query, now) for query in queries])
+    if found.sources:
+        typer.echo()
+        print_table(_SOURCE_COLUMNS, [(each.uid, each.kind, each.told) for each in found.sources])
     if found.guarantees:
         typer.echo()
         print_table(_GUARANTEE_COLUMNS, [_guarantee_row(each) for each in found.guarantees])
@@ -143,6 +147,7 @@ _QUERY_COLUMNS = (
     Column("lag"),
 )
 _GUARANTEE_COLUMNS = (Column("sink"), Column("guarantee"), Column("limited by"), Column("why"))
+_SOURCE_COLUMNS = (Column("source"), Column("kind"), Column("target"))
 _SETTING_COLUMNS = (Column("setting"), Column("value"), Column("set by"))
 _FAILURE_COLUMNS = (
     Column("failed at"),

@@ -11,7 +11,7 @@ SinkOptions = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="An option of the Kafka sinks that the job's folder does not keep because it may be a secret; best as"
+        help="An option of a source or sink that the job's folder does not keep because it may be a secret; best as"
         " `sasl.password=env:VARIABLE` or `=file:PATH`. May come again.",
     ),
 ]

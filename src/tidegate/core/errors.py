@@ -165,6 +165,11 @@ class Code(Enum):
         Remedy.SURROUNDINGS,
         "a command cannot open a sink without the job's program",
     )
+    SOURCE_OUT_OF_REACH = (
+        "TG-SOURCE-OUT-OF-REACH",
+        Remedy.SURROUNDINGS,
+        "a command cannot open a source without the job's program",
+    )
     SINK_UNAVAILABLE = ("TG-SINK-UNAVAILABLE", Remedy.SURROUNDINGS, "a sink did not take a decided epoch in time")
     BROKER_REFUSED = (
         "TG-BROKER-REFUSED",
@@ -188,6 +193,11 @@ class Code(Enum):
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
     EPOCH_FAILED = ("TG-EPOCH-FAILED", Remedy.RESTART, "an epoch failed before it was decided; its input comes again")
+    SOURCE_FAILED = (
+        "TG-SOURCE-FAILED",
+        Remedy.RESTART,
+        "a source failed while its rows were taken into the ingest log; every row in the log is kept",
+    )
     EPOCH_TIMEOUT = (
         "TG-EPOCH-TIMEOUT",
         Remedy.RESTART,

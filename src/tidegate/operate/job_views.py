@@ -8,11 +8,13 @@ import msgspec
 
 from tidegate.checkpoints.drained import drained_at
 from tidegate.checkpoints.job_layout import retained_numbers
+from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Guarantee
 from tidegate.operate.beat import ShownSetting
 from tidegate.operate.checkpoints_history import DoneCheckpoint, read_checkpoints
 from tidegate.operate.failures import Failure, read_failures
 from tidegate.operate.guarantees import read_guarantees
+from tidegate.operate.sources import DescribedSource, read_sources
 from tidegate.operate.status import JobView, QueryView, view_job, view_queries
 from tidegate.storages.opening import open_storage
 
@@ -20,18 +22,27 @@ from tidegate.storages.opening import open_storage
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How a job is, with its queries. `retained`: the numbers of its retained checkpoints. `drained_at`: when it was
     drained to its end, if it was: then no start resumes from its checkpoint. `guarantees`: those of its sinks, as its
-    last start found them."""
+    last start found them. `sources`: as its last start described them."""
 
     job: JobView
     queries: tuple[QueryView, ...]
     retained: tuple[int, ...]
     drained_at: str | None
     guarantees: tuple[Guarantee, ...] = ()
+    sources: tuple[DescribedSource, ...] = ()
 
     @property
     def settings(self) -> tuple[ShownSetting, ...]:
         """Those that the newest driver had; secrets are hidden."""
         return () if self.job.beat is None else self.job.beat.settings
+
+
+def _sources(job_folder: Path) -> tuple[DescribedSource, ...]:
+    """None where this release cannot read the description."""
+    try:
+        return tuple(read_sources(open_storage(job_folder)))
+    except TidegateError:
+        return ()
 
 
 class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +68,7 @@ def read_info(job_folder: Path) -> JobInfo:
         retained=tuple(retained_numbers(job_folder)),
         drained_at=drained_at(job_folder, view.job_id),
         guarantees=tuple(read_guarantees(open_storage(job_folder))),
+        sources=_sources(job_folder),
     )
 
 

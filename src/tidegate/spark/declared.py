@@ -15,7 +15,7 @@ from tidegate.sinks.base import TwoPhaseSink
 from tidegate.spark.dead_letters import DeadLetters, checked_dead_letters
 from tidegate.spark.levels import check_levels
 from tidegate.spark.operator_uids import uids_given
-from tidegate.spark.sources.source import SourceRegistry
+from tidegate.spark.sources.streams import SourceRegistry
 
 _MODES = ("append", "update", "complete")
 

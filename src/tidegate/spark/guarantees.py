@@ -11,7 +11,7 @@ from tidegate.core.guarantees import Guarantee, Rows, guarantee_of
 from tidegate.core.levels import Level
 from tidegate.operate.app_check import GUARANTEED
 from tidegate.spark.declared import Declared
-from tidegate.spark.sources.source import PositionedSource
+from tidegate.spark.sources.declaring import DeclaredSource
 
 
 def guarantees_of(queries: Iterable[Declared], sources: Mapping[str, Rows], mode: Level) -> Sequence[Guarantee]:
@@ -24,11 +24,13 @@ def guarantees_of(queries: Iterable[Declared], sources: Mapping[str, Rows], mode
     ]
 
 
-def rows_of(positioned: Mapping[str, PositionedSource], keep_nothing: Iterable[str]) -> Mapping[str, Rows]:
+def rows_of(inputs: Mapping[str, DeclaredSource]) -> Mapping[str, Rows]:
     """What sources declare that give their rows once. All others of a job were vouched for: their rows can be read
     again."""
-    logged = {uid: Rows.LOGGED for uid, source in positioned.items() if source.writes}
-    return {**dict.fromkeys(keep_nothing, Rows.LIVE), **logged}
+    logged = {
+        uid: Rows.LOGGED for uid, each in inputs.items() if each.positioned is not None and each.positioned.writes
+    }
+    return {**{uid: Rows.LIVE for uid, each in inputs.items() if each.loses_what_arrives}, **logged}
 
 
 def say_guarantees(guarantees: Iterable[Guarantee]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from tidegate.logs.subject import about
 from tidegate.savepoints.restoring import Restore
 from tidegate.settings.found import load_settings
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sources.base import RowSource
 from tidegate.spark.app_checking import check_only, only_checks
 from tidegate.spark.declared import Declared, Given, checked_name, checked_uid, declare, program_error
 from tidegate.spark.fresh import wished
@@ -27,9 +29,10 @@ from tidegate.spark.levels import nothing_to_catch_up_with
 from tidegate.spark.listeners import Listener
 from tidegate.spark.operator_checks import allowed_changes
 from tidegate.spark.session import adopt_session, open_session
+from tidegate.spark.sources.declaring import DeclaredSource, Through, declare_source
 from tidegate.spark.sources.opened import recall
-from tidegate.spark.sources.socket import SocketSource
-from tidegate.spark.sources.source import PositionedSource, Source, SourceRegistry, keeps_nothing, vouch_for
+from tidegate.spark.sources.source import StreamLoader
+from tidegate.spark.sources.streams import SourceRegistry
 from tidegate.spark.starting import start
 from tidegate.spark.supervised import begin_job, begin_program, start_moves
 
@@ -62,8 +65,7 @@ class Job:
         self._uids: set[str] = set()
         self._operators: set[str] = set()
         """Uids of stateful operators; those of a DataFrame that several queries go on from stand in each of them."""
-        self._positioned: dict[str, PositionedSource] = {}
-        self._keep_nothing: list[str] = []
+        self._inputs: dict[str, DeclaredSource] = {}
         self._queries: list[Declared] = []
         self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
         self._allowed = NOTHING_ALLOWED
@@ -76,25 +78,22 @@ class Job:
             start_moves("a session")
         return self._session
 
-    def source(self, uid: str, source: Source | DataFrame) -> DataFrame:
-        """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by."""
+    def source(self, uid: str, source: StreamLoader | RowSource | DataFrame, *, durable: bool = False) -> DataFrame:
+        """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by.
+
+        `durable=True` is for a source that cannot be read again: its rows are kept in an ingest log in the job's
+        folder before an epoch has them, and every level holds from there on.
+        """
         where = f"job {self.name}, source {uid}"
         checked_uid(uid, where, self._uids | self._operators)
-        level = self.settings.checkpointing_mode
-        own = source.ingested if isinstance(source, SocketSource) else source
-        if isinstance(own, PositionedSource):
-            recall(own, uid, Path(self.settings.checkpointing_dir).absolute() / self.name)
-        rows = source if isinstance(source, DataFrame) else source.load(self.spark, where, level)
-        if isinstance(source, DataFrame):
-            vouch_for(source, where, level)
-        self._sources().add(uid, rows, where)
+        level, through = self.settings.checkpointing_mode, Through.LOG if durable else Through.SOURCE
+        remembered = partial(recall, uid=uid, folder=Path(self.settings.checkpointing_dir).absolute() / self.name)
+        declared = declare_source(uid, source, self.spark, where, level, through, remembered)
+        self._sources().add(uid, declared.rows, where)
         self._uids.add(uid)
-        if keeps_nothing(rows):
-            self._keep_nothing.append(uid)
-        if isinstance(own, PositionedSource):
-            self._positioned[uid] = own
+        self._inputs[uid] = declared
         start_moves(f"source {uid}, declared")
-        return rows
+        return declared.rows
 
     def query(
         self,
@@ -182,8 +181,7 @@ class Job:
             settings=self.settings,
             queries=tuple(self._queries),
             registry=self._sources(),
-            positioned=self._positioned,
-            keep_nothing=tuple(self._keep_nothing),
+            inputs=self._inputs,
             uids=frozenset(self._uids | self._operators),
             listeners=self._listeners,
             allowed=self._allowed,

@@ -14,16 +14,18 @@ from tidegate.settings.config import Settings
 from tidegate.spark.declared import Declared
 from tidegate.spark.listeners import Listener
 from tidegate.spark.query_plan import QueryPlan
-from tidegate.spark.sources.source import PositionedSource, SourceRegistry
+from tidegate.spark.sources.declaring import DeclaredSource
+from tidegate.spark.sources.source import PositionedSource
+from tidegate.spark.sources.streams import SourceRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJob:
     """A job as its program declares it, when it is started.
 
-    `uids`: those of its sources, queries, sinks and stateful operators. `keep_nothing`: the sources that keep no input
-    for a restart. `positioned`: tidegate's own sources, by uid. `fingerprints`: by query, read when first needed, for a
-    query does not change any more. `allowed`: the operators that may be others than those of the state.
+    `uids`: those of its sources, queries, sinks and stateful operators. `inputs`: its sources, by uid.
+    `fingerprints`: by query, read when first needed, for a query does not change any more. `allowed`: the operators
+    that may be others than those of the state.
     """
 
     name: str
@@ -31,14 +33,18 @@ class DeclaredJob:
     settings: Settings
     queries: tuple[Declared, ...]
     registry: SourceRegistry
-    positioned: Mapping[str, PositionedSource]
-    keep_nothing: tuple[str, ...]
+    inputs: Mapping[str, DeclaredSource]
     uids: frozenset[str]
     listeners: tuple[Listener, ...]
     allowed: Allowed
     fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = field(
         default_factory=dict[str, "tuple[OperatorFingerprint, ...] | None"]
     )
+
+    @property
+    def positioned(self) -> Mapping[str, PositionedSource]:
+        """Tidegate's own sources, by uid."""
+        return {uid: each.positioned for uid, each in self.inputs.items() if each.positioned is not None}
 
     @property
     def folder(self) -> Path:

@@ -32,7 +32,7 @@ from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
-from tidegate.spark.sources.source import reads_files
+from tidegate.spark.sources.streams import reads_files
 from tidegate.spark.state.plan import compare_operators, operators_planned
 from tidegate.spark.supervised import tell_start
 

@@ -26,6 +26,7 @@ from tidegate.operate.guarantees import write_guarantees
 from tidegate.operate.left_open import give_up_what_is_left
 from tidegate.operate.place import JobPlace
 from tidegate.operate.sinks import describe, write_sinks
+from tidegate.operate.sources import write_sources
 from tidegate.savepoints.fresh import Fresh
 from tidegate.savepoints.hold import RunningQuery
 from tidegate.savepoints.restore import settle
@@ -229,12 +230,13 @@ def _describe_sinks(job: DeclaredJob, record: JobRecord) -> None:
     described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
     give_up_what_is_left(JobPlace(job.folder, record), sinks, described, start_moves)
     write_sinks(open_storage(job.folder), described, job.settings.checkpointing_interval)
+    write_sources(open_storage(job.folder), [each.described for each in job.inputs.values()])
     write_guarantees(open_storage(job.folder), job_guarantees(job))
 
 
 def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
     """What a reader of each sink can count on."""
-    sources = rows_of(job.positioned, job.keep_nothing)
+    sources = rows_of(job.inputs)
     return guarantees_of(job.queries, sources, job.settings.checkpointing_mode)
 
 
@@ -242,6 +244,7 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
     """In the order in which they hear of the end: who answers a request has told before how the job is, and both
     find the checkpoints gone that a cancel deletes."""
     pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings))
+    forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [
         *sources.companions(),
         *(Delivery(job.name, each) for each in job.listeners),
@@ -249,7 +252,7 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
         *_keeping(job, plan),
         Historian(job.folder),
         pulse,
-        Clerk(job.folder, pulse.incarnation, job.keep_nothing),
+        Clerk(job.folder, pulse.incarnation, forgetful),
     ]
 
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.disk.durable import is_of_a_failed_sync
+from tidegate.sources.keeping import TOLD_OF_TRIES, keep
 from tidegate.supervise.lines import LineCutter, LineTooLong
 
 _LOG = logging.getLogger("tidegate")
@@ -108,26 +108,12 @@ class Receiver:
                 self._hesitate("the peer closed the connection")
 
     def _keep(self, lines: Sequence[bytes]) -> None:
-        """Hand lines on, however long that takes on a full disk; the end of the job does not wait for space."""
-        tries = 0
-        while True:
-            try:
-                self._take(lines)
-                return
-            except TidegateError as error:
-                if error.catalogue_entry is not Code.STORAGE_FULL or is_of_a_failed_sync(error):
-                    raise
-                if self._closing.is_set():
-                    _LOG.warning("%s: %d lines that were read are not kept: %s", self._peer, len(lines), error)
-                    raise
-                if tries % _TOLD_OF_TRIES == 0:
-                    _LOG.warning("%s: no space to keep lines; the peer is held up (%s)", self._peer, error)
-            tries += 1
-            self._closing.wait(_SPACE_SECONDS)
+        """Hand lines on, however long that takes on a full disk."""
+        keep(lambda: self._take(lines), str(self._peer), f"{len(lines)} lines", self._closing)
 
     def _hesitate(self, why: str) -> None:
         """Pause before the next try. The first of a row of failures is told, and then one in many."""
-        if self._tries % _TOLD_OF_TRIES == 0:
+        if self._tries % TOLD_OF_TRIES == 0:
             _LOG.warning("%s: %s; trying again", self._peer, why)
         self._tries += 1
         self._closing.wait(self._pause_seconds)
@@ -210,5 +196,3 @@ _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_AT_MOST = 5.0
-_SPACE_SECONDS = 1.0
-_TOLD_OF_TRIES = 12

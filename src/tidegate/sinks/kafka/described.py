@@ -10,11 +10,10 @@ import msgspec
 
 from tidegate.core.health import Finding, failed_by, ok, warn
 from tidegate.core.records import SinkIdentity
-from tidegate.core.redaction import may_be_secret
 from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
+from tidegate.kafka.shown_options import shown_options
 from tidegate.kafka.transactions import Described
-from tidegate.kafka.wire_options import CONNECTS
 from tidegate.sinks.base import OpenTransaction, SinkPlan
 from tidegate.sinks.kafka.checks import Described as DeclaredSink
 from tidegate.sinks.kafka.checks import cluster_violations_of
@@ -42,7 +41,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def target_of(sink: DeclaredSink) -> KafkaTarget:
-    kept = {name: value for name, value in sink.clients.options.items() if _may_be_shown(name, value)}
+    kept = shown_options(sink.clients.options)
     return KafkaTarget(
         servers=sink.clients.servers,
         topic=sink.topic,
@@ -57,20 +56,6 @@ def target_of(sink: DeclaredSink) -> KafkaTarget:
         left_out=tuple(sorted(sink.clients.options.keys() - kept.keys())),
         invalid_text=sink.invalid_text.value,
     )
-
-
-def _may_be_shown(name: str, value: str) -> bool:
-    """Of the options for login and TLS, those that are known to hold no secret. Of the others, those whose name does
-    not suggest a secret.
-    """
-    if value.startswith(("env:", "file:")):
-        return True
-    if name.startswith(_OF_A_LOGIN):
-        return name in CONNECTS and not may_be_secret(name)
-    return not may_be_secret(name)
-
-
-_OF_A_LOGIN = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 
 
 def options_of(target: KafkaTarget, put_in: Mapping[str, str]) -> dict[str, str]:

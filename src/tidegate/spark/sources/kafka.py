@@ -34,19 +34,21 @@ from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violatio
 from tidegate.logs.subject import Subject, about_all_of, subject
 from tidegate.logs.writing import set_up_below_run
 from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.sources.kafka.lag import LagGroup
 from tidegate.sources.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
 from tidegate.sources.kafka.places import Place, resolve
 from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, Lost, Reading
 from tidegate.sources.kafka.topics import Selection, Topics
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, not_newest
+from tidegate.spark.sources.refusals import not_newest, other_source
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
 from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
 
 
-class KafkaSource(PositionedSource, OpenedSource):
+class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
     """Records of topics, with the columns of Spark's Kafka connector; only committed ones of transactional topics.
 
     `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
@@ -61,6 +63,8 @@ class KafkaSource(PositionedSource, OpenedSource):
     `lost`: whether records that went before they were read, or a topic that was made anew, "refuse" the job, or it is
     to "skip" them: it goes on at the oldest that are kept, and warns with their number.
     """
+
+    kind: ClassVar[str] = "kafka"
 
     def __init__(
         self,
@@ -78,9 +82,10 @@ class KafkaSource(PositionedSource, OpenedSource):
         group: str | None = "tidegate.{}",
         lost: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self.clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
+        clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
         named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
-        self.selection = Selection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
+        selection = Selection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
+        super().__init__(clients, selection)
         self.start: Place | None = start
         self.stop: Place | None = stop
         self.headers = headers
@@ -105,12 +110,7 @@ class KafkaSource(PositionedSource, OpenedSource):
         try:
             bounds = Bounds.from_text(position)
         except (msgspec.MsgspecError, KeyError):
-            raise TidegateError(
-                Code.SOURCES_CHANGED,
-                expected="a checkpoint of this Kafka source",
-                found=f"one that begins at {position!r}",
-                where=where,
-            ) from None
+            raise other_source("this Kafka source", position, where) from None
         return _frame(session, self._reading(where, tempo), bounds)
 
     def monitor(self, name: str) -> Monitor:

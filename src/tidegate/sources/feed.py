@@ -1,0 +1,109 @@
+"""Takes the rows of a `RowSource` that cannot be read again into an ingest log, in a thread of the driver."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sources.base import Position, Replay, RowSource, ranges
+from tidegate.sources.ends import IDLE_SECONDS, RowEnds
+from tidegate.sources.keeping import keep
+from tidegate.sources.logged import arrow_payload, reached_in, with_schema
+
+
+class Feed(Protocol):
+    """What fills an ingest log while a job runs."""
+
+    @property
+    def error(self) -> Exception | None:
+        """What has ended the feed by itself."""
+        ...
+
+    def start(self) -> None:
+        """Begin to fill the log; a second call does nothing."""
+        ...
+
+    def close(self) -> None:
+        """Fill no more. Returns when nothing more is appended; a second call does nothing."""
+        ...
+
+
+class RowsFeed:
+    """The rows between two positions of the source enter the log in one frame, and with them the second position. So a
+    crash leaves both or neither."""
+
+    def __init__(self, source: RowSource, log: IngestLog, where: str) -> None:
+        self._source = source
+        self._log = log
+        self._where = where
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="tidegate-feed", daemon=True)
+        self.error: Exception | None = None
+
+    def start(self) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            self._feed()
+            self._source.close()
+        except TidegateError as error:
+            self.error = error
+        except Exception as error:  # noqa: BLE001 (kept: it ends the job)
+            self.error = source_failed(error, self._where)
+
+    def _feed(self) -> None:
+        ends, start = RowEnds(self._source, self._where), self._begin()
+        while not self._closing.is_set():
+            end = ends.after(start)
+            if end == start:
+                self._closing.wait(IDLE_SECONDS)
+                continue
+            self._take(start, end)
+            self._source.done(end)
+            start = end
+
+    def _begin(self) -> Position:
+        """Behind the last row in the log, where positions outlive the process; otherwise at the oldest row."""
+        if self._source.traits.replay is Replay.NONE:
+            return self._source.oldest()
+        reached = reached_in(self._log.last_frame())
+        if reached is None:
+            return self._source.oldest()
+        self._source.done(reached)  # the process may have died before it said so
+        return reached
+
+    def _take(self, start: Position, end: Position) -> None:
+        schema = self._source.schema()
+        wanted = [part for each in ranges(start, end) for part in self._source.split(each)]
+        batches = [with_schema(batch, schema, self._where) for each in wanted for batch in self._source.read(each)]
+        payload = arrow_payload(schema, batches, end)
+        keep(lambda: self._log.append_payload(payload), self._where, f"{payload.rows} rows", self._closing)
+
+
+def source_failed(error: BaseException, where: str) -> TidegateError:
+    """What a source has raised while the log was filled."""
+    failed = TidegateError(
+        Code.SOURCE_FAILED,
+        expected="rows for the ingest log",
+        found=f"{type(error).__name__}: {_shortly(error)}",
+        where=where,
+        next_step="see what the source needs, then start again (`tidegate run` does by itself)",
+    )
+    failed.__cause__ = error
+    return failed
+
+
+def _shortly(error: BaseException) -> str:
+    """The last line that is no frame of a stack: a message of Spark's holds a worker's traceback and ends with it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("at ", "File "))]
+    return said[-1] if said else "without a message"

@@ -1,0 +1,54 @@
+"""What a start writes down of a file source, and how a command looks at it without the job's program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+from tidegate.core.health import Finding, failed, ok, warn
+from tidegate.sources.base import Begins, Replay, Source, Traits
+from tidegate.sources.files.globs import Selection, split
+from tidegate.sources.files.listing import LocalFiles
+
+
+class DescribedFiles(Source):
+    """Files that appear in a folder, or that a pattern fits."""
+
+    kind: ClassVar[str] = "files"
+    traits = Traits(Replay.EXACT, Begins.EITHER)
+
+    def __init__(self, path: str, format: str) -> None:
+        self.path = path
+        self.format = format
+
+    def describe(self) -> Mapping[str, object]:
+        """The path is absolute: a command may run in another folder."""
+        path = self.path if urlsplit(self.path).scheme else os.path.abspath(self.path)
+        return {"path": path, "format": self.format}
+
+    @classmethod
+    def from_description(cls, described: Mapping[str, object], options: Mapping[str, str]) -> Source:
+        return DescribedFiles(str(described["path"]), str(described["format"]))
+
+    @classmethod
+    def told(cls, described: Mapping[str, object]) -> str:
+        return f"{described['format']} files in {described['path']}"
+
+    def probe(self, what: str) -> Sequence[Finding]:
+        """Whether the folder can be listed, and how many files it has."""
+        root, patterns = split(self.path)
+        if urlsplit(root).scheme not in ("", "file"):
+            return [
+                warn(what, f"{root} is not on a disk of this machine", "look at it with the tool of its file system")
+            ]
+        folder = Path(unquote(urlsplit(root).path))
+        if not folder.is_dir():
+            return [failed(what, f"no folder {folder}", "put the folder back, or make it")]
+        try:
+            found = LocalFiles(folder, Selection(patterns, recursive=True)).list()
+        except OSError as error:
+            return [failed(what, f"{folder}: {error}", "give this user the right to read there")]
+        return [ok(what, f"{len(found)} files in {self.path}")]

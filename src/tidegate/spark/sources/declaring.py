@@ -1,0 +1,88 @@
+"""A source as `Job.source` takes it: its stream, what answers for it at a start, and how it is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.core.levels import Level
+from tidegate.operate.sources import DescribedSource, describe_source, only_the_program_opens
+from tidegate.sources.base import Absence, RowSource, Source
+from tidegate.spark.sources.durable import durable
+from tidegate.spark.sources.rows import RowsOfSource
+from tidegate.spark.sources.socket import SocketSource
+from tidegate.spark.sources.source import PositionedSource, StreamLoader
+from tidegate.spark.sources.spark_source import SparkSource
+from tidegate.spark.sources.streams import loses_what_arrives, vouch_for
+
+
+class Through(Enum):
+    """What the queries read."""
+
+    SOURCE = "the source itself"
+    LOG = "an ingest log that keeps the source's rows"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSource:
+    """`rows`: what the program builds its queries on. `positioned`: what answers for the source at a start; None where
+    Spark alone does. `loses_what_arrives`: whether rows that arrive while no job runs are lost."""
+
+    rows: DataFrame
+    positioned: PositionedSource | None
+    loses_what_arrives: bool
+    described: DescribedSource
+
+
+def declare_source(
+    uid: str,
+    given: StreamLoader | RowSource | DataFrame,
+    session: SparkSession,
+    where: str,
+    level: Level,
+    through: Through,
+    recall: Callable[[PositionedSource], None],
+) -> DeclaredSource:
+    """The source, once nothing of it stands against a job of this level. `where` names it in errors. `recall` tells a
+    source of tidegate's own what the newest *start* of the job says of it."""
+    positioned = durable(given, where) if through is Through.LOG else _positioned(given)
+    if positioned is not None:
+        recall(positioned)
+        rows = positioned.load(session, where, level)
+    else:
+        rows = _loaded(given, session, where, level)
+    described = describe_source(uid, given) if isinstance(given, Source) else only_the_program_opens(uid, given)
+    return DeclaredSource(rows, positioned, _loses(given, rows, positioned), described)
+
+
+def _loaded(given: StreamLoader | RowSource | DataFrame, session: SparkSession, where: str, level: Level) -> DataFrame:
+    match given:
+        case DataFrame():
+            vouch_for(given, where, level)
+            return given
+        case RowSource():
+            return RowsOfSource(given).load(session, where, level)
+        case _:
+            return given.load(session, where, level)
+
+
+def _loses(given: object, rows: DataFrame, positioned: PositionedSource | None) -> bool:
+    if positioned is not None:  # it keeps a log, or its rows can be read again
+        return False
+    declared = given.declared if isinstance(given, SparkSource) else None
+    return loses_what_arrives(rows) if declared is None else declared.absence is Absence.LOST
+
+
+def _positioned(given: StreamLoader | RowSource | DataFrame) -> PositionedSource | None:
+    match given:
+        case SocketSource():
+            return given.ingested
+        case PositionedSource():
+            return given
+        case RowSource():
+            return RowsOfSource(given)
+        case _:
+            return None

@@ -1,0 +1,140 @@
+"""`job.source(..., durable=True)`: any source that cannot be read again, behind an ingest log."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.core.errors import Code, TidegateError
+from tidegate.sources.base import Replay, RowSource
+from tidegate.sources.feed import Feed, RowsFeed, source_failed
+from tidegate.sources.keeping import keep
+from tidegate.sources.logged import ArrowRows, arrow_payload
+from tidegate.spark.sources.ingest import IngestedSource
+from tidegate.spark.sources.socket import SocketSource
+from tidegate.spark.sources.source import Ground, StreamLoader
+from tidegate.spark.sources.spark_source import SparkSource
+from tidegate.spark.sources.streams import traits_of
+
+
+def durable(given: RowSource | StreamLoader | DataFrame, where: str) -> IngestedSource:
+    """The source behind an ingest log. Raises SOURCE_OPTION where it can be read again and so needs none."""
+    match given:
+        case SocketSource():
+            return given.behind_a_log
+        case RowSource() if given.traits.replay is not Replay.EXACT:
+            return IngestedRows(given)
+        case SparkSource() if given.declared is None or given.declared.replay is not Replay.EXACT:
+            return IngestedStream(given)
+        case DataFrame() if not all(each.replay is Replay.EXACT for each in traits_of(given)):
+            return IngestedStream(given)
+        case _:
+            raise TidegateError(
+                Code.SOURCE_OPTION,
+                expected="durable=True for a source that cannot be read again",
+                found=f"{type(given).__name__}, which can",
+                where=where,
+                next_step="leave durable= out: the job reads the source itself again",
+            )
+
+
+class IngestedRows(IngestedSource):
+    """A `RowSource` behind an ingest log."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+
+    def rows(self, session: SparkSession, where: str) -> ArrowRows:
+        return ArrowRows(self._source.schema(), where)
+
+    def feed(self, log: IngestLog, ground: Ground) -> Feed:
+        return RowsFeed(self._source, log, ground.where)
+
+
+class IngestedStream(IngestedSource):
+    """A stream of Spark's behind an ingest log: one of its formats, or a Python data source."""
+
+    def __init__(self, source: SparkSource | DataFrame) -> None:
+        self._source = source
+        self._stream: DataFrame | None = None
+
+    def rows(self, session: SparkSession, where: str) -> ArrowRows:
+        return ArrowRows(to_arrow_schema(self._read(session, where).schema), where)
+
+    def feed(self, log: IngestLog, ground: Ground) -> Feed:
+        return StreamFeed(self._read(ground.session, ground.where), log, ground.where)
+
+    def _read(self, session: SparkSession, where: str) -> DataFrame:
+        if self._stream is None:
+            self._stream = (
+                self._source.read(session, where, {}) if isinstance(self._source, SparkSource) else self._source
+            )
+        return self._stream
+
+
+class StreamFeed:
+    """A query of Spark's own, beside those of the job, that appends the rows of its batches to the log.
+
+    Each start of the job begins a new one: its checkpoint is in a temporary folder. So a source that cannot be read
+    again begins where it begins in a new query, and no batch is appended twice.
+    """
+
+    def __init__(self, rows: DataFrame, log: IngestLog, where: str) -> None:
+        self._rows = rows
+        self._log = log
+        self._where = where
+        self._schema = to_arrow_schema(rows.schema)
+        self._closing = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._folder: Path | None = None
+        self._failed: TidegateError | None = None
+
+    @property
+    def error(self) -> TidegateError | None:
+        if self._failed is None and self._query is not None and not self._closing.is_set():
+            ended = self._query.exception() if not self._query.isActive else None
+            self._failed = None if ended is None else source_failed(ended, self._where)
+        return self._failed
+
+    def start(self) -> None:
+        if self._query is not None:
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="tidegate-feed-"))
+        writer = self._rows.writeStream.foreachBatch(self._append).option("checkpointLocation", str(self._folder))
+        try:
+            self._query = writer.start()
+        except PySparkException as error:
+            raise source_failed(error, self._where) from None
+
+    def close(self) -> None:
+        self._closing.set()
+        query, self._query = self._query, None
+        if query is not None:
+            with suppress(PySparkException, Py4JError, OSError):  # its JVM may be gone, and the query with it
+                query.stop()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _append(self, batch: DataFrame, number: int) -> None:
+        """In Spark's thread: what leaves it is short, because a long traceback overflows the thread's stack."""
+        try:
+            batches = batch.toArrow().to_batches()
+            payload = arrow_payload(self._schema, batches)
+            keep(lambda: self._log.append_payload(payload), self._where, f"{payload.rows} rows", self._closing)
+        except TidegateError as error:
+            self._failed = error
+        except Exception as error:  # noqa: BLE001 (kept: it ends the job)
+            self._failed = source_failed(error, self._where)
+        if self._failed is not None:
+            raise RuntimeError("the rows are not in the ingest log")

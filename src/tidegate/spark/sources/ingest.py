@@ -1,0 +1,255 @@
+"""A source that cannot be read again, read through an ingest log: its rows are kept before an epoch has them.
+
+A *feed* takes the rows from the source into the log while the job runs. The queries read the log, as often as they
+need. What of the log no reader and no checkpoint needs any more is trimmed.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from tidegate.checkpoints.ingest_layout import Position, synced_end
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
+from tidegate.checkpoints.retained import retained_from
+from tidegate.checkpoints.tempo import Tempo
+from tidegate.core.errors import TidegateError
+from tidegate.core.levels import Level
+from tidegate.savepoints.ingest_restore import JoinedLog, join
+from tidegate.sources.feed import Feed
+from tidegate.sources.logged import LoggedRows
+from tidegate.spark.companions import Companion
+from tidegate.spark.session import is_local
+from tidegate.spark.sources.refusals import not_local, other_source, outside_a_job
+from tidegate.spark.sources.rows import frame_of
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
+from tidegate.spark.telling import told_by_source
+
+_LOG = logging.getLogger("tidegate")
+
+
+class IngestedSource(PositionedSource):
+    """A source behind an ingest log, as the job sees it."""
+
+    writes = True
+
+    @abstractmethod
+    def rows(self, session: SparkSession, where: str) -> LoggedRows:
+        """How the rows of the log are read. Raises what stands against a start."""
+
+    @abstractmethod
+    def feed(self, log: IngestLog, ground: Ground) -> Feed:
+        """What fills the log during one start."""
+
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
+        if not is_local(session):
+            raise not_local(str(session.sparkContext.master), where)
+        return self.frame(session, where, None, None)
+
+    def frame(self, session: SparkSession, where: str, folder: Path | None, begin: Position | None) -> DataFrame:
+        """The stream of the log in `folder` from `begin` on; of both None: what the program builds its queries on."""
+        rows = self.rows(session, where)
+        return frame_of(session, IngestReader, rows.schema, where, rows=rows, folder=folder, begin=begin)
+
+    def opened(self, ground: Ground) -> OpenedSource:
+        return OpenedIngest(self, ground)
+
+    def looked_at(self, ground: Ground) -> OpenedSource:
+        return JudgedIngest(self, join(ground.folder.name, ground.folder.parent, ground.saved, ground.where), ground)
+
+
+class OpenedIngest(OpenedSource, Companion):
+    """The log of one source during one start of its job, the feed that fills it, and how far it may be trimmed.
+
+    A job that ends when it has caught up computes what the log holds. Its feed does not start.
+    """
+
+    def __init__(self, source: IngestedSource, ground: Ground) -> None:
+        self._source = source
+        self._ground = ground
+        self._log = IngestLog(ground.folder)
+        self._feed = source.feed(self._log, ground)
+        self._kept = Kept(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+
+    def begin(self, where: str, level: Level) -> str:
+        return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
+
+    def compare(self, where: str, reached: str) -> None:
+        require(self._ground.folder, _begun(reached, where), self._log.end, where)
+
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+        return self._source.frame(session, where, self._ground.folder, _begun(position, where))
+
+    def monitor(self, name: str) -> Monitor | None:
+        return Trimmer(name, self._kept, self._log, self._ground.folder)
+
+    def companion(self) -> Companion:
+        return self
+
+    def end_input(self) -> None:
+        self._feed.close()
+
+    def close(self) -> None:
+        self._feed.close()
+        self._log.close()
+
+    def started(self, job: object) -> None:
+        if not self._ground.bounded:
+            self._feed.start()
+
+    def ended(self, error: BaseException | None) -> None:
+        self.close()  # what a cancelled job leaves may be removed from here on
+
+    def look(self) -> None:
+        if self._feed.error is not None:
+            raise self._feed.error
+
+
+class JudgedIngest(OpenedSource):
+    """The log that a restored job will resume from, while the restore is judged."""
+
+    def __init__(self, source: IngestedSource, joined: JoinedLog, ground: Ground) -> None:
+        self._source = source
+        self._joined = joined
+        self._ground = ground
+
+    def begin(self, where: str, level: Level) -> str:
+        return _text(self._joined.begin)
+
+    def compare(self, where: str, reached: str) -> None:
+        wanted = _begun(reached, where)
+        require_between(self._joined.begin, self._joined.end, wanted, f"{where}, {self._ground.folder}")
+
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+        return self._source.frame(session, where, None, None)
+
+    def monitor(self, name: str) -> Monitor | None:
+        return None
+
+    def joined(self) -> JoinedLog:
+        return self._joined
+
+
+class Kept:
+    """Where the newest done epochs of every reader end: what lies before all of them is needed by nobody.
+
+    A reader counts from its start on: until it has done so many epochs in this run, everything is kept.
+    """
+
+    def __init__(self, readers: frozenset[str], epochs: int) -> None:
+        self._ends = {reader: deque[Position](maxlen=epochs) for reader in readers}
+        self._epochs = epochs
+        self._lock = Lock()
+
+    def done(self, reader: str, end: Position) -> Position | None:
+        """Note the end of a reader's epoch; where the oldest one begins that is still needed, None when unknown."""
+        with self._lock:
+            self._ends[reader].append(end)
+            if any(len(ends) < self._epochs for ends in self._ends.values()):
+                return None
+            return min((ends[0] for ends in self._ends.values()), key=lambda position: position.offset)
+
+
+class Trimmer:
+    """Trims a log behind the epochs of all its readers, and behind the retained checkpoints that are written by then;
+    told by one reader. What fails is a warning."""
+
+    def __init__(self, reader: str, kept: Kept, log: IngestLog, folder: Path) -> None:
+        self._reader = reader
+        self._kept = kept
+        self._log = log
+        self._folder = folder
+        self._done: Position | None = None
+
+    def tell(self, position: str) -> None:
+        self._done = msgspec.json.decode(position, type=Position)
+        needed = self._kept.done(self._reader, self._done)
+        if needed is not None and self._log.has_segments_before(needed):
+            try:
+                retained = retained_from(self._folder.parent.parent, self._folder.name)
+                self._log.trim(min([needed, *retained], key=lambda position: position.offset))
+            except TidegateError as error:
+                _LOG.warning("source %s: the ingest log is not trimmed (%s)", self._reader, error)
+
+    def behind(self) -> int | None:
+        return None if self._done is None else max(0, self._log.end.line - self._done.line)
+
+    def close(self) -> None:
+        """Nothing: the log is closed with the job."""
+
+
+class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Positions in a process that Spark keeps for the query; `read` in the tasks."""
+
+    def __init__(self, where: str, word: str, rows: LoggedRows, folder: Path | None, begin: Position | None) -> None:
+        """`folder` and `begin` are None where no query of the job reads the stream: then it is refused."""
+        with told_by_source(word):
+            if folder is None or begin is None:
+                raise outside_a_job(where)
+        self._folder = folder
+        self._begin = begin
+        self._where = where
+        self._word = word
+        self._rows = rows
+        self._last: Position | None = None
+        self._is_checked = False
+
+    def initialOffset(self) -> dict[str, Any]:
+        return msgspec.to_builtins(self._begin)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with told_by_source(self._word):
+            self._last = synced_end(self._folder, self._where)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        with told_by_source(self._word):
+            end = self._last or synced_end(self._folder, self._where)
+            if not self._is_checked:
+                require(self._folder, _position(start), end, self._where)
+                self._is_checked = True
+            return msgspec.to_builtins(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with told_by_source(self._word):
+            wanted = slices(self._folder, _position(start), _position(end), self._where)
+        return [InputPartition(each) for each in wanted]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        wanted: Slice = partition.value
+        with told_by_source(self._word):
+            for frame in read_slice(wanted):
+                yield from self._rows.batches(frame)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: Spark says it before the epoch is decided."""
+
+
+def _position(offset: Mapping[str, Any]) -> Position:
+    return msgspec.convert(offset, type=Position)
+
+
+def _begun(position: str, where: str) -> Position:
+    try:
+        return msgspec.json.decode(position, type=Position)
+    except msgspec.MsgspecError:
+        raise other_source("this source with durable=True", position, where) from None
+
+
+def _text(position: Position) -> str:
+    return msgspec.json.encode(position).decode()
+
+
+_EPOCHS_TO_SPARE = 2
+"""Done epochs that are kept beyond the retained ones: the newest may not be among those yet, and one more."""

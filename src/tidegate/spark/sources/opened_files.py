@@ -1,0 +1,200 @@
+"""A file source during one start of its job: its readings, and what becomes of files that are done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, SOURCES, entry_numbers, offsets_entry
+from tidegate.checkpoints.tempo import Tempo
+from tidegate.core.errors import TidegateError
+from tidegate.core.levels import Level
+from tidegate.core.spark_log import parse_offsets
+from tidegate.sources.files.after_done import Behind, Cleaning
+from tidegate.sources.files.listing import Seen
+from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.options import KEEP, FileOptions
+from tidegate.sources.files.place import Place
+from tidegate.sources.files.reader import FileReader, position_of
+from tidegate.sources.pace import Pace
+from tidegate.spark.sources.file_stream import stream_of
+from tidegate.spark.sources.file_systems import encoding_of_names
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource
+from tidegate.storages.opening import open_storage
+from tidegate.storages.storage import Storage
+
+_LOG = logging.getLogger("tidegate")
+
+
+class FilesBegun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What *start* says of a file source: the schema of its files, as JSON, which is inferred once."""
+
+    schema: str = ""
+
+
+class DeclaredFiles(Protocol):
+    """What the program has said of a file source."""
+
+    @property
+    def rows(self) -> DataFrame | None:
+        """What the program has built its queries on."""
+        ...
+
+    def load(self, session: SparkSession, where: str, level: Level) -> DataFrame: ...
+
+    def options(self, where: str) -> FileOptions: ...
+
+    def place(self, session: SparkSession, where: str) -> Place: ...
+
+
+class OpenedFiles(OpenedSource):
+    """A file source during one start of its job."""
+
+    def __init__(self, source: DeclaredFiles, ground: Ground) -> None:
+        self._source = source
+        self._ground = ground
+        self._left_out: dict[str, Seen] = {}
+        self._readings: dict[str, list[Reading]] = {}
+        self._keeps_no_checkpoints = False
+        self._cleaning: Cleaning | None = None
+        self._behind_the_epochs = ThreadPoolExecutor(1, "tidegate-files")
+
+    def begin(self, where: str, level: Level) -> str:
+        self._keeps_no_checkpoints = level is Level.AT_MOST_ONCE
+        if self._keeps_no_checkpoints:
+            files = self._source.place(self._ground.session, where).files()
+            self._left_out = {seen.name: seen for seen in files.list()}
+        return msgspec.json.encode(FilesBegun(schema=self._rows(where).schema.json())).decode()
+
+    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+        rows = self._rows(where)
+        place = self._source.place(session, where)
+        readings = self._readings[reader] = list[Reading]()
+
+        def reader_at(folder: str) -> FileReader:
+            number = int(folder.rstrip("/").rpartition("/")[2])
+            readings.append(Reading(number, tempo.log, self._reader(place, where, tempo, number)))
+            return readings[-1].reader
+
+        options = self._source.options(where)
+        if options.after_done != KEEP and self._cleaning is None:
+            self._cleaning = Cleaning(place.files(), options.archive, where)
+        return stream_of(session, rows, reader_at, is_folder=not place.is_pattern)
+
+    def monitor(self, name: str) -> Monitor | None:
+        return Finished(lambda: self._behind_the_epochs.submit(self._settle_down, name))
+
+    def verify(self, reader: str) -> None:
+        for each in self._readings.get(reader, ()):
+            each.reader.verify()
+
+    def close(self) -> None:
+        """What is under way is waited for: behind this, another driver may have the folder."""
+        self._behind_the_epochs.shutdown(wait=True, cancel_futures=True)
+        self._let_go()
+
+    def _settle_down(self, reader: str) -> None:
+        """In a thread of its own. What fails is a warning: every name is in the lists until it is in the index."""
+        try:
+            self._let_go()
+            for each in self._readings.get(reader, ()):
+                log, cleaning = each.reader.log, self._cleaning
+                needed = (lambda _number: False) if cleaning is None else partial(cleaning.is_needed, log)
+                log.settle_down(each.committed(), needed)
+        except (TidegateError, OSError) as error:
+            _LOG.warning("%s: the index of files is not put together (%s)", self._ground.where, error)
+
+    def _let_go(self) -> None:
+        """Let files go that are behind the oldest retained checkpoint of every query. Not before each of them reads."""
+        readings = [(reader, each) for reader, found in self._readings.items() for each in found]
+        if self._cleaning is None or not self._ground.readers <= {reader for reader, _ in readings}:
+            return
+        oldest = {} if self._keeps_no_checkpoints else self._ground.oldest()
+        behind = [
+            Behind(each.reader.log, each.committed() if self._keeps_no_checkpoints else each.ends(oldest.get(reader)))
+            for reader, each in readings
+        ]
+        self._cleaning.clean(behind)
+
+    def _rows(self, where: str) -> DataFrame:
+        if self._source.rows is None:
+            return self._source.load(self._ground.session, where, Level.EXACTLY_ONCE)
+        return self._source.rows
+
+    def _reader(self, place: Place, where: str, tempo: Tempo, number: int) -> FileReader:
+        log = FileLog(tempo.log / SOURCES / str(number), place.name_of, where, self._ground.epochs_kept)
+        newest, committed = _logged(tempo.log, number)
+        log.open(-1 if newest is None else position_of(newest).logOffset)
+        return FileReader(
+            options=self._source.options(where),
+            files=place.files(),
+            log=log,
+            where=where,
+            committed=committed,
+            left_out=self._left_out,
+            names_in=encoding_of_names(self._ground.session),
+            pace=Pace.first(tempo.interval_seconds, tempo.timeout_seconds),
+            epoch_seconds=tempo.newest_epoch_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A place of a source in Spark's plan of a query, and what reads there. `log`: the folder of Spark's log."""
+
+    place: int
+    log: Path
+    reader: FileReader
+
+    def committed(self) -> int:
+        """The newest list that an epoch has which Spark has committed: nothing asks for it, or an older one, again."""
+        storage = open_storage(self.log)
+        numbers = entry_numbers(storage.list(COMMITS))
+        position = _position(storage, numbers[-1], self.place) if numbers else None
+        return -1 if position is None else position_of(position).logOffset
+
+    def ends(self, positions: Sequence[str | None] | None) -> int:
+        """The newest list up to the positions of an epoch."""
+        position = None if positions is None or self.place >= len(positions) else positions[self.place]
+        return -1 if position is None else position_of(position).logOffset
+
+
+class Finished(Monitor):
+    """Hears of each epoch that is done, and has what is behind it put in order."""
+
+    def __init__(self, settle_down: Callable[[], object]) -> None:
+        self._settle_down = settle_down
+
+    def tell(self, position: str) -> None:
+        with suppress(RuntimeError):  # the job has ended
+            self._settle_down()
+
+    def behind(self) -> int | None:
+        return None  # a file does not say how many rows it has
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
+    """The newest position of a source in Spark's log, and the newest that is committed; None where there is none."""
+    storage = open_storage(checkpoint)
+    logged = entry_numbers(storage.list(OFFSETS))
+    committed = entry_numbers(storage.list(COMMITS))
+    positions = {number: _position(storage, number, place) for number in {*logged[-1:], *committed[-1:]}}
+    newest = positions[logged[-1]] if logged else None
+    return newest, positions[committed[-1]] if committed and committed[-1:] == logged[-1:] else None
+
+
+def _position(storage: Storage, epoch: int, place: int) -> str | None:
+    entry = parse_offsets(storage.read(offsets_entry(epoch)))
+    return None if entry is None or place >= len(entry.positions) else entry.positions[place]

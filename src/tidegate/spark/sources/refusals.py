@@ -1,0 +1,70 @@
+"""The errors that several sources share."""
+
+from __future__ import annotations
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.sources.base import Begins, Replay
+from tidegate.spark.sources.formats import FORMATS
+
+
+def not_replayable(found: str, where: str, level: Level) -> TidegateError:
+    """A source whose rows cannot be read again, in a job that has to."""
+    return TidegateError(
+        Code.SOURCE_NOT_REPLAYABLE,
+        expected=f"one of {_those_with(Replay.EXACT)}, or a source that declares Replay.EXACT",
+        found=f"{found}, in a job that is {level.value}",
+        where=where,
+        next_step="keep its rows in the ingest log: job.source(uid, source, durable=True) (a socket:"
+        " SocketSource(host, port, durable=True)); pass SparkSource(format, replayable=True) if it gives the same rows"
+        " again for the same offsets; or set checkpointing.mode to at-most-once",
+    )
+
+
+def not_newest(found: str, where: str) -> TidegateError:
+    """A source that cannot begin at its newest input, in an at-most-once job."""
+    return TidegateError(
+        Code.SOURCE_NOT_NEWEST,
+        expected=f"one of {_those_with(Begins.EITHER, Begins.NEWEST)}, or FileSource(...), or a source that declares"
+        " Begins.EITHER or Begins.NEWEST",
+        found=found,
+        where=where,
+        next_step="use one of these, or another checkpointing.mode",
+    )
+
+
+def other_source(expected: str, position: str, where: str) -> TidegateError:
+    """The checkpoint is of another source."""
+    return TidegateError(
+        Code.SOURCES_CHANGED,
+        expected=f"a checkpoint of {expected}",
+        found=f"one at {position!r}",
+        where=where,
+        next_step="put the source back as it was, or start under another job name or checkpointing.dir",
+    )
+
+
+def outside_a_job(where: str) -> TidegateError:
+    """A streaming query that is none of the job reads the source."""
+    return TidegateError(
+        Code.SOURCE_OPTION,
+        expected="a query of the job, whose ledger says where the source begins",
+        found="another streaming query",
+        where=where,
+        next_step="write it with job.query(...)",
+    )
+
+
+def not_local(master: str, where: str) -> TidegateError:
+    """The ingest log is on a disk that the tasks of a cluster do not see."""
+    return TidegateError(
+        Code.SOURCE_LOCAL_ONLY,
+        expected="a local master: the tasks read the ingest log from this machine's disk",
+        found=f"master {master}",
+        where=where,
+        next_step="run this job with master local[*], or read the rows through Kafka",
+    )
+
+
+def _those_with(*traits: Replay | Begins) -> str:
+    return ", ".join(name for name, each in FORMATS.items() if {each.traits.replay, each.traits.begins} & set(traits))

@@ -1,0 +1,115 @@
+"""Which sources a query reads, in Spark's order, and what stands against a stream of the program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.core.errors import Code, TidegateError
+from tidegate.core.levels import Level
+from tidegate.sources.base import Absence, Begins, Replay, Traits
+from tidegate.spark.graft import graft
+from tidegate.spark.sources.formats import format_in_plan, is_of_files
+from tidegate.spark.sources.refusals import not_newest, not_replayable
+
+
+class SourceRegistry:
+    """Which uid stands behind each stream of a plan; Spark's offsets go by position, so the order counts."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._uids: dict[int, str] = {}
+        # Identities are those of living JVM objects: keep them alive.
+        self._alive: list[Any] = []
+
+    def add(self, uid: str, rows: DataFrame, where: str) -> None:
+        """Know the stream behind `rows` as `uid`. Refuses what is not one stream."""
+        streams = _streams(rows)
+        if len(streams) != 1:
+            raise TidegateError(
+                Code.QUERY_NOT_STREAMING,
+                expected="a DataFrame that reads one stream",
+                found=f"one that reads {len(streams)}",
+                where=where,
+                next_step="register each stream by itself with job.source(uid, ...), then join or union them",
+            )
+        self._alive.append(streams[0])
+        self._uids[self._identity(streams[0])] = uid
+
+    def uids_of(self, rows: DataFrame, where: str) -> tuple[str, ...]:
+        """The uids of the streams that a query reads, by Spark's position."""
+        streams = _streams(rows)
+        uids = [self._uids.get(self._identity(stream)) for stream in streams]
+        if not uids or None in uids:
+            raise TidegateError(
+                Code.SOURCE_UNKNOWN if uids else Code.QUERY_NOT_STREAMING,
+                expected="a streaming DataFrame made from job.source(...)",
+                found="a stream that is no source of the job" if uids else "a DataFrame that is not streaming",
+                where=where,
+                next_step='wrap the stream: rows = job.source("uid", stream)',
+            )
+        return tuple(uid for uid in uids if uid is not None)
+
+    def put_in_place(self, rows: DataFrame, streams: Mapping[str, DataFrame]) -> DataFrame:
+        """`rows` reading, for each uid of `streams`, that stream instead of the one that is known by it."""
+
+        def stream_for(leaf: Any) -> DataFrame | None:
+            uid = self._uids.get(self._identity(_stream(leaf))) if _is_stream(leaf) else None
+            return None if uid is None else streams.get(uid)
+
+        return graft(self._session, rows, stream_for) if streams else rows
+
+    def _identity(self, stream: Any) -> int:
+        jvm: Any = self._session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        return jvm.java.lang.System.identityHashCode(stream)
+
+
+def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
+    """Refuse a stream of the program's own whose format does not declare what the level needs."""
+    names = [str(leaf.sourceName()).lower() for leaf in _stream_leaves(rows)]
+    formats = {name: format_in_plan(name) for name in names}
+    if level is Level.AT_MOST_ONCE:
+        for name, found in formats.items():
+            # A stream that is made already gets no options, so it must begin at its newest row without them.
+            if found is None or found.newest or found.traits.begins is Begins.OLDEST:
+                raise not_newest(name, where)
+    elif any(found is None or found.traits.replay is not Replay.EXACT for found in formats.values()):
+        raise not_replayable(", ".join(names), where, level)
+
+
+def traits_of(rows: DataFrame) -> list[Traits]:
+    """What the formats of a stream's plan declare, as far as they do."""
+    found = [format_in_plan(str(leaf.sourceName())) for leaf in _stream_leaves(rows)]
+    return [each.traits for each in found if each is not None]
+
+
+def loses_what_arrives(rows: DataFrame) -> bool:
+    """Whether rows that arrive while no job reads the stream are lost."""
+    return any(traits.absence is Absence.LOST for traits in traits_of(rows))
+
+
+def reads_files(rows: DataFrame) -> tuple[bool, ...]:
+    """Of each stream of a plan, by Spark's position, whether it is Spark's file source."""
+    return tuple(is_of_files(str(leaf.sourceName())) for leaf in _stream_leaves(rows))
+
+
+def _streams(rows: DataFrame) -> list[Any]:
+    """The JVM object behind each stream of the plan; it is the same in every DataFrame made from the stream."""
+    return [_stream(leaf) for leaf in _stream_leaves(rows)]
+
+
+def _stream(leaf: Any) -> Any:
+    return leaf.table() if leaf.getClass().getSimpleName() == "StreamingRelationV2" else leaf.dataSource()
+
+
+def _is_stream(leaf: Any) -> bool:
+    return leaf.getClass().getSimpleName().startswith("StreamingRelation")
+
+
+def _stream_leaves(rows: DataFrame) -> list[Any]:
+    frame = cast("Any", rows._jdf)  # pyright: ignore[reportPrivateUsage]
+    leaves = frame.queryExecution().analyzed().collectLeaves()
+    found = [leaves.apply(index) for index in range(leaves.size())]
+    return [leaf for leaf in found if _is_stream(leaf)]

@@ -1,0 +1,127 @@
+"""How the contract suite reads a source: as a query of a job does, without Spark."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tidegate.checkpoints.ingest_layout import Position as LogPosition
+from tidegate.checkpoints.ingest_log import IngestLog
+from tidegate.checkpoints.ingest_read import read_slice, slices
+from tidegate.sources.base import Begins, RowSource, ranges
+from tidegate.sources.ends import RowEnds
+from tidegate.sources.feed import Feed, RowsFeed
+from tidegate.sources.logged import ArrowRows, LoggedRows
+from tidegate.testing.contract_parts import Row
+
+Place = Mapping[str, Any]
+"""A position as it stands in a checkpoint: a JSON object."""
+
+
+class SourceReading(ABC):
+    """One query's reading of a source. Positions go through JSON on their way, as in a checkpoint."""
+
+    @abstractmethod
+    def begin(self, where: Begins) -> Place:
+        """Where a query without a checkpoint begins: `Begins.OLDEST` or `Begins.NEWEST`."""
+
+    @abstractmethod
+    def end(self, start: Place) -> Place:
+        """Where the epoch that begins at `start` ends; `start` itself where there is nothing new."""
+
+    @abstractmethod
+    def rows(self, start: Place, end: Place) -> list[Row]:
+        """The rows between two positions, in the order in which its tasks read them."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """From now on no row that comes is read."""
+
+    def close(self) -> None:
+        """The job has ended."""
+
+
+class DirectReading(SourceReading):
+    """A `RowSource` that can be read again. Each reading of rows is by another object, as in another process."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+        self._ends = RowEnds(source, "the contract suite", clock=_never_idle())
+
+    def begin(self, where: Begins) -> Place:
+        return _through_json(self._source.newest() if where is Begins.NEWEST else self._source.oldest())
+
+    def end(self, start: Place) -> Place:
+        return _through_json(self._ends.after(start))
+
+    def rows(self, start: Place, end: Place) -> list[Row]:
+        other: RowSource = pickle.loads(pickle.dumps(self._source))
+        wanted = [part for each in ranges(start, end) for part in other.split(each)]
+        return [row for each in wanted for batch in other.read(each) for row in batch.to_pylist()]
+
+    def stop(self) -> None:
+        self._ends.catch_up()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class LoggedReading(SourceReading):
+    """A source behind an ingest log, as with `durable=True`."""
+
+    def __init__(self, log: IngestLog, folder: Path, feed: Feed, rows: LoggedRows) -> None:
+        """`log` is open in `folder`, and `feed` fills it."""
+        self._log = log
+        self._folder = folder
+        self._feed = feed
+        self._rows = rows
+        feed.start()
+
+    @staticmethod
+    def of(source: RowSource, folder: Path) -> LoggedReading:
+        """The reading of a source whose rows are kept in `folder`."""
+        log = IngestLog(folder)
+        feed = RowsFeed(source, log, "the contract suite")
+        return LoggedReading(log, folder, feed, ArrowRows(source.schema(), "the contract suite"))
+
+    @property
+    def error(self) -> Exception | None:
+        """What has ended the feed by itself."""
+        return self._feed.error
+
+    def begin(self, where: Begins) -> Place:
+        return msgspec.to_builtins(self._log.end if where is Begins.NEWEST else self._log.begin)
+
+    def end(self, start: Place) -> Place:
+        return msgspec.to_builtins(self._log.end)
+
+    def rows(self, start: Place, end: Place) -> list[Row]:
+        begin, until = msgspec.convert(start, LogPosition), msgspec.convert(end, LogPosition)
+        if begin.offset >= until.offset:
+            return []
+        wanted = slices(self._folder, begin, until, "the contract suite")
+        frames = [frame for each in wanted for frame in read_slice(each)]
+        return [row for frame in frames for batch in self._rows.batches(frame) for row in batch.to_pylist()]
+
+    def stop(self) -> None:
+        self._feed.close()
+
+    def close(self) -> None:
+        self._feed.close()
+        self._log.close()
+
+
+def _through_json(position: Place) -> Place:
+    return json.loads(json.dumps(dict(position)))
+
+
+def _never_idle() -> Any:
+    """A clock by which every question is asked of the source."""
+    hours = iter(range(0, 1 << 60, 3600))
+    return lambda: float(next(hours))

@@ -1,4 +1,4 @@
-"""`./dev test` without arguments: all tests, in two lanes side by side.
+"""`./dev test` without arguments: all tests, in three lanes side by side.
 
 Most tests wait: for a JVM that starts, a broker that elects, a pause that has to pass. Each lane is a pytest of its
 own with folders of its own, so nothing is shared that a whole run by one pytest would not share with somebody else's
@@ -25,10 +25,11 @@ from typing import IO
 ROOT = Path(__file__).parents[1]
 
 LANES: tuple[tuple[str, ...], ...] = (
-    ("contract", "crash", "formats", "jobs", "kafka", "outside"),
-    ("house", "integration", "simulation", "surprises", "unit"),
+    ("crash", "formats", "jobs", "outside", "unit"),
+    ("contract", "kafka", "simulation"),
+    ("house", "integration", "surprises"),
 )
-"""The folders of `tests/` by lane, so that both take about as long. A new folder belongs to one of them."""
+"""The folders of `tests/` by lane, so that all take about as long. A new folder belongs to one of them."""
 
 _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 60.0

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.driver import Driver, numbers
+from tests.support.today import turn
 
 PROGRAM = Path(__file__).with_name("function_program.py")
 FILES = 5
 HELD_EPOCH = 2
 
 
+@turn(1, of=2)
 @pytest.mark.timeout(300)
 def test_a_function_is_called_again_with_the_same_rows_and_the_table_beside_it_stays_exact(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

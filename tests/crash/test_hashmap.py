@@ -10,6 +10,7 @@ import pytest
 
 from tests.crash.test_python_state import PROGRAM, compare
 from tests.support.driver import Driver, numbers
+from tests.support.today import turn
 
 LINES = ["sea sand", "sea foam", "sea", "foam sea"]
 SNAPSHOTS_AT_ONCE = (
@@ -18,6 +19,7 @@ SNAPSHOTS_AT_ONCE = (
 )
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(300)
 def test_a_killed_job_with_hashmap_state_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in an epoch that is prepared, its state written as a delta and as a snapshot, and not committed.

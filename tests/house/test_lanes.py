@@ -1,4 +1,4 @@
-"""All tests run in two lanes: every folder belongs to one, and their results are one result."""
+"""All tests run in lanes: every folder belongs to one, and their results are one result."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.driver import PYTHON_PATH
+from tests.support.today import sampled, turn
 from tidegate.operate.beat import JobState, read_beat
 from tidegate.storages.local.locks import acquire
 
@@ -125,6 +126,7 @@ def ended_cleanly(folder: Path) -> bool:
     return decided <= done and (beat.state, beat.error) == (JobState.STOPPED, "")
 
 
+@turn(1, of=2)
 def test_sigterm_to_the_whole_group_stops_a_job_that_the_program_waits_for(tmp_path: Path) -> None:
     """As `timeout` sends it: the JVM gets it, too. The program goes on behind it, and chooses its exit code itself."""
     process = start(tmp_path, WAITS)
@@ -147,6 +149,7 @@ def goes_on_behind_a_clean_end(process: subprocess.Popen[str], folder: Path) -> 
     assert ended_cleanly(folder)
 
 
+@turn(0, of=2)
 def test_sigterm_ends_a_program_that_does_something_else_when_its_job_has_stopped(tmp_path: Path) -> None:
     process = start(tmp_path, SLEEPS)
     await_epoch(tmp_path)
@@ -186,13 +189,14 @@ job.run(until="caught-up")
 
 @pytest.mark.parametrize(
     "command",
-    [
-        [sys.executable],
-        [sys.executable, "-m", "tidegate.cli.main", "run"],
-        pytest.param([sys.executable, "-m", "tidegate.cli.main", "run", "-d"], marks=pytest.mark.more),
-        pytest.param(["spark-submit"], marks=pytest.mark.more),
-    ],
-    ids=["python", "run", "detached", "spark-submit"],
+    sampled(
+        [
+            pytest.param([sys.executable], id="python"),
+            pytest.param([sys.executable, "-m", "tidegate.cli.main", "run"], id="run"),
+            pytest.param([sys.executable, "-m", "tidegate.cli.main", "run", "-d"], id="detached"),
+            pytest.param(["spark-submit"], id="spark-submit"),
+        ]
+    ),
 )
 def test_a_module_beside_the_program_is_found_from_any_folder_and_in_tasks(tmp_path: Path, command: list[str]) -> None:
     place, elsewhere = tmp_path / "place", tmp_path / "elsewhere"

@@ -85,8 +85,8 @@ def typed(terminal: Terminal) -> list[str]:
 
 
 def told() -> list[str]:
-    """The commands of the tutorial's second terminal."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL)
+    """The commands of the tutorial's second terminal, behind those of the installation."""
+    _, *blocks = re.findall(r"^```sh\n(.*?)^```", TUTORIAL.read_text(), re.MULTILINE | re.DOTALL)
     lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line.startswith(("tidegate", "kill"))]
 

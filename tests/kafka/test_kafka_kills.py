@@ -14,7 +14,7 @@ import pytest
 
 from tests.kafka.seen import open_transactions, visible_now
 from tests.support.driver import Driver
-from tests.support.today import sampled
+from tests.support.today import sampled, turn
 from tidegate.core.records import JobRecord, decode
 from tidegate.sinks.kafka.names import ids_begin
 from tidegate.testing.kafka import Broker
@@ -33,6 +33,7 @@ KILLED_AT = sampled(
 """Failpoints in the order in which an epoch passes them, each in an epoch of its own."""
 
 
+@turn(0, of=2)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("points", KILLED_AT)
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
@@ -55,6 +56,7 @@ def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
     ("timeout_seconds", "dead_seconds"),
     [pytest.param(5, 0, id="5 s"), pytest.param(10, 30, id="10 s, dead for 30 s", marks=pytest.mark.more)],
 )
+@turn(1, of=2)
 def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(
     tmp_path: Path, broker: Broker, timeout_seconds: float, dead_seconds: float
 ) -> None:

@@ -14,6 +14,7 @@ from tests.kafka.listeners import Doors, certify, start_with_doors
 from tests.kafka.rights import On, grant, revoke
 from tests.kafka.seen import open_transactions, visible_now
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Outcome
 from tidegate.kafka.clients import Clients
@@ -75,6 +76,7 @@ def ids(doors: Doors, topic: str) -> list[int]:
     return sorted(json.loads(row.value or b"")["id"] for row in visible_now(doors.open, topic))
 
 
+@turn(0, of=2)
 def test_a_job_logs_in_at_both_ends_and_shows_no_secret(
     doors: Doors, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from tests.integration.conftest import spark  # noqa: F401  # pyright: ignore[re
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.support.driver import Driver
 from tests.support.logged import told
+from tests.support.today import turn
 from tidegate import FileSink, Job, KafkaSource, SQLiteSink
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
@@ -230,6 +231,7 @@ def test_a_join_and_two_queries_each_have_their_own_beginning(place: Place, brok
 # --- where a source begins and ends ------------------------------------------------------------------------
 
 
+@turn(1, of=2)
 def test_latest_stays_where_it_was_although_the_first_epoch_is_killed(tmp_path: Path, broker: Broker, topic: str):
     produce(broker.servers, topic, values(30))
     hold, log = tmp_path / "hold", tmp_path / "log"

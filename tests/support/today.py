@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
+
+TestT = TypeVar("TestT", bound=Callable[..., object])
 
 
 def today() -> int:
@@ -25,3 +27,8 @@ def sampled(cases: Sequence[ParameterSet], count: int = 1) -> list[ParameterSet]
         case if number in chosen else pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.more])
         for number, case in enumerate(cases)
     ]
+
+
+def turn(number: int, *, of: int) -> Callable[[TestT], TestT]:
+    """For a test whose kind another one shows as well: it runs on each day of its number, else with `-m more`."""
+    return (lambda test: test) if today() % of == number else pytest.mark.more

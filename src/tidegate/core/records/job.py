@@ -1,0 +1,71 @@
+"""The records of a whole job: its identity, its checkpoints, and how it ends."""
+
+from __future__ import annotations
+
+from tidegate.core.records.query import OperatorFingerprint, SinkProgress
+from tidegate.core.records.value import Value
+
+
+class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*job.json*: the job's own random id and its generation."""
+
+    name: str
+    job_id: str
+    generation: int
+
+
+class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One query in a checkpoint: its newest done epoch, by whose run it was computed, and both of Spark's entries.
+
+    The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
+    are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
+    something, and the digest it left as evidence. `state_rows` and `operator_uids` are those of *decided*;
+    `fingerprints` those of its stateful operators that were in force, None in a record of an older release.
+    """
+
+    query: str
+    generation: int
+    epoch: int
+    run: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    offsets: bytes
+    commits: bytes
+    progress: dict[str, SinkProgress] = {}
+    state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
+    fingerprints: tuple[OperatorFingerprint, ...] | None = None
+
+
+class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*checkpoints/n/_metadata.json*: a checkpoint of the whole job, whose files stay where they are.
+
+    `queries` are in the order of the program; one that has done no epoch yet is not among them. After `drained`
+    no job resumes from it: its watermarks are at the end of time.
+    """
+
+    number: int
+    job: str
+    job_id: str
+    at: str
+    queries: tuple[DoneEpoch, ...]
+    drained: bool = False
+
+
+class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*closing*: the job's checkpoints are given up, with everything that its sinks keep for them.
+
+    From this record on nothing of the job counts. A start that finds it completes the clearing.
+    """
+
+    job_id: str
+    since: str
+
+
+class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*drain*: the job was asked to end for good. Every start resumes that; when it has `ended`, a start does
+    nothing."""
+
+    job_id: str
+    since: str
+    ended: str = ""

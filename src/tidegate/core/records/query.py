@@ -1,0 +1,123 @@
+"""The records in the ledger of one query."""
+
+from __future__ import annotations
+
+from tidegate.core.records.transactions import Committable
+from tidegate.core.records.value import Value
+
+NOTHING_FINISHED = -1
+"""The value of *finished* before the first epoch of a generation that starts at epoch 0."""
+
+
+class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a stateful operator computes, as the program has declared it. `number`: its place among those of the query,
+    from the last one to the sources; `uid`: the one that the program has given it, or empty. `compared` and `told`: by
+    `Part`, as text; another text in `compared` is another operator. `origins`: parts that have other texts with the
+    names that the columns have where they come from; the same text there is the same part, too."""
+
+    number: int
+    uid: str
+    compared: dict[str, str]
+    origins: dict[str, str] = {}
+    told: dict[str, str] = {}
+
+
+class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*start*: what a generation of a query begins with. Epochs below `first_epoch` count as finished. `fingerprints`:
+    of its stateful operators; None in a record of an older release."""
+
+    job_id: str
+    generation: int
+    first_epoch: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    positions: dict[str, str] = {}
+    fingerprints: tuple[OperatorFingerprint, ...] | None = None
+
+
+class OperatorsAccepted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*operators/N*: the fingerprints of the stateful operators from the start on that has put it; the newest one
+    counts, before those of *start*. `accepted`: the differences, in words, that the start was allowed to accept under
+    the id `once`. Without any it is what a start has learned that found no fingerprints, or differences that need no
+    permission."""
+
+    fingerprints: tuple[OperatorFingerprint, ...]
+    at: str
+    accepted: tuple[str, ...] = ()
+    once: str = ""
+
+
+class Run(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*runs/R*: one start of the query, written before anything else."""
+
+    run: int
+    token: str
+    host: str
+    process: int
+    since: str
+
+
+class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*prepared/N.R*: every sink of epoch N pre-committed by run R; also of an epoch without rows.
+
+    `state_rows`: the rows of state behind the epoch, by the number of the stateful operator, where Spark has counted
+    them; `operator_uids`: the uids that the program has given operators, by their number. A record of an older release
+    has none.
+    """
+
+    epoch: int
+    run: int
+    committables: tuple[Committable, ...]
+    start_positions: tuple[str | None, ...] | None
+    offsets: bytes
+    state_ids: str | None
+    state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
+
+
+class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*decided/N*: the one prepared record that counts, the bytes of both of Spark's log entries, and the rows of state
+    and the uids of operators that the record says."""
+
+    epoch: int
+    run: int
+    prepared_digest: str
+    offsets: bytes
+    commits: bytes
+    state_rows: dict[str, int] = {}
+    operator_uids: dict[str, str] = {}
+
+
+class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*done/N*: every sink of the epoch has committed."""
+
+    epoch: int
+    run: int
+    prepared_digest: str
+
+
+class Overdue(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*overdue/N.R*: epoch N was cut off in run R, because it was not prepared within the `seconds` that it had."""
+
+    epoch: int
+    run: int
+    seconds: float
+
+
+class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The newest epoch in which a sink wrote something, and the digest it left as evidence.
+
+    `generation`: of which that epoch is, where it is an older one: a restored generation begins with what its
+    savepoint counts. 0 for that of the record it stands in.
+    """
+
+    epoch: int
+    digest: str
+    generation: int = 0
+
+
+class FinishedThrough(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """*finished_through*: the largest epoch up to which every epoch is done."""
+
+    epoch: int
+    sinks: dict[str, SinkProgress] = {}

@@ -160,7 +160,7 @@ def test_a_job_in_check_only_mode_ends_its_program_before_anything_is_written(
         job.run()
     assert ended.value.code == 0
     *_, guarantee, last = capsys.readouterr().err.splitlines()
-    assert last.endswith("nothing stands against a start of job job")
+    assert last.endswith("no problem prevents a start of job job")
     found = msgspec.json.decode(guarantee.removeprefix(GUARANTEED), type=Guarantee)
     assert (found.query, found.sink, found.level) == ("query", "files", Level.EXACTLY_ONCE)
     assert [path.name for path in place.folder.iterdir()] == ["in"]

@@ -138,7 +138,7 @@ def test_a_path_may_be_left_out_and_is_the_jobs_own_then(tmp_path: Path, argumen
 def test_of_a_drained_job_only_who_says_so_has_a_savepoint_and_of_another_one_nobody_has_that(tmp_path: Path):
     job, saved = ended_job(tmp_path), tmp_path / "saved"
     code, said = stop(tmp_path, "job", "--drain", "-p", str(saved))
-    assert (code, "found:    one that was not" in said, savepoints_in(saved)) == (4, True, ([], []))
+    assert (code, "found:    a job that was not drained" in said, savepoints_in(saved)) == (4, True, ([], []))
     LocalStorage(job).replace("drain", encode(Drain(job_id=RECORD.job_id, since="then", ended="now")))
     code, said = stop(tmp_path, "job", "-p", str(saved))
     assert (code, "`tidegate stop job --drain -p` takes one" in said) == (4, True)

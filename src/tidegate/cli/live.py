@@ -114,7 +114,7 @@ class LiveView(View):
         try:
             return live_view(self._read(), self._watched, self._clock())
         except OSError as error:  # the storage is away; what becomes of the job is its driver's word, not ours
-            return Text(f"cannot read how the job is: {error.strerror or error}", style="red")
+            return Text(f"cannot read the status of the job: {error.strerror or error}", style="red")
 
     def _measure(self) -> None:
         with suppress(OSError):

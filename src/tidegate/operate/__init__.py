@@ -1,15 +1,12 @@
-"""Look at jobs and ask them for something, from any process and without Spark.
+"""Inspect and control jobs from any process, without Spark.
 
 ```python
 from tidegate import operate
 
-for job in operate.jobs("checkpoints"):
-    print(job.name, job.state.label)
-ticket = operate.open("checkpoints", "wordcount").stop()
-print(ticket.wait().state)
-```
+for job in operate.jobs("checkpoints"): print(job.name, job.state.label) ticket = operate.open("checkpoints",
+"wordcount").stop() print(ticket.wait().state) ```
 
-It prints nothing; errors are `TidegateError`. Everything that it gives is a frozen value.
+Nothing is printed; errors are `TidegateError`. All returned values are frozen.
 """
 
 from importlib import import_module
@@ -107,7 +104,8 @@ _HOMES = {
     "tidegate.operate.transactions": ("Transactions", "Waiting"),
     "tidegate.operate.verdicts": ("Act", "Named", "Seen", "Verdict"),
 }
-"""Where each public name lives: loaded when first used, so that a look does not wait for what an action needs."""
+"""The module of each public name. A name is imported at its first use, so that inspecting a job does not load the code
+for actions."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A program asked whether its job could start, in a process of its own and without a start."""
+"""Checks in a process of its own whether a program's job could start. The job is not started."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidegate.savepoints.judgement import Verdict
 from tidegate.savepoints.restoring import Restore
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
-"""Set to 1 in the environment of a program whose jobs are to be checked and not started."""
+"""Set to 1 in the environment of a program: its jobs are checked and not started."""
 CHECK_WORD = "TIDEGATE_CHECK_WORD"
-"""Beside it: the word of the mark that such a program tells its errors by (`core.telling`)."""
-CHECKED = "tidegate: nothing stands against a start of job "
-"""What such a program says on its standard error, before the job's name, when all is well; then it ends."""
-NOTED = "tidegate: to be mended in the program: "
-"""What such a program says of something that stands against no start, one line each."""
+"""Set beside it: the word that marks errors in the program's output (`core.telling`)."""
+CHECKED = "tidegate: no problem prevents a start of job "
+"""The program prints this on standard error, followed by the job's name, if the check passes; then it ends."""
+NOTED = "tidegate: to fix in the program: "
+"""The program prints one such line for each problem that does not prevent a start."""
 GUARANTEED = "tidegate: guarantee: "
-"""What such a program says of each sink, one line each: a `Guarantee` in JSON."""
+"""The program prints one such line for each sink: a `Guarantee` in JSON."""
 OVERRIDES = "TIDEGATE_OVERRIDES"
 _SECONDS = 600
 _WORD = secrets.token_hex(8)
@@ -41,8 +41,10 @@ _WORD = secrets.token_hex(8)
 def check_app(
     app: Path, arguments: Sequence[str], overrides: Sequence[str], environment: Mapping[str, str]
 ) -> list[Finding]:
-    """Run the program up to the start of its job: everything that stands against it, all at once. `environment`: what
-    else the program is told."""
+    """Run the program up to the start of its job; return all problems that prevent the start.
+
+    `environment`: additional environment variables of the program.
+    """
     done = _checked(app, arguments, overrides, environment)
     if isinstance(done, Finding):
         return [done]
@@ -56,7 +58,7 @@ def check_app(
 
 @dataclass(frozen=True, slots=True)
 class RestoreCheck:
-    """What a restore would be, and everything that makes it, or any start, impossible."""
+    """The preview of a restore, and all problems that prevent it or any start."""
 
     said: Said
     problems: tuple[Finding, ...]
@@ -65,8 +67,10 @@ class RestoreCheck:
 def check_restore(
     app: Path, arguments: Sequence[str], overrides: Sequence[str], restore: Restore, environment: Mapping[str, str]
 ) -> RestoreCheck:
-    """Run the program up to the start of its job, which would resume from a savepoint. Nothing is written.
-    `environment`: what else the program is told."""
+    """Run the program up to the start of its job, with a restore from a savepoint. Nothing is written.
+
+    `environment`: additional environment variables of the program.
+    """
     restoring = {RESTORE_VARIABLE: msgspec.json.encode(restore).decode()}
     done = _checked(app, arguments, overrides, {**environment, **restoring})
     if isinstance(done, Finding):
@@ -102,7 +106,7 @@ def _checked(
 
 
 def _own_words(said: str) -> Iterator[str]:
-    """What the program and Spark say; not what this command reads."""
+    """The output of the program and Spark, without the lines that this command reads."""
     read = (CHECKED, NOTED, GUARANTEED, SAYS)
     return (line for line in said.splitlines() if not line.startswith(read) and _WORD not in line)
 
@@ -113,7 +117,7 @@ def _problems(app: Path, done: subprocess.CompletedProcess[str]) -> list[Finding
 
 
 def _noted(line: str) -> tuple[str, str]:
-    """What was found, and the next step."""
+    """The finding and the next step."""
     found, _, next_step = line.removeprefix(NOTED).rpartition("; ")
     return found, next_step
 

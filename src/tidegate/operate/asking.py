@@ -1,7 +1,7 @@
-"""Asks something of a job that may be running in another process, and follows what becomes of it.
+"""Sends a request to a job, which may run in another process, and follows the request until it is answered.
 
-A request goes through stages. Nothing here sleeps: each step looks at the job's files and locks, and says what it waits
-for. So a caller may wait in a loop (`tickets`), or look again whenever it likes.
+A request passes through stages. This module never sleeps: each step reads the job's files and locks, and returns the
+event that it waits for. The caller can wait in a loop (`tickets`) or look again at any time.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ if TYPE_CHECKING:
 
 _UNTIL_THE_LOCK_IS_FREE_SECONDS = 20.0
 _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS = 10.0
-"""It waits some seconds for a JVM to end; and for its program, which may run after its job for any time."""
+"""Limit for the supervisor's end, in seconds. It waits a few seconds for a JVM, but its program may run for any time
+after the job."""
 
 
 def new_id() -> str:
-    """An id for a request whose caller has chosen none."""
+    """A new id for a request without an id of the caller."""
     return secrets.token_hex(8)
 
 
 class Stage(Enum):
-    """How far a request is."""
+    """The stage of a request."""
 
-    UNASKED = "no process of the job can take the request yet: nothing is asked"
-    ASKED = "the request stands, and may be done at any time"
+    UNASKED = "no process of the job can receive the request yet: it is not sent"
+    ASKED = "the request is sent, and the job may execute it at any time"
     SAVING = "the job has ended, and this process copies its savepoint"
-    ENDING = "the answer is there, and the job's processes are ending"
+    ENDING = "the answer is available, and the job's processes are ending"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One look at a request that is not over: its stage, and in words what it waits for."""
+    """One look at an open request: its stage, and a description of the event that it waits for."""
 
     stage: Stage
     waits_for: str
@@ -64,8 +65,8 @@ _LivingSteps: TypeAlias = Generator[Step, None, Incarnation | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked, under which id. `into`: the folder for a savepoint; None: the job's own. `format`: how it keeps
-    state."""
+    """A request as the caller gives it. `into`: the folder for a savepoint; None: the job's own setting. `format`: the
+    format of the state in the savepoint."""
 
     kind: Kind
     id: str
@@ -76,21 +77,21 @@ class Asked:
 class Asking:
     """One request to the job in a folder.
 
-    The job's driver is asked. If it has not started yet, the job's supervisor is asked to end the job. After a stop, a
-    drain or a cancel the locks of driver and supervisor are free, too: they do not prevent a new start.
+    The request goes to the job's driver. If no driver runs yet, the supervisor receives the request to end the job.
+    After a stop, a drain or a cancel, the locks of driver and supervisor are free too, so that a new start is possible.
     """
 
     def __init__(self, job_folder: Path, asked: Asked) -> None:
         self._folder = job_folder
         self._asked = asked
         self.patient_until = 0.0
-        """How long the caller waits, on the monotonic clock: the job's processes may take as long to end."""
+        """End of the caller's patience, on the monotonic clock. The job's processes get the same time to end."""
         self._desk = Desk(job_folder)
         self._supervisor: Supervising | None = None
         self._has_begun = (job_folder / JOB_RECORD).exists()
 
     def steps(self) -> Steps:
-        """Ask, unless it was asked under this id before; then one step for each look, and at the end the answer."""
+        """Send the request, unless this id was sent before. Yield one step for each look; return the answer."""
         kind = self._asked.kind
         answer = yield from self._answered()
         if kind in WITH_SAVEPOINT and answer.outcome is Outcome.NOT_RUNNING:
@@ -140,8 +141,8 @@ class Asking:
         )
 
     def _living(self) -> _LivingSteps:
-        """The incarnation that runs, or, if it can serve the request, the supervisor. Waits while a driver is being
-        started. None if there is neither."""
+        """Return the running incarnation, or the supervisor if it can serve the request; None if there is neither.
+        Waits while a driver is being started."""
         while True:
             lives, supervised = driver_lives(self._folder), supervisor_lives(self._folder)
             beat = self._beat()
@@ -174,15 +175,15 @@ class Asking:
             supervisor = supervisor_of(self._folder)
             if supervisor is not None:
                 return supervisor.incarnation != incarnation
-            return not driver_lives(self._folder)  # a driver that outlives it answers for it, when it ends
+            return not driver_lives(self._folder)  # a driver that outlives its supervisor answers when it ends
         if not driver_lives(self._folder):
             return True
         beat = self._beat()
         return beat is not None and beat.incarnation != incarnation and self._is_of_holder(beat)
 
     def _without_driver(self, request: Request) -> Answer:
-        """The process that was asked has ended. It may have answered before; otherwise the end of the job gives the
-        answer."""
+        """The process that received the request has ended. Its own answer counts if there is one; otherwise the end of
+        the job gives the answer."""
         gone = self._has_begun and not (self._folder / JOB_RECORD).exists()
         if gone and request.kind not in WITH_SAVEPOINT:
             done = request.kind is Kind.CANCEL
@@ -200,8 +201,8 @@ class Asking:
         return settle(request, self._beat(), time.time(), drained_at=drained_at(self._folder))
 
     def _save_ended(self) -> Steps:
-        """The job has ended, maybe by an earlier try of the same request: what is missing is its savepoint."""
-        from tidegate.operate.ended_savepoint import saving_ended  # loads what no other request needs
+        """The job has ended, perhaps by an earlier try of this request: take the missing savepoint."""
+        from tidegate.operate.ended_savepoint import saving_ended  # not needed for other requests: loaded here
 
         asked = self._asked
         known = self._desk.answer_to(asked.id)
@@ -230,21 +231,21 @@ class Asking:
         )
 
     def _until_the_locks_are_free(self) -> Generator[Step, None, None]:
-        """A driver, or a supervisor, answers before it has let go of its locks; and a driver before its supervisor has
-        ended, which would stand against a new `tidegate run`."""
+        """Wait until the locks are free. A driver or supervisor answers before it releases its locks. A driver also
+        answers before its supervisor ends, and a living supervisor prevents a new `tidegate run`."""
         answered_at = time.monotonic()
         supervised_until = answered_at + _UNTIL_A_SUPERVISOR_HAS_ENDED_SECONDS
         while driver_lives(self._folder) or (time.monotonic() < supervised_until and self._is_supervised()):
             if time.monotonic() >= max(self.patient_until, answered_at + _UNTIL_THE_LOCK_IS_FREE_SECONDS):
-                return  # the answer is true all the same: the program runs after its job
+                return  # the answer is valid even so: the program may still run after its job
             yield Step(Stage.ENDING, "the driver to end")
 
     def _is_supervised(self) -> bool:
-        """Whether the supervisor is still there that was when this was asked."""
+        """True if the supervisor that ran when the request was sent still runs."""
         return self._supervisor is not None and supervisor_of(self._folder) == self._supervisor
 
     def _beat(self) -> Beat | None:
-        with Trust().over(self._folder / BEAT, "read how the job is"):
+        with Trust().over(self._folder / BEAT, "read the status of the job"):
             return read_beat(self._folder)
 
     def _is_of_holder(self, beat: Beat) -> bool:
@@ -252,10 +253,10 @@ class Asking:
 
 
 def _has_lost_its_savepoint(known: Answer) -> bool:
-    """Whether the savepoint of an answer is not there, or not whole, any more: then it is asked for once more."""
+    """True if the savepoint of an answer is missing or incomplete now. It is then requested again."""
     if known.kind is not Kind.SAVEPOINT or known.savepoint is None:
         return False
-    from tidegate.savepoints.folder import lacks, open_savepoint  # loads what no other request needs
+    from tidegate.savepoints.folder import lacks, open_savepoint  # not needed for other requests: loaded here
 
     try:
         return any(lacks(open_savepoint(Path(known.savepoint))))
@@ -264,4 +265,4 @@ def _has_lost_its_savepoint(known: Answer) -> bool:
 
 
 _NOBODY = Incarnation(host="", process=0, started_at=0.0)
-"""For a request that is answered already: it is compared and not put."""
+"""For a request that has its answer already: it is compared, and not sent."""

@@ -1,7 +1,7 @@
-"""What a running driver says of itself: `beat.json` in the job's folder, written anew about once a second.
+"""The status report of a running driver: `beat.json` in the job's folder, rewritten about once a second.
 
-It may be removed: no start needs it. So it is not synced, and after a power loss it may be torn; a reader then sees
-none.
+The file may be deleted: no start needs it. So it is not synced. After a power loss it may be torn; a reader then treats
+it as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEAT = "beat.json"
 
 
 class JobState(Enum):
-    """How a driver says its job is. A RUNNING one whose driver lock is free has died."""
+    """The state of a job as its driver reports it. A RUNNING job whose driver lock is free has died."""
 
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
@@ -32,12 +32,12 @@ class JobState(Enum):
 
     @property
     def is_an_end(self) -> bool:
-        """Whether no supervisor starts the job again after it."""
+        """True if no supervisor restarts the job after this state."""
         return self in (JobState.FINISHED, JobState.STOPPED, JobState.CANCELED)
 
 
 class Wrong(Enum):
-    """What kind of thing was wrong when a job ended."""
+    """The kind of problem that a job ended with."""
 
     NOTHING = "nothing"
     SINK = "sink not ready"
@@ -47,14 +47,14 @@ class Wrong(Enum):
 
 
 class Post(Enum):
-    """What a process is to a job."""
+    """The role of a process for a job."""
 
     DRIVER = "driver"
     SUPERVISOR = "supervisor"
 
 
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a job by one driver process; or the process that keeps it alive, over all such starts."""
+    """One start of a job by one driver process, or its supervisor process over all these starts."""
 
     host: str
     process: int
@@ -66,7 +66,7 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
-    """How one query is. Epochs are -1 when there was none; rows are those this driver made visible."""
+    """The status of one query. Epochs are -1 if there was none. Row counts cover rows that this driver made visible."""
 
     uid: str
     run: int
@@ -75,18 +75,18 @@ class QueryBeat(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     rows_per_second: float
     epoch_ms: float | None = None
-    """The median of the last epochs."""
+    """Median of the last epochs, in milliseconds."""
     lag: str | None = None
-    """What its sources have and is not done yet; None where none of them can tell."""
+    """Input that the sources have and the query has not processed; None if no source reports it."""
     last_done_at: float | None = None
     open_transactions: int = 0
-    """Of sinks: prepared, and not committed yet."""
+    """Sink transactions that are prepared and not committed yet."""
     dead_letters: int = 0
-    """Rows that a sink could not hold, of those that this driver made visible."""
+    """Rows that a sink could not store, among the rows that this driver made visible."""
 
 
 class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as a reader may see it."""
+    """A setting as it may be shown: secrets are hidden."""
 
     name: str
     value: str
@@ -94,7 +94,7 @@ class ShownSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job is. Times are seconds since 1970."""
+    """The status of a job. Times are seconds since 1970."""
 
     job: str
     job_id: str
@@ -104,44 +104,46 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     at: float
     progress_at: float
-    """When an epoch or its phase last moved; now, while no epoch is under way."""
+    """Time of the last change of an epoch or its phase; the current time while no epoch is running."""
     epoch_seconds: float = 0.0
-    """How long the epoch under way may take until it is prepared, or was cut off and has ended; 0 where none is
+    """Time limit of the running epoch until it is prepared, or until its end is confirmed after a cut; 0 if none is
     computed."""
     settings: tuple[ShownSetting, ...] = ()
     queries: tuple[QueryBeat, ...] = ()
     error: str = ""
-    """What ended the job, when it did not end well."""
+    """The error that ended the job; empty if the job ended well."""
     wrong: Wrong | None = None
-    """What kind of thing that was. None: an older release, which did not say, or a job that runs."""
+    """The kind of that problem. None for a running job, and in beats of older releases."""
     savepoint: str = ""
-    """The savepoint that the job has ended with, if it has."""
+    """Path of the savepoint that the job ended with; empty if there is none."""
 
     @property
     def incarnation(self) -> Incarnation:
-        """Whose beat it is."""
+        """The incarnation that wrote the beat."""
         return Incarnation(host=self.host, process=self.process, started_at=self.started_at)
 
 
 def is_of_holder(beat: Beat, holder: Holder | None) -> bool:
-    """True if the beat is of the process that holds the driver lock, or held it last; not of an earlier start by a
-    process of the same number, as every container has one."""
+    """True if the beat was written by the process that holds the driver lock or held it last.
+
+    A beat of an earlier start does not count, even with the same process number: containers reuse numbers.
+    """
     if holder is None or (holder.process, holder.host) != (beat.process, beat.host):
         return False
     try:
         return datetime.fromisoformat(holder.since).timestamp() <= beat.started_at
-    except (ValueError, OverflowError):  # no time: the file is damaged, and names no process
+    except (ValueError, OverflowError):  # no time: the file is damaged and names no process
         return False
 
 
 def read_beat(job_folder: str | Path) -> Beat | None:
-    """The newest beat of the job in `job_folder`; None when there is none, or it is torn. Raises OSError where it
-    cannot be looked at."""
+    """The newest beat of the job in `job_folder`; None if it is missing or torn. Raises OSError if the file cannot be
+    read."""
     return look_at_beat(job_folder)[0]
 
 
 def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
-    """The same, and what is wrong with the one that is there."""
+    """The newest beat, and the problem with the file if it is unreadable."""
     try:
         data = (Path(job_folder) / BEAT).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -153,13 +155,13 @@ def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
 
 
 def write_beat(job_folder: str | Path, beat: Beat) -> None:
-    """Replace the beat: a reader sees the old one or the new one. Only the job's driver does."""
+    """Replace the beat atomically: a reader sees the old one or the new one. Only the job's driver calls this."""
     target = Path(job_folder) / BEAT
     temporary = target.with_name(f".{BEAT}.new")
     try:
         temporary.write_bytes(msgspec.json.encode(beat))
         os.replace(temporary, target)
     except OSError:
-        with suppress(OSError):  # what could not be written must not cover why
+        with suppress(OSError):  # a failed write must not hide the original error
             temporary.unlink()
         raise

@@ -1,8 +1,8 @@
-"""The checkpoints that were done, newest first: `history/checkpoints/`, kept over restarts, bounded.
+"""The history of completed checkpoints, newest first: `history/checkpoints/`. It survives restarts and is bounded.
 
-Lines of JSON in numbered files of at most 250 entries; the newest 1,000 entries and never more than a few files stay.
-They are written in batches and not synced: a power loss may take the newest ones, which the ledger still knows. One
-process at a time writes, the job's driver.
+The history is JSON lines in numbered files of at most 250 entries. The newest 1,000 entries stay, in a few files at
+most. Entries are written in batches and not synced: a power loss may remove the newest ones, which the ledger still
+has. Only one process writes at a time, the job's driver.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class DoneCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     epoch: int
     run: int
-    """0: recovery finished what an earlier run had decided."""
+    """Number of the run; 0 if recovery completed an epoch that an earlier run had decided."""
     at: float
-    """When it was done, in seconds since 1970."""
+    """Time of completion, in seconds since 1970."""
     duration_ms: float | None
-    """From Spark's choice of the input to the last commit; None in recovery."""
+    """Milliseconds from Spark's choice of the input to the last commit; None in recovery."""
     rows: int
     aborted: int = 0
-    """Transactions of dead runs that were given up since the epoch before."""
+    """Transactions of dead runs aborted since the epoch before."""
     redone: int = 0
     """Lost transactions that were written again."""
 
@@ -50,7 +50,7 @@ class CheckpointsHistory:
         self._number, self._entries = _resume(self._folder)
 
     def add(self, checkpoints: Sequence[DoneCheckpoint]) -> None:
-        """Append, in the order in which they were done."""
+        """Append checkpoints in the order in which they completed."""
         rest = list(checkpoints)
         while rest:
             if self._entries >= _ENTRIES_A_FILE:
@@ -71,9 +71,10 @@ class CheckpointsHistory:
 
 
 def read_checkpoints(job_folder: str | Path, at_most: int = ENTRIES_KEPT) -> list[DoneCheckpoint]:
-    """The newest done checkpoints of a job, newest first. A line that was being written is left out.
+    """The newest completed checkpoints of a job, newest first. A partly written line is left out.
 
-    Raises STORAGE_UNUSABLE where they cannot be looked at."""
+    Raises STORAGE_UNUSABLE if the history cannot be read.
+    """
     found: list[DoneCheckpoint] = []
     for path in reversed(_files(Path(job_folder) / _FOLDER)):
         if len(found) >= at_most:
@@ -83,7 +84,7 @@ def read_checkpoints(job_folder: str | Path, at_most: int = ENTRIES_KEPT) -> lis
 
 
 def _resume(folder: Path) -> tuple[int, int]:
-    """The number of the newest file and how many entries it has, without what a kill left half written."""
+    """Remove a line that a kill left half written; return the number of the newest file and its number of entries."""
     files = _files(folder)
     if not files:
         return 1, 0
@@ -98,7 +99,7 @@ def _resume(folder: Path) -> tuple[int, int]:
 def _read(path: Path) -> list[DoneCheckpoint]:
     try:
         lines = path.read_bytes().splitlines()
-    except FileNotFoundError:  # dropped meanwhile
+    except FileNotFoundError:  # removed meanwhile
         return []
     except OSError as error:
         raise storage_error(error, path, "read the history of checkpoints") from error

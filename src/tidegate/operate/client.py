@@ -1,7 +1,7 @@
-"""The Python API for jobs that run elsewhere: `from tidegate import operate`.
+"""The Python API for jobs that run in other processes: `from tidegate import operate`.
 
-`tidegate list`, `info`, `stop` and all other commands are built on it. It needs no Spark, prints nothing, and works
-from every process that reaches the storage. What only an action needs is loaded when it is used.
+`tidegate list`, `info`, `stop` and all other commands use it. It needs no Spark, prints nothing, and works from every
+process that reaches the storage. Code for actions is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ _NO_OPTIONS: Mapping[str, str] = {}
 
 
 def open(storage: str | Path, job: str) -> JobClient:
-    """A job by its name, or by its id. `storage`: the `checkpointing.dir` of its program, as a path or `file:///path`.
+    """A job by its name or its id. `storage`: the `checkpointing.dir` of its program, as a path or `file:///path`.
 
-    Raises JOB_UNKNOWN, UID_INVALID for what cannot be a job's name, SETTING_VALUE for an unknown scheme.
+    Raises JOB_UNKNOWN; UID_INVALID if `job` is not a valid name; SETTING_VALUE for an unknown scheme.
     """
     return JobClient(find_job_folder(folder_of(storage), job))
 
 
 def jobs(storage: str | Path) -> tuple[JobView, ...]:
-    """All jobs of a storage, by name. A job that cannot be read says so in `problem` and hides no other one."""
+    """All jobs of a storage, by name. An unreadable job has its error in `problem`; the other jobs are still
+    returned."""
     return tuple(find_jobs(folder_of(storage)))
 
 
 def names(storage: str | Path) -> tuple[str, ...]:
-    """The names of the jobs that have begun: quicker than `jobs`, which reads each of them."""
+    """The names of the jobs that have started. Faster than `jobs`, which reads each job."""
     return tuple(job_names(folder_of(storage)))
 
 
 def list_transactions(storage: str | Path, options: Mapping[str, str] = _NO_OPTIONS) -> tuple[Transactions, ...]:
-    """What waits in each job of a storage. A job that cannot be read is among the problems, and hides no other one."""
+    """The waiting transactions of every job of a storage. An unreadable job is listed among the problems; the other
+    jobs are still returned."""
     from tidegate.operate.place import open_job
     from tidegate.operate.transactions import Transactions, look
 
@@ -65,10 +67,11 @@ def list_transactions(storage: str | Path, options: Mapping[str, str] = _NO_OPTI
 
 
 class JobClient:
-    """One job, operated from outside. Every call reads anew; nothing is cached.
+    """One job, controlled from outside. Every call reads the files again; nothing is cached.
 
-    Actions give a `Ticket`: `ticket.poll()` looks, `ticket.wait()` waits. `id` names the request: asked again under its
-    id, it is the same one. A savepoint goes `into` a folder; None: into that of the job's own setting `savepoints.dir`.
+    Each action returns a `Ticket`: `ticket.poll()` looks once, `ticket.wait()` waits. `id` names the request: a second
+    call with the same id is the same request. A savepoint is written below the folder `into`; None uses the job's own
+    setting `savepoints.dir`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,27 +83,27 @@ class JobClient:
 
     @property
     def folder(self) -> str:
-        """Where all that is durable of the job stands."""
+        """The folder with all durable files of the job."""
         return str(self._folder)
 
-    # --- looking ---------------------------------------------------------------------------------------------
+    # --- views -----------------------------------------------------------------------------------------------
 
     def view(self) -> JobView:
-        """How the job is: its state, and what its driver said of itself last."""
+        """The job's state and the last report of its driver."""
         return view_job(self._folder)
 
     def info(self) -> JobInfo:
-        """The same with its queries, settings and retained checkpoints. Raises STORAGE_UNUSABLE, RECORD_..."""
+        """The same with queries, settings and retained checkpoints. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_info(self._folder)
 
     def history(self, newest: int = ENTRIES_KEPT) -> JobHistory:
         """Checkpoints, failures and restarts, at most `newest` of each. Raises STORAGE_UNUSABLE, RECORD_..."""
         return read_history(self._folder, newest)
 
-    # --- asking ----------------------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------------------
 
     def checkpoint(self, *, id: str | None = None) -> Ticket:
-        """Done when everything is visible that the running job has read by now."""
+        """Take a checkpoint. Done when all rows that the job has read so far are visible."""
         return self.ask(Kind.CHECKPOINT, id=id)
 
     def savepoint(
@@ -110,33 +113,33 @@ class JobClient:
         return self.ask(Kind.SAVEPOINT, into=into, format=format, id=id)
 
     def stop(self, *, id: str | None = None) -> Ticket:
-        """End the running job with the epoch under way done. The next start resumes behind it."""
+        """Stop the running job after its current epoch is done. The next start resumes after this epoch."""
         return self.ask(Kind.STOP, id=id)
 
     def stop_with_savepoint(
         self, into: str | None = None, *, format: SavepointFormat = SavepointFormat.NATIVE, id: str | None = None
     ) -> Ticket:
-        """The same with a savepoint of the last epoch. Of a job that has ended, the savepoint alone is taken."""
+        """Stop with a savepoint of the last epoch. If the job has ended already, only the savepoint is taken."""
         return self.ask(Kind.STOP_WITH_SAVEPOINT, into=into, format=format, id=id)
 
     def drain(self, *, id: str | None = None) -> Ticket:
-        """End the running job for good: every window and timer comes out as at the end of time."""
+        """End the running job for good: every open window and timer fires, as at the end of time."""
         return self.ask(Kind.DRAIN, id=id)
 
     def drain_with_savepoint(
         self, into: str | None = None, *, format: SavepointFormat = SavepointFormat.NATIVE, id: str | None = None
     ) -> Ticket:
-        """The same with a savepoint of that end, which can be read; no job is restored from it."""
+        """Drain with a savepoint of the end. The savepoint can be read; no job can be restored from it."""
         return self.ask(Kind.DRAIN_WITH_SAVEPOINT, into=into, format=format, id=id)
 
     def cancel(self, *, id: str | None = None) -> Ticket:
-        """End the running job at once: what is undecided is aborted, and its input comes again at the next start."""
+        """End the running job at once. Undecided epochs are aborted; the next start reads their input again."""
         return self.ask(Kind.CANCEL, id=id)
 
     def cancel_with_savepoint(
         self, into: str | None = None, *, format: SavepointFormat = SavepointFormat.NATIVE, id: str | None = None
     ) -> Ticket:
-        """The same with a savepoint of the newest done epoch."""
+        """Cancel with a savepoint of the newest epoch that is done."""
         return self.ask(Kind.CANCEL_WITH_SAVEPOINT, into=into, format=format, id=id)
 
     def ask(
@@ -147,9 +150,9 @@ class JobClient:
         format: SavepointFormat = SavepointFormat.NATIVE,
         id: str | None = None,
     ) -> Ticket:
-        """Any of these requests, by its kind. It is put to the job at once if the job runs.
+        """Send a request of any kind. It is sent at once if the job runs.
 
-        Raises REQUEST_REFUSED where the id is no name, or stands for something else.
+        Raises REQUEST_REFUSED if the id is not a valid name, or belongs to a different request.
         """
         from tidegate.operate.asking import Asked, new_id
         from tidegate.operate.patience import patience_seconds
@@ -162,22 +165,24 @@ class JobClient:
         return ticket
 
     def ticket(self, id: str) -> Ticket | None:
-        """A request that was asked before, by whichever process; None where the job knows none of this id."""
+        """The ticket of an earlier request of any process; None if the job has no request with this id."""
         from tidegate.operate.tickets import ticket_of
 
         return ticket_of(self._folder, id, self.view().beat)
 
     def takes_savepoint(self, kind: Kind) -> bool:
-        """Whether this request gives a savepoint: a plain stop does where the job's `savepoints.dir` is set."""
+        """True if this request takes a savepoint. A plain stop does if the job's `savepoints.dir` is set."""
         from tidegate.operate.patience import takes_savepoint
 
         return takes_savepoint(kind, self.view().beat)
 
-    # --- transactions, and the end of its checkpoints ----------------------------------------------------------
+    # --- transactions, and removal of checkpoints --------------------------------------------------------------
 
     def transactions(self, options: Mapping[str, str] = _NO_OPTIONS) -> Transactions:
-        """What waits in the job's sinks, with the verdict on each. `options` are those of Kafka sinks that the job's
-        folder does not keep because they may be secrets."""
+        """The waiting transactions of the job's sinks, with the verdict on each.
+
+        `options`: options of Kafka sinks that the job's folder does not store because they may be secrets.
+        """
         from tidegate.operate.place import open_job
         from tidegate.operate.transactions import look
 
@@ -191,17 +196,17 @@ class JobClient:
         force: str | None = None,
         patience_seconds: float = 30.0,
     ) -> Ended:
-        """Commit a decided transaction, by its whole name, with its epoch and every decided one before it.
+        """Commit a decided transaction by its full name, together with its epoch and all decided epochs before it.
 
-        The job does not run meanwhile. `force`: the name once more, to do it against the verdict. A sink that is not
-        ready is waited for `patience_seconds`. Raises DRIVER_ALIVE, TRANSACTION_UNNAMED, TRANSACTION_KEPT.
+        The job must not run. `force`: the same name again, to commit against the verdict. `patience_seconds`: how long
+        to wait for a sink that is not ready. Raises DRIVER_ALIVE, TRANSACTION_UNNAMED, TRANSACTION_KEPT.
         """
         from tidegate.operate.verdicts import Act
 
         return self._settle(Act.COMMIT, transaction, options, force, patience_seconds)
 
     def abort(self, transaction: str, options: Mapping[str, str] = _NO_OPTIONS, *, force: str | None = None) -> Ended:
-        """Abort a transaction that no decision names. Its input comes again. Raises what `commit` raises."""
+        """Abort a transaction that no decision names. Its input is replayed. Raises the errors of `commit`."""
         from tidegate.operate.verdicts import Act
 
         return self._settle(Act.ABORT, transaction, options, force, 0.0)
@@ -224,7 +229,7 @@ class JobClient:
         return settle(open_job(self._folder), order)
 
     def forget(self, options: Mapping[str, str] = _NO_OPTIONS) -> Clearance:
-        """Remove the checkpoints of the job, which does not run, and what its sinks keep of it. Visible rows stay.
+        """Remove the checkpoints of the job, which must not run, and its data in the sinks. Visible rows stay.
 
         After a kill, `open_to_forget` finds the job again. Raises DRIVER_ALIVE, SUPERVISOR_ALIVE, SINK_OUT_OF_REACH.
         """
@@ -232,32 +237,32 @@ class JobClient:
 
 
 class ForgettableJob:
-    """A job that is to be forgotten, or whose forgetting a kill has cut short."""
+    """A job to forget, or a job whose `forget` was killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def look(self) -> Clearance:
-        """What `forget` would remove. It only reads, and asks no sink."""
+        """A preview of `forget`. Only reads the job's folder; no sink is contacted."""
         from tidegate.operate.forgetting import look_before
 
         return look_before(self._folder)
 
     def forget(self, options: Mapping[str, str] = _NO_OPTIONS) -> Clearance:
-        """Remove the checkpoints, and what the sinks keep of the job. A second call completes a killed one."""
+        """Remove the checkpoints and the job's data in the sinks. A second call completes a killed one."""
         from tidegate.operate.forgetting import forget
 
         return forget(self._folder, options)
 
     def forget_evidence(self, job_id: str, options: Mapping[str, str] = _NO_OPTIONS) -> Clearance:
-        """Let the sinks forget an earlier job of the same name, whose own folder is gone."""
+        """Remove the data that sinks keep of an earlier job with the same name, whose folder is gone."""
         from tidegate.operate.forgetting import forget_evidence
 
         return forget_evidence(self._folder, job_id, options)
 
 
 def open_to_forget(storage: str | Path, job: str) -> ForgettableJob:
-    """A job that is to be forgotten; also one that has no *job.json* any more. Raises JOB_UNKNOWN, UID_INVALID."""
+    """A job to forget, even one without *job.json*. Raises JOB_UNKNOWN, UID_INVALID."""
     from tidegate.operate.forgetting import find_forgettable
 
     return ForgettableJob(find_forgettable(folder_of(storage), job))
@@ -267,12 +272,12 @@ def open_to_forget(storage: str | Path, job: str) -> ForgettableJob:
 
 
 def folder_of(storage: str | Path) -> Path:
-    """The folder of a storage. Raises SETTING_VALUE for a scheme that no storage here has."""
+    """The folder of a storage. Raises SETTING_VALUE for an unknown scheme."""
     return Path(place_of(storage).path)
 
 
 def existing_folder(named: str, where: str) -> Path:
-    """The same folder, which must be there. Raises FOLDER_UNKNOWN, with the near names beside it."""
+    """The same folder, which must exist. Raises FOLDER_UNKNOWN, with similar names beside it."""
     folder = Path(named).absolute()
     if not folder.is_dir():
         raise _no_folder(folder, where)

@@ -1,8 +1,9 @@
-"""The desk of a job: other processes put requests there, its driver answers them.
+"""The request desk of a job: other processes put requests there, and its driver answers them.
 
-A request is a file `control/requests/<id>.json`, its answer `control/answers/<id>.json`, so both work wherever the
-job's folder is reachable. The caller may choose the id: the same request asked again under its id is one request, and
-has one answer. A request names the incarnation of the job it is meant for, so that none strikes a later one.
+A request is the file `control/requests/<id>.json`, its answer is `control/answers/<id>.json`. So both work wherever the
+job's folder is reachable. The caller may choose the id: a request that is sent again under its id is the same request
+and has one answer. A request names the incarnation of the job that it is meant for. A later incarnation does not
+execute it.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from tidegate.operate.beat import Incarnation
 from tidegate.storages.opening import open_storage
 
 VERSION = 1
-"""The version of requests and answers that this release writes. A newer request is refused, never guessed."""
+"""The version of requests and answers that this release writes. A newer version is refused."""
 
 ANSWERS_KEPT = 100
 
 REQUEST_BYTES_AT_MOST = 64 * 1024
-"""A request has some hundred bytes. A larger file is not a request, and is not read."""
+"""Size limit of a request, which has some hundred bytes. A larger file is not read."""
 
 REQUESTS = "control/requests"
 ANSWERS = "control/answers"
 
 
 class Kind(Enum):
-    """What can be asked of a job."""
+    """The kinds of requests to a job."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -45,34 +46,34 @@ class Kind(Enum):
 
 
 ENDS_A_JOB = frozenset({Kind.STOP, Kind.CANCEL})
-"""What can be asked of a supervisor: the rest needs a driver."""
+"""Requests that a supervisor can execute; all others need a driver."""
 
 
 WITH_SAVEPOINT = frozenset({Kind.STOP_WITH_SAVEPOINT, Kind.DRAIN_WITH_SAVEPOINT, Kind.CANCEL_WITH_SAVEPOINT})
-"""What ends a job with a savepoint of its end."""
+"""Requests that end a job with a savepoint of its end."""
 
 
 class Outcome(Enum):
-    """The closed set of what becomes of a request."""
+    """All possible outcomes of a request."""
 
     DONE = "done"
     REFUSED = "refused"
-    """Nothing was done: the answer says why."""
+    """Nothing was done; the answer gives the reason."""
     PENDING = "pending"
     """The job has ended, and a decided epoch waits for a sink: the next start commits it."""
     FAILED = "failed"
-    """The job failed before it was done."""
+    """The job failed before the request was done."""
     TOO_LATE = "too late"
-    """It was meant for an incarnation of the job that has ended."""
+    """The request was meant for an incarnation of the job that has ended."""
     NOT_RUNNING = "not running"
-    """There was no job any more to do it."""
+    """No job was running that could execute the request."""
     UNKNOWN = "unknown"
-    """The job's driver died, and it is unknown whether it was done."""
+    """The job's driver died. It is unknown whether the request was done."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to one incarnation of a job. `into` is the folder for a savepoint; None: the job's own.
-    `format` is how that one keeps state."""
+    """A request to one incarnation of a job. `into`: the folder for a savepoint; None: the job's own setting. `format`:
+    the format of its state."""
 
     id: str
     kind: Kind
@@ -85,9 +86,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request. `kind` is None where the request could not be read.
+    """The outcome of a request. `kind` is None if the request was unreadable.
 
-    `epochs` are, by query, the newest done epochs that the answer is about; `savepoint` is where one was taken.
+    `epochs`: by query, the newest epoch that is done and that the answer covers. `savepoint`: path of the savepoint, if
+    one was taken.
     """
 
     id: str
@@ -99,13 +101,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     savepoint: str | None = None
     into: str | None = None
     format: SavepointFormat = SavepointFormat.NATIVE
-    """What the request said, as `into`."""
+    """The format in the request; `into` likewise."""
     version: int = VERSION
 
     @property
     def counts_for_good(self) -> bool:
-        """True if a repeated request with this id gets the same answer. A savepoint that is not there is tried again:
-        its folder is named by the id, so there is never a second one of the same epochs."""
+        """True if a repeated request with this id gets the same answer.
+
+        A failed savepoint is tried again. Its folder is named by the id, so there are never two savepoints of one
+        request.
+        """
         return self.outcome is Outcome.DONE or self.kind not in {Kind.SAVEPOINT, *WITH_SAVEPOINT}
 
 
@@ -115,14 +120,14 @@ class Desk:
     def __init__(self, job_folder: str | Path) -> None:
         self._storage = open_storage(job_folder)
         self._passed_over: set[str] = set()
-        """The names of files that were complained of."""
+        """Names of files that were reported in the log already."""
 
-    # --- asking --------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Request:
-        """Put a request there, unless its id is taken; the request that stands under the id, answered or not.
+        """Store a request, unless its id is taken. Return the request that is stored under the id, answered or not.
 
-        Raises REQUEST_REFUSED when the id is no name, or stands for something else.
+        Raises REQUEST_REFUSED if the id is not a valid name, or belongs to a different request.
         """
         answered = self.answer_to(request.id)
         if answered is not None:
@@ -138,7 +143,7 @@ class Desk:
         return standing or request
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """The answer to a request, None while there is none."""
+        """The answer to a request; None if there is none yet."""
         _must_be_an_id(request_id)
         data = self._storage.read(_answer(request_id))
         if data is None:
@@ -151,11 +156,11 @@ class Desk:
                 expected="an answer of a job",
                 found=str(error),
                 where=self._storage.where(_answer(request_id)),
-                next_step="look at the job (`tidegate info`), then ask again under another id",
+                next_step="check the job with `tidegate info`, then repeat the request with another id",
             ) from None
 
     def standing(self, request_id: str) -> Request | None:
-        """The request that stands unanswered under an id; None also where it cannot be read."""
+        """The unanswered request with this id; None if there is none or if it is unreadable."""
         _must_be_an_id(request_id)
         try:
             return self._request_in(_request(request_id), request_id)
@@ -163,23 +168,25 @@ class Desk:
             return None
 
     def withdraw(self, answer: Answer) -> None:
-        """Make room for another answer under the id, where this one does not count for good."""
+        """Remove an answer that is not final, so that the request can be answered again."""
         if not answer.counts_for_good:
             self._storage.delete(_answer(answer.id))
 
     def forget(self, answer: Answer) -> None:
-        """Make room for another answer under the id: what this one tells of is not there any more."""
+        """Remove an answer whose savepoint no longer exists, so that the request can be answered again."""
         self._storage.delete(_answer(answer.id))
 
-    # --- answering -----------------------------------------------------------------------------------------
+    # --- answers -------------------------------------------------------------------------------------------
 
     def open_requests(self, now: float) -> list[Request]:
-        """The requests without an answer, the oldest first. What cannot be read, or is newer, is answered here."""
+        """The requests without an answer, oldest first. Unreadable requests and requests of a newer version get a
+        refusal here."""
         found = [self._read(name, now) for name in self._storage.list(REQUESTS) if name.endswith(_SUFFIX)]
         return sorted((request for request in found if request is not None), key=lambda each: (each.asked_at, each.id))
 
     def answer(self, answer: Answer) -> Answer:
-        """Answer a request; of two answers at once the first counts, and is given back. The oldest ones go."""
+        """Answer a request and return the stored answer: of two answers at once the first counts. The oldest answers
+        are removed."""
         created = self._storage.put_if_absent(_answer(answer.id), msgspec.json.encode(answer))
         counts = answer if created else self.answer_to(answer.id) or answer
         self._storage.delete(_request(answer.id))
@@ -187,35 +194,39 @@ class Desk:
         return counts
 
     def _read(self, name: str, now: float) -> Request | None:
-        """One request; None when it is gone, was answered, or is answered here. What cannot even be put aside is passed
-        over: nothing that lies there keeps the others from being served."""
+        """One request; None if it is gone, was answered, or gets a refusal here.
+
+        A file that cannot be moved away is skipped, so that other requests are still served.
+        """
         try:
             return self._read_one(name, now)
         except TidegateError as error:
             if name not in self._passed_over:
                 self._passed_over.add(name)
-                _warn("the request %s is passed over: %s", shown(name), error)
+                _warn("skipped the request %s: %s", shown(name), error)
             return None
 
     def _read_one(self, name: str, now: float) -> Request | None:
         path, request_id = f"{REQUESTS}/{name}", name.removesuffix(_SUFFIX)
         if not is_name(request_id):
-            self._set_aside(path, f"its name is no id: {NAME_RULE}")
+            self._set_aside(path, f"its name is not a valid id: {NAME_RULE}")
             return None
-        if self._storage.read(_answer(request_id)) is not None:  # the process that answered died before removing it
+        if (
+            self._storage.read(_answer(request_id)) is not None
+        ):  # the process died after it wrote the answer and before it removed the request
             self._storage.delete(path)
             return None
         try:
             return self._request_in(path, request_id)
         except _NewerRequest as newer:
-            self.answer(_refusal(request_id, f"{newer}: ask with the release that runs the job", now))
+            self.answer(_refusal(request_id, f"{newer}: use the release that runs the job", now))
         except _NoRequest as flaw:
             self._set_aside(path, str(flaw))
-            self.answer(_refusal(request_id, f"the request cannot be read ({flaw}): ask again under another id", now))
+            self.answer(_refusal(request_id, f"the request cannot be read ({flaw}): repeat it with another id", now))
         return None
 
     def _request_in(self, path: str, request_id: str) -> Request | None:
-        """The request that stands in a file; None when the file is gone. Raises _NoRequest for anything else."""
+        """The request in a file; None if the file is gone. Raises _NoRequest for any other content."""
         size = self._size(path)
         if size > REQUEST_BYTES_AT_MOST:
             raise _NoRequest(f"it has {size} bytes, and none has more than {REQUEST_BYTES_AT_MOST}")
@@ -241,7 +252,7 @@ class Desk:
 
     def _set_aside(self, path: str, why: str) -> None:
         kept_as = self._storage.set_aside(path)
-        if kept_as is None:  # gone meanwhile
+        if kept_as is None:  # removed meanwhile
             return
         _warn("a request was set aside as %s: %s", kept_as, why)
 
@@ -254,22 +265,22 @@ class Desk:
 
     def _written_at(self, path: str) -> float:
         seen = self._storage.look(path)
-        return 0.0 if seen is None else seen.written_at  # another one dropped it
+        return 0.0 if seen is None else seen.written_at  # another process removed it
 
 
 def must_stand_for(kind: Kind, into: str | None, form: SavepointFormat, known: Request | Answer) -> None:
-    """Raises REQUEST_REFUSED where an id stands for something else than what is asked under it."""
+    """Raise REQUEST_REFUSED if the id belongs to a different request."""
     if (known.kind, known.into, known.format) != (kind, into, form):
         raise _refused(
-            f"an id that was not used, or stands for {_meant(kind, into, form)}",
-            f"{known.id}, which stands for {_meant(known.kind, known.into, known.format)}",
+            f"an unused id, or one that belongs to {_meant(kind, into, form)}",
+            f"{known.id}, which belongs to {_meant(known.kind, known.into, known.format)}",
             "the request's id",
             "choose another id",
         )
 
 
 def _meant(kind: Kind | None, into: str | None, form: SavepointFormat) -> str:
-    named = "what could not be read" if kind is None else f"`{kind.value}`"
+    named = "an unreadable request" if kind is None else f"`{kind.value}`"
     kept = "" if form is SavepointFormat.NATIVE else f" ({form.value})"
     return f"{named}{kept}" if into is None else f"{named}{kept} in {into}"
 
@@ -279,18 +290,18 @@ class _Versioned(msgspec.Struct, frozen=True):
 
 
 class _NoRequest(Exception):
-    """What stands in the place of a request is none, and why."""
+    """The file is not a request; the text gives the reason."""
 
 
 class _NewerRequest(_NoRequest):
-    """It may well be one, for a newer release."""
+    """The file may be a request of a newer release."""
 
 
 _SUFFIX = ".json"
 
 
 def _warn(text: str, *values: object) -> None:
-    from logging import getLogger  # loads what a look at jobs does not need
+    from logging import getLogger  # not needed to inspect jobs: loaded here
 
     getLogger("tidegate").warning(text, *values)
 

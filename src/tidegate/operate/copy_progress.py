@@ -1,6 +1,6 @@
-"""How far a savepoint is that is being taken: a small file beside the desk, for a command that waits in a terminal.
+"""The progress of a savepoint copy: a small file beside the request desk, read by a command that waits in a terminal.
 
-It may be removed, as the beat may: it is not synced, and nothing is decided by it.
+The file may be deleted, as the beat may: it is not synced, and no decision depends on it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PROGRESS = "control/progress"
 
 
 class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What is copied, of what is to be."""
+    """Bytes that are copied, and bytes in total."""
 
     copied_bytes: int
     total_bytes: int
 
     @classmethod
     def of(cls, copying: Copying) -> CopyProgress:
-        """How far it is now."""
+        """The current progress."""
         return cls(copied_bytes=copying.copied_bytes, total_bytes=copying.total_bytes)
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class CopyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) -> None:
-    """Say how far the savepoint of a request is. Errors of the disk are dropped: the figures are not needed."""
+    """Write the progress of a savepoint request. Disk errors are ignored: the figures are not essential."""
     target = _path(job_folder, request_id)
     with suppress(OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) ->
 
 
 def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
-    """How far the savepoint of a request is; None if unknown."""
+    """The progress of a savepoint request; None if unknown."""
     try:
         return msgspec.json.decode(_path(job_folder, request_id).read_bytes(), type=CopyProgress)
     except (OSError, msgspec.DecodeError):
@@ -50,13 +50,13 @@ def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
 
 
 def drop_progress(job_folder: Path, request_id: str) -> None:
-    """The savepoint of a request is over."""
+    """Remove the progress of a completed savepoint request."""
     with suppress(OSError):
         _path(job_folder, request_id).unlink(missing_ok=True)
 
 
 def drop_all_progress(job_folder: Path) -> None:
-    """Remove what killed drivers have left."""
+    """Remove the progress files of killed drivers."""
     with suppress(OSError):
         for path in (job_folder / PROGRESS).iterdir():
             path.unlink(missing_ok=True)

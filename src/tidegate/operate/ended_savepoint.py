@@ -1,6 +1,6 @@
-"""Takes the savepoint of a job that has ended, without its program: what a `stop -p` still owes that was cut short.
+"""Takes the savepoint of a job that has ended, without its program. Completes a `stop -p` that was interrupted.
 
-All that is needed stands in the job's folder. The job's locks are held meanwhile, so no start comes in between.
+All needed files are in the job's folder. The job's locks are held during the copy, so that no start can interfere.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _JVM_SECONDS = 30.0
 def saving_ended(
     job_folder: Path, savepoint_id: str, into: str | None, form: SavepointFormat, *, ended_by: Kind
 ) -> Generator[CopyProgress, None, Savepoint]:
-    """Take a savepoint of all that the job has done, below `into`, else where the job's own `savepoints.dir` said.
+    """Take a savepoint of all completed work of the job, below `into` or below the job's own `savepoints.dir`.
 
-    Gives how far it is, whenever it is asked, and at the end the savepoint. Closed before, it is called off. `ended_by`
-    a drain: of a job that has ended for good, and of no other one.
+    Yields the progress; returns the savepoint. Closing the generator cancels the copy. `ended_by`: a drain requires a
+    drained job, and every other kind requires a job that is not drained.
 
-    Raises DRIVER_ALIVE when the job has been started since, SAVEPOINT_REFUSED where a start has to come first.
+    Raises DRIVER_ALIVE if the job has been started since; SAVEPOINT_REFUSED if the job must be started first.
     """
     copying = Copying(f"savepoint {savepoint_id} of job {job_folder.name}, which has ended")
     with ThreadPoolExecutor(1, "tidegate-savepoint") as beside:
@@ -59,7 +59,7 @@ def _save(
 ) -> Savepoint:
     with ExitStack() as stack:
         stack.callback(open_lease(job_folder).take(job_folder.name, _JVM_SECONDS).release)
-        settle(job_folder)  # a restore that was cut short: its generation is what there is to save
+        settle(job_folder)  # a restore was interrupted: save its generation
         job = open_job(job_folder)
         folder = _folder(job, into)
         check_place(folder, job.folder)
@@ -70,20 +70,20 @@ def _save(
 
 
 def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
-    """Spark runs no more, and keeps what it has: no epoch goes while it is held."""
+    """The queries of the job. Spark no longer runs and removes nothing, so each epoch stays while it is copied."""
     drained = ended_by is Kind.DRAIN_WITH_SAVEPOINT
     if _said(job, "checkpointing.mode") == Level.AT_MOST_ONCE.value:
-        raise _refused(job, "a job at exactly-once or at-least-once", "one at most once, which goes on from nothing")
+        raise _refused(job, "a job at exactly-once or at-least-once", "an at-most-once job, which has no checkpoints")
     if is_being_deleted(job.folder):
-        raise _refused(job, "checkpoints that a start goes on from", "a job that was given up")
+        raise _refused(job, "checkpoints that a start can resume from", "a job whose checkpoints are being deleted")
     if is_drained(job.folder) and not drained:
-        again = f"`tidegate stop {job.name} --drain -p` takes one that can be read, and not be gone on from"
-        raise _refused(job, "checkpoints that a start goes on from", "a job that was drained", again)
+        again = f"`tidegate stop {job.name} --drain -p` takes a savepoint that can be read and not restored"
+        raise _refused(job, "checkpoints that a start can resume from", "a job that was drained", again)
     if drained and not is_drained(job.folder):
-        raise _refused(job, "a job that was drained", "one that was not")
+        raise _refused(job, "a job that was drained", "a job that was not drained")
     beat = read_beat(job.folder)
     told = None if beat is None else {query.uid for query in beat.queries}
-    # An older program may have had more. Of what a restore has begun, no driver has told yet.
+    # An older program may have had more queries. No driver has reported a query that a restore has just created.
     places = [each for each in job.queries() if told is None or each.uid in told or _is_only_restored(each)]
     found = [RunningQuery(job.query(each, _NONE, _NONE), each.folder, _ALL) for each in places]
     for running in found:
@@ -91,14 +91,14 @@ def _queries(job: JobPlace, ended_by: Kind) -> list[RunningQuery]:
         newest = max((max(_entries(running.folder / each), default=-1) for each in (DECIDED, COMMITS)), default=-1)
         if done is None or newest > done.epoch:
             found_done = "no done epoch" if done is None else f"epoch {newest} decided, epoch {done.epoch} done"
-            raise _refused(job, f"query {running.query.uid} with everything done that is decided", found_done)
+            raise _refused(job, f"query {running.query.uid} with every decided epoch done", found_done)
     if not found:
-        raise _refused(job, "a query that has begun", "none")
+        raise _refused(job, "a query that has started", "none")
     return found
 
 
 def _is_only_restored(place: QueryPlace) -> bool:
-    """Whether no driver has opened the query since its generation was restored: each claims a run of its own."""
+    """True if no driver has opened the query since its generation was restored. Each driver claims a run of its own."""
     return place.start.first_epoch > 0 and len(_entries(place.folder / RUNS)) == 1
 
 
@@ -112,7 +112,7 @@ def _entries(folder: Path) -> list[int]:
 
 def _folder(job: JobPlace, into: str | None) -> Path:
     named = into or _said(job, "savepoints.dir")
-    if not Path(named).is_absolute():  # it counts from where the driver ran
+    if not Path(named).is_absolute():  # a relative path counts from the driver's working folder
         raise TidegateError(
             Code.REQUEST_REFUSED,
             expected="a folder for the savepoint",
@@ -124,7 +124,7 @@ def _folder(job: JobPlace, into: str | None) -> Path:
 
 
 def _said(job: JobPlace, setting: str) -> str:
-    """A setting as the job's last driver had it; empty if unknown."""
+    """A setting of the job's last driver; empty if unknown."""
     beat = read_beat(job.folder)
     found = {} if beat is None else {each.name: each.value for each in beat.settings if each.origin != "default"}
     return found.get(setting, "")
@@ -136,5 +136,6 @@ def _refused(job: JobPlace, expected: str, found: str, next_step: str = "") -> T
         expected=expected,
         found=found,
         where=f"job {job.name}, which has ended",
-        next_step=next_step or "start the job, which finishes what is decided, and ask again under the same id",
+        next_step=next_step
+        or "start the job, which finishes the decided epochs; then repeat the request with the same id",
     )

@@ -1,4 +1,4 @@
-"""The ways in which somebody ends a job."""
+"""The ways to end a job by request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from enum import Enum
 
 
 class Ending(Enum):
-    """How somebody wants a job to end: not at all, with what is under way done, for good, or at once.
+    """The requested end of a job: none, stop after the current epoch, drain, or cancel.
 
-    Of several the last in this order counts."""
+    If there are several requests, the last one in this order counts.
+    """
 
     NONE = "runs on"
     STOP = "stop"

@@ -1,7 +1,7 @@
-"""The exception history of a job: what failed, and what was done about it. The newest hundred failures are kept.
+"""The exception history of a job: its failures and the reaction to each. The newest hundred failures are kept.
 
-One small file each in `history/failures/`, written by the job's supervisor. It is for people: nothing is decided by
-it, and it may be thrown away.
+Each failure is a small file in `history/failures/`, written by the job's supervisor. The files are for information
+only: no decision depends on them, and they may be deleted.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from tidegate.storages.storage import Storage
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """One failure of a job. `query`, `epoch` and `run` are None where it was not that of one query."""
+    """One failure of a job. `query`, `epoch` and `run` are None if the failure did not belong to one query."""
 
     at: float
     """Seconds since 1970."""
     code: str
-    """A code of tidegate."""
+    """The tidegate error code."""
     what: str
     where: str
     remedy: str
-    """What the reader does next, where no restart cures it."""
+    """The next step for the reader, if no restart can help."""
     query: str | None = None
     epoch: int | None = None
     run: int | None = None
     details: dict[str, str | int] = {}
-    """Those of the error: a column, a row, a topic, a file. Older files have none."""
+    """Details of the error: a column, a row, a topic, a file. Files of older releases have none."""
     restart_in_seconds: float | None
-    """The pause before the restart; None: there was none."""
+    """Pause before the restart, in seconds; None if there was no restart."""
 
 
 def failure_of(report: Report, *, at: float, restart_in_seconds: float | None) -> Failure:
-    """What a driver has reported, as it is kept."""
+    """Convert a driver's report into a failure record."""
     return Failure(
         at=at,
         code=report.code,
@@ -58,14 +58,14 @@ FAILURES_KEPT = 100
 
 
 def read_failures(job_folder: str | Path) -> list[Failure]:
-    """The failures that are kept, newest first. Raises RECORD_CORRUPT for a file that is none."""
+    """The stored failures, newest first. Raises RECORD_CORRUPT for an invalid file."""
     storage = open_storage(job_folder)
     found = ((name, storage.read(f"{_FOLDER}/{name}")) for name in reversed(_names(storage)))
     return [_decode(storage, name, data) for name, data in found if data is not None]
 
 
 def add_failure(job_folder: str | Path, failure: Failure) -> None:
-    """Keep one more. One process at a time adds: the job's supervisor."""
+    """Store one more failure. Only the job's supervisor calls this, so that one process writes at a time."""
     storage = open_storage(job_folder)
     names = _names(storage)
     number = int(names[-1].removesuffix(_SUFFIX)) + 1 if names else 1
@@ -83,7 +83,7 @@ _NAME = re.compile(rf"[0-9]{{{_DIGITS}}}{re.escape(_SUFFIX)}")
 
 
 def _names(storage: Storage) -> list[str]:
-    """The files of failures, oldest first; what else lies there is not looked at."""
+    """The failure files, oldest first. Other files are ignored."""
     return [name for name in storage.list(_FOLDER) if _NAME.fullmatch(name)]
 
 
@@ -96,5 +96,5 @@ def _decode(storage: Storage, name: str, data: bytes) -> Failure:
             expected="a failure of the job's history",
             found=str(error),
             where=storage.where(f"{_FOLDER}/{name}"),
-            next_step="remove this file: it is of the history only, and no run needs it",
+            next_step="remove this file: it belongs only to the history, and no run needs it",
         ) from error

@@ -1,4 +1,4 @@
-"""Finishes the decided epochs of a job that does not run, by the protocol's own steps and without Spark."""
+"""Finishes the decided epochs of a job that does not run, with the protocol's own steps and without Spark."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def finish(
     patience_seconds: float,
     reach: Callable[[str, int | None], None],
 ) -> list[int]:
-    """Finish a query's decided epochs up to `through`; which they were. `sinks` are those that they have written into.
+    """Finish the decided epochs of a query up to `through`; return their numbers. `sinks`: the sinks of these epochs.
 
-    Only with the job's locks held. Raises SINK_UNAVAILABLE for a sink that is not ready within `patience_seconds`, and
-    whatever stands against a commit.
+    The caller must hold the job's locks. Raises SINK_UNAVAILABLE if a sink is not ready within `patience_seconds`, and
+    all errors of a commit.
     """
     runner = Runner(
         query=query,
@@ -43,7 +43,7 @@ def finish(
 
 
 class _Port:
-    """A run without Spark: it waits for a sink, for so long, without reports."""
+    """A run without Spark: it waits for a sink for a limited time and reports nothing."""
 
     def __init__(self, give_up_at: float) -> None:
         self._give_up_at = give_up_at
@@ -56,9 +56,8 @@ class _Port:
                 expected=f"sink {effect.sink} to take epoch {effect.epoch}",
                 found=effect.detail or "it is not ready",
                 where=f"sink {effect.sink}",
-                next_step="mend what the sink says above (`tidegate check --job JOB` tries its sinks), then ask"
-                " again or start the"
-                " job: the epoch is decided and waits",
+                next_step="fix the problem that the sink reports above (`tidegate check --job JOB` tries its sinks),"
+                " then repeat the request or start the job: the epoch is decided and waits",
             )
         time.sleep(min(left, 0.05 * 2 ** min(effect.attempt, 10), _PAUSE_SECONDS_AT_MOST))
 

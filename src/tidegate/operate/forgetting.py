@@ -1,9 +1,9 @@
-"""Gives up a job that does not run: its checkpoints, and what its sinks keep of it. The rows that are visible stay.
+"""Removes a job that does not run: its checkpoints, and its data in the sinks. Visible rows stay.
 
-It is what a cancel does with `checkpointing.retention=delete`, without the job's program: the sinks are those that the
-last start has described in *sinks.json*. All of them are asked first, so that one which is out of reach keeps the job
-as it is. Then the steps are those of `checkpoints.retention`: the record *closing*, the sinks, the folders, *job.json*.
-A second call completes what a killed one has begun; so does the next start of the job.
+It works as a cancel with `checkpointing.retention=delete`, but without the job's program. It uses the sinks that the
+last start described in *sinks.json*. All sinks are contacted first: if one is out of reach, the job stays unchanged.
+The steps are those of `checkpoints.retention`: the record *closing*, the sinks, the folders, *job.json*. After a kill,
+a second call completes the removal; so does the next start of the job.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _JVM_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clearance:
-    """What goes when a job is forgotten. `queries` and `sinks` in words; `decided_rows`: rows that are decided and not
-    committed yet, which are never shown then; `left`: sinks that only the job's program can open, and that keep no
-    evidence: what they have staged stays."""
+    """The things that a `forget` removes. `queries` and `sinks`: as text. `decided_rows`: rows that are decided and not
+    committed yet; they never become visible. `left`: sinks that only the job's program can open and that keep no
+    evidence; their staged data stays."""
 
     job: str
     job_id: str
@@ -48,8 +48,11 @@ class Clearance:
 
 
 def find_forgettable(root: Path, name: str) -> Path:
-    """The folder below `root` of the job of this name or id; also of one that a killed `forget` has begun with, or
-    that has never begun and whose sinks are described. Raises UID_INVALID, JOB_UNKNOWN."""
+    """The folder of the job with this name or id, below `root`.
+
+    It also finds a job whose `forget` was killed, and a job that never started but whose sinks are described. Raises
+    UID_INVALID, JOB_UNKNOWN.
+    """
     folder = root / name
     if is_name(name) and (is_being_deleted(folder) or (folder / SINKS).exists()):
         return folder
@@ -57,9 +60,10 @@ def find_forgettable(root: Path, name: str) -> Path:
 
 
 def look_before(job_folder: Path) -> Clearance:
-    """What `forget` would remove. Only reads, and asks no sink.
+    """A preview of `forget`. Only reads the job's folder; no sink is contacted.
 
-    Raises JOB_UNKNOWN where there is no job, and where none is being forgotten."""
+    Raises JOB_UNKNOWN if the folder has no job and no interrupted `forget`.
+    """
     name, job_id = _named(job_folder)
     described = _described(job_folder)
     waiting = 0
@@ -80,10 +84,11 @@ def look_before(job_folder: Path) -> Clearance:
 
 
 def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Clearance:
-    """Remove the checkpoints of the job in this folder, and what its sinks keep of it; its history and its log stay.
+    """Remove the checkpoints of the job in this folder, and its data in the sinks. Its history and its log stay.
 
-    `options` are put in for what *sinks.json* leaves out. Raises JOB_UNKNOWN, DRIVER_ALIVE, SUPERVISOR_ALIVE,
-    SINK_OUT_OF_REACH, OPTION_UNREADABLE, and what a sink says that cannot be asked: then nothing was touched.
+    `options` replace the values that *sinks.json* leaves out. Raises JOB_UNKNOWN, DRIVER_ALIVE, SUPERVISOR_ALIVE,
+    SINK_OUT_OF_REACH, OPTION_UNREADABLE, and the error of a sink that cannot be contacted. After an error of this kind
+    nothing has changed.
     """
     found = look_before(job_folder)
     with _alone(job_folder, found.job):
@@ -100,10 +105,10 @@ def forget(job_folder: Path, options: Mapping[str, str] | None = None) -> Cleara
 
 
 def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | None = None) -> Clearance:
-    """Let the sinks of the job in this folder forget an earlier job of the same name, whose own folder is gone: its
-    open transactions, what it has staged, what proves its commits. Nothing in the folder changes. Idempotent.
+    """Remove the data that the sinks of this job keep of an earlier job with the same name, whose folder is gone.
 
-    Raises what `forget` raises; REQUEST_REFUSED for the id of the job itself.
+    The data is: open transactions, staged data, and the evidence of commits. Nothing in the folder changes. Idempotent.
+    Raises the errors of `forget`, and REQUEST_REFUSED for the id of the job itself.
     """
     name, own = _name_in(job_folder)
     if own == job_id:
@@ -112,7 +117,7 @@ def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | 
             expected="the id of a job whose folder is gone",
             found=f"{job_id}, which is the job in this folder",
             where=str(job_folder),
-            next_step=f"to give that one up: tidegate forget {name}, without --evidence-of",
+            next_step=f"to remove this job: tidegate forget {name}, without --evidence-of",
         )
     with _alone(job_folder, name):
         described = _described(job_folder)
@@ -130,7 +135,8 @@ def forget_evidence(job_folder: Path, job_id: str, options: Mapping[str, str] | 
 
 
 def clear_sink(sink: TwoPhaseSink, identities: Sequence[SinkIdentity]) -> None:
-    """Let a sink forget a job, whose generations these are: what is open, what is staged, what proves its commits."""
+    """Remove from a sink all data of a job: open transactions, staged data, evidence of commits. `identities`: the
+    job's generations."""
     for identity in identities:
         sink.abort(sink.pending(identity))
         sink.discard(identity, 0)
@@ -142,7 +148,7 @@ def clear_sink(sink: TwoPhaseSink, identities: Sequence[SinkIdentity]) -> None:
 
 @contextmanager
 def _alone(job_folder: Path, name: str) -> Generator[None]:
-    """While both locks of the job prove that no run of it is alive, and that no supervisor can start another."""
+    """Hold both locks of the job: they prove that no run is alive and that no supervisor can start one."""
     if supervisor_lives(job_folder):
         raise supervisor_alive(name, job_folder)
     with open_lease(job_folder).take(name, _JVM_SECONDS):
@@ -160,7 +166,7 @@ def _described(job_folder: Path) -> list[DescribedSink]:
 
 
 def _opened(described: Sequence[DescribedSink], options: Mapping[str, str]) -> list[tuple[DescribedSink, TwoPhaseSink]]:
-    """The sinks that there is something to remove in. Raises SINK_OUT_OF_REACH, OPTION_UNREADABLE."""
+    """The sinks that have data to remove, opened. Raises SINK_OUT_OF_REACH, OPTION_UNREADABLE."""
     found = [each for each in described if not _is_left(each)]
     for each in found:
         if not each.opens_without_the_program:
@@ -186,11 +192,11 @@ _BY_THE_PROGRAM = (
 )
 
 
-# --- what it is about --------------------------------------------------------------------------------------
+# --- names and ids -----------------------------------------------------------------------------------------
 
 
 def _named(job_folder: Path) -> tuple[str, str]:
-    """The name and the id of the job in this folder, or of the one that is being forgotten."""
+    """The name and the id of the job in this folder, or of the job that is being forgotten."""
     name, own = _name_in(job_folder)
     if own is not None:
         return name, own

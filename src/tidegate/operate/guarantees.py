@@ -1,4 +1,4 @@
-"""What a started job leaves in its folder of the guarantees of its sinks: *guarantees.json*, written at each start."""
+"""The guarantees of a job's sinks: *guarantees.json* in the job's folder, written at each start."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidegate.storages.storage import Storage
 
 GUARANTEES = "guarantees.json"
 FORMAT = 1
-"""The format that this release writes; another one is not read."""
+"""The format that this release writes. Other formats are not read."""
 
 
 class GuaranteeFinding(Finding, frozen=True, kw_only=True):
-    """The line of `tidegate check` for one sink, with the parts of it for programs."""
+    """The line of `tidegate check` for one sink, and its parts for programs."""
 
     guarantee: Guarantee
 
@@ -27,12 +27,12 @@ class _Guarantees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_guarantees(storage: Storage, guarantees: Sequence[Guarantee]) -> None:
-    """Put *guarantees.json* into the job's folder, in the place of an older one."""
+    """Write *guarantees.json* into the job's folder, in place of an older one."""
     storage.replace(GUARANTEES, msgspec.json.encode(_Guarantees(format=FORMAT, guarantees=tuple(guarantees))))
 
 
 def read_guarantees(storage: Storage) -> Sequence[Guarantee]:
-    """The guarantees as the last start found them; none where no start has written any that can be read."""
+    """The guarantees as the last start found them; empty if no start has written a readable file."""
     data = storage.read(GUARANTEES)
     try:
         found = None if data is None else msgspec.json.decode(data, type=_Guarantees)

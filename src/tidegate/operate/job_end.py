@@ -1,8 +1,8 @@
-"""How a job ends: what it is called then, what is answered to requests, and what follows.
+"""How a job ends: its final state, the answers to open requests, and the next actions.
 
-Three tables, each total. The driver decides by the first two when its job ends, and keeps in the beat what was wrong
-(`Wrong`). Where a driver has ended without an answer, the command that asked decides by the third. `docs/operate.md`
-shows the tables as this module prints them.
+Three tables, each complete. The driver uses the first two when its job ends, and stores the kind of problem (`Wrong`)
+in the beat. If a driver has ended without an answer, the command that sent the request uses the third.
+`docs/operate.md` shows the tables as this module prints them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tidegate.operate.endings import Ending
 
 
 class Wanted(Enum):
-    """What was wanted of a job, when it ends. `drain of before`: an earlier start was asked to drain it; this start
-    resumes that drain, and was asked for nothing itself."""
+    """The request that was in force when a job ended. `drain of before`: an earlier start was requested to drain; this
+    start resumes that drain and received no request itself."""
 
     NOTHING = "nothing"
     STOP = "stop"
@@ -33,8 +33,8 @@ class Wanted(Enum):
 
 
 def wanted(ending: Ending, *, asked: bool, catches_up_with_a_drain: bool) -> Wanted:
-    """What was wanted, by the strongest thing that anybody has asked for. `asked`: this start, and not one before.
-    `catches_up_with_a_drain`: it was started until it has caught up, and found the drain of an earlier start."""
+    """The strongest request. `asked`: the request to this start, not to one before. `catches_up_with_a_drain`: the
+    start runs until it has caught up, and found the drain of an earlier start."""
     if catches_up_with_a_drain:
         if ending is Ending.CANCEL:
             return Wanted.CAUGHT_UP_CANCEL
@@ -53,10 +53,10 @@ _WANTED = {
 
 
 def wrong_of(error: BaseException | None, *, is_the_last_savepoint: bool) -> Wrong:
-    """What kind of thing was wrong. `is_the_last_savepoint`: the savepoint of the job's end, and nothing else."""
+    """The kind of problem. `is_the_last_savepoint`: only the savepoint of the job's end failed."""
     if error is None:
         return Wrong.NOTHING
-    if isinstance(error, KeyboardInterrupt):  # the second Ctrl-C of a start: it comes where a first one has asked
+    if isinstance(error, KeyboardInterrupt):  # a second Ctrl-C: the first one was a request to end
         return Wrong.INTERRUPTED
     if is_the_last_savepoint:
         return Wrong.SAVEPOINT
@@ -64,7 +64,7 @@ def wrong_of(error: BaseException | None, *, is_the_last_savepoint: bool) -> Wro
 
 
 def is_of_an_unready_sink(error: BaseException) -> TypeGuard[TidegateError]:
-    """Whether all that is wrong is a sink that does not take a decided epoch yet."""
+    """True if the only problem is a sink that does not accept a decided epoch yet."""
     return isinstance(error, TidegateError) and error.catalogue_entry is Code.SINK_UNAVAILABLE
 
 
@@ -90,46 +90,50 @@ STATE = Matrix(
         Wanted.CAUGHT_UP_CANCEL: (_FINISHED, _FAILED, _FINISHED, _STOPPED, _FAILED),
     },
 )
-"""What a job is called that has ended. A sink that does not take a decided epoch is no failure of a job that was asked
-to stop: the next start commits it. At a cancel it is not even an error (`is_left_to_the_next_start`), unless it was
-one before the cancel came."""
+"""The state of a job that has ended.
+
+If a stop was requested, a sink that does not accept a decided epoch is no failure: the next start commits the epoch. At
+a cancel it is not even an error (`is_left_to_the_next_start`), unless the error came before the cancel.
+"""
 
 
 class Left(Enum):
-    """What a job has left behind, when it has ended."""
+    """The things that a job has left behind at its end."""
 
     NOTHING = "nothing"
     EPOCH = "a decided epoch, which the next start commits"
-    THREAD = "a thread that nothing has ended"
+    THREAD = "a thread that could not be stopped"
 
 
 def is_left_to_the_next_start(error: BaseException, ending: Ending) -> TypeGuard[TidegateError]:
-    """Whether this is no error of the job: a cancel waits for no sink."""
+    """True if this is not an error of the job: a cancel waits for no sink."""
     return ending is Ending.CANCEL and is_of_an_unready_sink(error)
 
 
 def gives_up_its_checkpoints(ending: Ending, error: BaseException | None, left: Callable[[], Left]) -> bool:
-    """Whether a canceled job has left nothing that a next start would have to finish; `error` is also that of the
-    savepoint that it was to end with. Its threads are looked at, by `left`, only where the rest is so."""
+    """True if a canceled job has left no work for a next start. `error`: also the error of its last savepoint. `left`:
+    called only if all other conditions hold; it inspects the job's threads."""
     return ending is Ending.CANCEL and error is None and left() is Left.NOTHING
 
 
 def is_final(error: BaseException | None, *, asked: bool, drain_goes_on: bool) -> bool:
-    """Whether no supervisor starts the job again: it has ended well, or as it was asked to."""
+    """True if no supervisor restarts the job: it ended well, or as requested."""
     return error is None or (asked and not drain_goes_on)
 
 
 def leaves_a_drain(ending: Ending, error: BaseException | None, *, asked: bool, stands: bool) -> bool:
-    """Whether the job has failed in a drain with which its next start goes on; `stands`: it has begun, and is not
-    through. Not where it waits for a sink as long as whoever asked for it has allowed: then it has ended as it was
-    asked to."""
+    """True if the job failed during a drain that the next start resumes. `stands`: the drain has begun and is not
+    complete.
+
+    False if the drain waited for a sink for its full time limit: the job has then ended as requested.
+    """
     if error is None or ending is not Ending.DRAIN or not stands:
         return False
     return not (asked and is_of_an_unready_sink(error))
 
 
 class Wish(Enum):
-    """What was asked of a job that has ended, and what of it is known to be there."""
+    """The request to a job that has ended, and the part of it that is complete."""
 
     CHECKPOINT_REACHED = "checkpoint, and the epochs are done"
     CHECKPOINT = "checkpoint"
@@ -168,12 +172,12 @@ ANSWER = Matrix(
         Wish.NOT_HEARD: (_LOST, _LOST, _LOST, _LOST, _LOST),
     },
 )
-"""What the driver answers when its job has ended. A request for a savepoint of the end is answered with what kept
-the savepoint from being there; no other request is."""
+"""The driver's answer when its job has ended. A missing savepoint affects only the requests for a savepoint of the
+end."""
 
 
 class LastSeen(Enum):
-    """How a job was when its driver last said so."""
+    """The state of a job as its driver reported it last."""
 
     DIED = "it ran"
     FINISHED = "FINISHED"
@@ -187,7 +191,7 @@ class LastSeen(Enum):
 
 
 def last_seen(state: JobState, wrong: Wrong) -> LastSeen:
-    """By what the last beat says."""
+    """Read from the last beat."""
     match state:
         case JobState.RUNNING | JobState.RESTARTING:
             return LastSeen.DIED
@@ -225,18 +229,21 @@ AFTERWARDS = Matrix(
         Wish.NOT_HEARD: (_LOST,) * 9,
     },
 )
-"""What is answered for a driver that has ended without an answer. A savepoint is whole or is not there, and the folder
-tells which; a driver that died while its job ran had not ended it, so nothing is lost."""
+"""The answer for a driver that ended without an answer.
+
+A savepoint is complete or absent, and its folder shows which. A driver that died while its job ran had not ended the
+job, so nothing is lost.
+"""
 
 
 def markdown_tables() -> str:
     """All tables of this module, for the documentation."""
     return "\n\n".join(
         [
-            STATE.markdown("asked for \\ wrong"),
-            "What its driver answers then to each request:",
-            ANSWER.markdown("asked for \\ wrong"),
-            "What the command says where the driver has ended without an answer, by the state that it told last:",
-            AFTERWARDS.markdown("asked for \\ the job was"),
+            STATE.markdown("request \\ problem"),
+            "The driver's answer to each request:",
+            ANSWER.markdown("request \\ problem"),
+            "The command's answer if the driver ended without one, by the last state that the driver reported:",
+            AFTERWARDS.markdown("request \\ last state"),
         ]
     )

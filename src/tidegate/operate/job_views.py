@@ -1,4 +1,4 @@
-"""What is shown of one job: how it is, and its history. Read from the job's folder, which may be in use."""
+"""Views of one job: its status and its history. They are read from the job's folder, which may be in use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> tuple[ShownSetting, ...]:
-        """Those that the newest driver had; secrets are hidden."""
+        """The settings of the newest driver; secrets are hidden."""
         return () if self.job.beat is None else self.job.beat.settings
 
 
@@ -46,7 +46,7 @@ def _sources(job_folder: Path) -> tuple[DescribedSource, ...]:
 
 
 class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job has done and what it failed with, each newest first, also over restarts."""
+    """The checkpoints and failures of a job over all its starts, newest first."""
 
     job: JobView
     checkpoints: tuple[DoneCheckpoint, ...]
@@ -55,12 +55,12 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restarts(self) -> tuple[Failure, ...]:
-        """The failures behind which the job, or a query of it, was started again."""
+        """The failures after which the job, or one of its queries, was restarted."""
         return tuple(each for each in self.failures if each.restart_in_seconds is not None)
 
 
 def read_info(job_folder: Path) -> JobInfo:
-    """Raises STORAGE_UNUSABLE, and RECORD_... where the record of a drain cannot be read."""
+    """Raises STORAGE_UNUSABLE, and RECORD_... if the record of a drain is unreadable."""
     view = view_job(job_folder)
     return JobInfo(
         job=view,
@@ -73,8 +73,8 @@ def read_info(job_folder: Path) -> JobInfo:
 
 
 def read_history(job_folder: Path, newest: int) -> JobHistory:
-    """At most so many checkpoints, and so many failures. Raises what `read_info` raises, and RECORD_CORRUPT for a file
-    of the history."""
+    """At most `newest` checkpoints and at most `newest` failures. Raises the errors of `read_info`, and RECORD_CORRUPT
+    for an invalid history file."""
     view = view_job(job_folder)
     return JobHistory(
         job=view,

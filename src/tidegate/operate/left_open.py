@@ -1,9 +1,10 @@
-"""What an earlier start has left in sinks that the program has no more: renamed, dropped, or in another place now.
+"""Cleans up sinks that an earlier start used and the program no longer has: renamed, removed, or with another target.
 
-Recovery of a query asks the sinks that the query has. What a sink of another name holds open (an attempt that was
-killed before *prepared* is in no record) would stay so until the target's own timeout, and readers wait behind it. So
-every start asks those, too, before it describes its own sinks: whose a transaction is its parsed name says, and what a
-decided record names is left alone. What they have staged for generations that the job has given up goes as well.
+Recovery of a query only contacts the sinks that the query has now. An attempt that was killed before *prepared* is in
+no record. In a removed sink it would stay open until the target's own timeout, and readers would wait for it. So every
+start contacts these sinks too, before it describes its own sinks. The parsed name of a transaction shows its owner. A
+transaction that a decided record names is not touched. Staged data of generations that the job has given up is removed
+as well.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ def give_up_what_is_left(
     described: Sequence[DescribedSink],
     passed: Callable[[str], None] = lambda _step: None,
 ) -> None:
-    """Abort what is open, and remove what is staged, in sinks that are not among `sinks` and `described`, which are the
-    program's. Only with the job's locks held; again after a kill. A sink that is out of reach is warned of: it may be
-    gone for good, and must not keep the job from starting."""
+    """Abort open transactions and remove staged data in sinks that are neither in `sinks` nor in `described` (the sinks
+    of the program).
+
+    The caller must hold the job's locks. After a kill, call it again. A sink out of reach causes only a warning: it may
+    be gone for good and must not prevent a start.
+    """
     before = {names: sink for names, sink in _renamed(job, sinks) if names not in sinks}
     gone = {(each.query, each.uid): each for each in _described_before(job) if each not in described}
     for query, uid in sorted({*before, *gone}):
@@ -44,16 +48,16 @@ def give_up_what_is_left(
                 _give_up(job, query, uid, sink, is_of_this_folder=there is not None)
         except (TidegateError, OSError) as error:
             _LOG.warning(
-                "job %s, query %s: what sink %s had left open could not be aborted; where its target has a timeout, it"
-                " goes then, and until then readers may wait behind it: %s",
+                "job %s, query %s: the open transactions of sink %s could not be aborted. They end at the timeout of"
+                " the target, if it has one; until then readers may wait for them: %s",
                 *(job.name, query, uid, error),
             )
-        passed(f"query {query}, sink {uid} of an earlier start, given up")
+        passed(f"query {query}, sink {uid} of an earlier start, aborted")
 
 
 def _renamed(job: JobPlace, sinks: Mapping[Names, TwoPhaseSink]) -> Iterator[tuple[Names, TwoPhaseSink]]:
-    """The names that sinks of the program have in the savepoint that the job was opened from. In a folder that the job
-    has moved to, nothing but the savepoint knows them."""
+    """The names that the program's sinks have in the savepoint from which the job was opened. In a folder that the job
+    has moved to, only the savepoint has them."""
     restored = read_restored(job.folder, job.record)
     before = {} if restored is None else {now: then for then, now in restored.renamed.items()}
     for (query, uid), sink in sinks.items():
@@ -61,11 +65,11 @@ def _renamed(job: JobPlace, sinks: Mapping[Names, TwoPhaseSink]) -> Iterator[tup
 
 
 def _described_before(job: JobPlace) -> list[DescribedSink]:
-    """By the last start in this folder. A file for the living: where it cannot be read nothing is known of them."""
+    """The sinks that the last start in this folder described. Empty if the file is unreadable."""
     try:
         return Sinks(job.storage).all()
     except TidegateError as error:
-        _LOG.warning("job %s: what its sinks were before is not known: %s", job.name, error)
+        _LOG.warning("job %s: the descriptions of its earlier sinks cannot be read: %s", job.name, error)
         return []
 
 
@@ -81,13 +85,13 @@ def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_t
         _LOG.warning(
             "job %s, query %s: aborted %d transactions that sink %s had left open", job.name, query, len(undecided), uid
         )
-    # What another folder has staged is that folder's; and in this generation it may be decided.
+    # Staged data of another folder belongs to that folder; staged data of this generation may be decided.
     for generation in range(1, job.record.generation) if is_of_this_folder else ():
         sink.discard(job.sink(query, uid, generation), 0)
 
 
 def _decided(job: JobPlace, query: str) -> frozenset[str] | None:
-    """The names of the transactions that a decided record of the query names; None where the ledger does not tell."""
+    """The transactions that a decided record of the query names; None if the ledger is unreadable."""
     place = next((place for place in job.queries() if place.uid == query), None)
     if place is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""How long a request may take by the job's own settings, and whether it gives a savepoint."""
+"""Time limits of requests, taken from the job's settings; and which requests take a savepoint."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tidegate.settings.config import DURATION, SETTINGS
 
 _OTHERS_SECONDS = 60.0
 _COPY_SECONDS = 600.0
-"""For an epoch and the copy of its files."""
+"""For one epoch and the copy of its files."""
 
 
 def patience_seconds(kind: Kind, beat: Beat | None) -> float:
-    """How long the answer may take; `beat` has the settings of the job's newest driver."""
+    """Time limit for the answer, in seconds. `beat`: holds the settings of the job's newest driver."""
     match kind:
         case Kind.CHECKPOINT | Kind.SAVEPOINT | Kind.CANCEL_WITH_SAVEPOINT:
             return _COPY_SECONDS
@@ -24,14 +24,14 @@ def patience_seconds(kind: Kind, beat: Beat | None) -> float:
 
 
 def takes_savepoint(kind: Kind, beat: Beat | None) -> bool:
-    """Whether the request gives a savepoint: a plain stop does where the job's `savepoints.dir` is set."""
+    """True if the request takes a savepoint. A plain stop does if the job's `savepoints.dir` is set."""
     if kind is Kind.STOP:
         return "savepoints.dir" in said(beat)
     return kind is Kind.SAVEPOINT or kind in WITH_SAVEPOINT
 
 
 def said(beat: Beat | None) -> dict[str, str]:
-    """The settings that the job's newest driver was given, by name."""
+    """The settings of the job's newest driver, by name."""
     shown = () if beat is None else beat.settings
     return {each.name: each.value for each in shown if each.origin != "default"}
 

@@ -1,4 +1,4 @@
-"""Where a job and its queries stand in `checkpointing.dir`, for commands without the job's program."""
+"""The folders of a job and its queries in `checkpointing.dir`, for commands without the job's program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.storages.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class QueryPlace:
-    """The newest generation of a query: its folder and its *start*."""
+    """The newest generation of a query: its folder and its record *start*."""
 
     uid: str
     folder: Path
@@ -28,7 +28,7 @@ class QueryPlace:
 
 @dataclass(frozen=True, slots=True)
 class JobPlace:
-    """A job's folder and what *job.json* says."""
+    """A job's folder and the content of *job.json*."""
 
     folder: Path
     record: JobRecord
@@ -42,17 +42,17 @@ class JobPlace:
         return open_storage(self.folder)
 
     def queries(self) -> list[QueryPlace]:
-        """The queries that have begun, by uid."""
+        """The queries that have started, by uid."""
         found = [_newest_generation(self.folder / QUERIES / uid) for uid in query_names(self.folder)]
         return [query for query in found if query is not None]
 
     def sink(self, query: str, uid: str, generation: int | None = None) -> SinkIdentity:
-        """Whose sink it is: of this job, in its own generation unless another one is given."""
+        """The identity of a sink of this job, in the query's own generation unless another one is given."""
         number = self.record.generation if generation is None else generation
         return SinkIdentity(job=self.name, job_id=self.record.job_id, generation=number, query=query, sink=uid)
 
     def query(self, place: QueryPlace, forgetful: frozenset[str], expiring: frozenset[str]) -> Query:
-        """What the protocol knows of a query, as its ledger has it."""
+        """The protocol's view of a query, as its ledger has it."""
         return Query(
             job=self.name,
             job_id=self.record.job_id,
@@ -66,7 +66,7 @@ class JobPlace:
 
 
 def open_job(folder: Path) -> JobPlace:
-    """The job in this folder. Raises JOB_UNKNOWN where there is none, RECORD_... where *job.json* cannot be read."""
+    """The job in this folder. Raises JOB_UNKNOWN if there is none, RECORD_... if *job.json* is unreadable."""
     storage = open_storage(folder)
     data = storage.read(JOB_RECORD)
     if data is None:
@@ -86,6 +86,6 @@ def _newest_generation(folder: Path) -> QueryPlace | None:
         return None
     storage = open_storage(generation_folder(folder, number))
     data = storage.read(START)
-    if data is None:  # removed since: a newer generation has begun
+    if data is None:  # removed meanwhile: a newer generation has started
         return _newest_generation(folder)
     return QueryPlace(folder.name, generation_folder(folder, number), decode(Start, data, storage.where(START)))

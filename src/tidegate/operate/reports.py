@@ -1,4 +1,4 @@
-"""Errors as they go over the line and into the history."""
+"""Errors as values, for the channel to the supervisor and for the history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.core.telling import parts_of
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in a driver. `codes` are those of the single errors; none for an error of the program's own."""
+    """The error of a driver. `codes`: the codes of the single errors; empty for an error of the program's own."""
 
     code: str
     codes: tuple[str, ...]
@@ -23,11 +23,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     run: int | None = None
     details: dict[str, str | int] = {}
-    """Those of the error: a column, a row, a topic, a file."""
+    """Details of the error: a column, a row, a topic, a file."""
 
 
 def report_of(error: TidegateError) -> Report:
-    """An error as a report; of several that stand against a start, each has its say in what follows."""
+    """Convert an error into a report. If several problems prevent a start, the report lists all of them."""
     single = error.violations or (error,)
     return Report(
         code=error.code,
@@ -40,32 +40,33 @@ def report_of(error: TidegateError) -> Report:
 
 
 def code_of(label: str) -> Code:
-    """The entry of the catalogue with this label."""
+    """The catalogue entry with this label."""
     return _BY_LABEL[label]
 
 
 def driver_died(where: str, returned: int | None) -> TidegateError:
-    """For a driver that ended without its last word. `returned`: as of `subprocess`, -N for signal N; None: it was
-    killed, and still waits in the kernel."""
+    """The error for a driver that ended without a final report. `returned`: as in `subprocess`, -N for signal N; None:
+    the process was killed and has not exited yet."""
     if returned is None:
-        how = "SIGKILL, which it has not obeyed yet"
+        how = "SIGKILL, and has not exited yet"
     else:
         how = f"signal {-returned} ({_name(-returned)})" if returned < 0 else f"exit code {returned}"
     return TidegateError(
         Code.DRIVER_DIED,
-        expected="a driver that says how it ended",
+        expected="a final report from the driver",
         found=f"its process ended by {how}",
         where=where,
     )
 
 
 def driver_stalled(where: str, timeout_seconds: float, step: str | None) -> TidegateError:
-    """For a driver that was killed because it did nothing. `step`: how far its start had got, if it was starting."""
+    """The error for a driver that was killed because it made no progress. `step`: the last step of its start, if it was
+    starting."""
     started = "" if step is None else f"; the last step of its start was: {step}"
     return TidegateError(
         Code.DRIVER_STALLED,
-        expected=f"progress within {timeout_seconds:g} s (progress_timeout, or the time of the epoch under way)",
-        found=f"none: the driver was ended{started}",
+        expected=f"progress within {timeout_seconds:g} s (progress_timeout, or the time limit of the current epoch)",
+        found=f"none, so the driver was killed{started}",
         where=where,
     )
 

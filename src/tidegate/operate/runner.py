@@ -1,4 +1,4 @@
-"""Does the protocol's effects for real: files, sinks, the epoch's tasks, waiting."""
+"""Executes the protocol's effects: files, sinks, the epoch's tasks, waiting."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ResultT = TypeVar("ResultT")
 
 
 def _pass_by(_point: str, _epoch: int | None) -> None:
-    """No thread waits at the places of the protocol."""
+    """The default for `reach`: do nothing."""
 
 
 class RunPort(Protocol):
-    """What only a run of a query can do: compute, wait, be told."""
+    """The parts that only a run of a query has: computing, waiting, receiving events."""
 
     def compute(self, effect: fx.Compute) -> fx.Computed: ...
 
@@ -46,9 +46,9 @@ class RunPort(Protocol):
 
 
 class Runner:
-    """Runs the generators of the core for one query. Threads of the same run may share one.
+    """Executes the generators of the core for one query. Threads of the same run may share one runner.
 
-    `reach` is told of every place of the protocol that is passed, with the epoch where one is known.
+    `reach` is called at every place of the protocol, with the epoch if it is known.
     """
 
     def __init__(
@@ -97,15 +97,15 @@ class Runner:
         }
 
     def is_of_run(self, run: int) -> None:
-        """The run whose effects these are has its number now."""
+        """Set the number of the run, once it is claimed."""
         self._subject = replace(self._subject, run=run)
 
     def told(self, epoch: int | None = None) -> AbstractContextManager[None]:
-        """What this thread logs inside is about the query."""
+        """Log lines of this thread inside the block name the query and the epoch."""
         return about_all_of(self._subject, epoch=epoch)
 
     def run(self, steps: fx.Steps[ResultT]) -> ResultT:
-        """Run `steps` to their end; what an effect raises ends them."""
+        """Run `steps` to their end. An error in an effect ends them."""
         epoch: int | None = None
         result: object = None
         try:
@@ -122,7 +122,7 @@ class Runner:
             steps.close()
 
     def read_journal(self, reference: JournalRef) -> Iterable[pa.RecordBatch]:
-        """The rows of one attempt, verified."""
+        """The verified rows of one attempt."""
         return self._journal.read(reference)
 
     def _redo(self, effect: fx.RedoTransaction) -> object:
@@ -170,7 +170,7 @@ def introduce() -> tuple[str, str, int, str]:
 
 
 def epoch_of(effect: fx.Effect, known: int | None) -> int | None:
-    """The epoch that an effect is about, where it says so; else the one before it was about."""
+    """The epoch that an effect names; otherwise the epoch of the effect before it."""
     match effect:
         case fx.Compute() | fx.AwaitFinished() | fx.Hesitate():
             return effect.epoch

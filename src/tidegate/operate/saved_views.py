@@ -1,5 +1,7 @@
-"""What is shown of savepoints, and what is done with those that are there: list, inspect, verify, compare, dispose,
-export, import. All but the last three only read."""
+"""Views of existing savepoints, and actions on them: list, inspect, verify, compare, dispose, export, import.
+
+List, inspect, verify and compare only read.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from tidegate.savepoints.claim import read_claim
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 
 BESIDE_TOPICS = (TOPIC_IDS, SKIPPED)
-"""What stands beside the topics in the end of a Kafka source."""
+"""The keys beside the topics in the end offsets of a Kafka source."""
 
 Passed = Callable[[int, int], None]
-"""Hears how many more bytes have passed, and how many there are in all."""
+"""Called with the bytes passed so far and the bytes in total."""
 
 
 class SavepointView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a savepoint is of, as a whole. `epochs`: by query. `claimed_by`: in words; None if no job has claimed it."""
+    """A savepoint as a whole. `epochs`: by query. `claimed_by`: as text; None if no job has claimed it."""
 
     path: str
     id: str
@@ -43,7 +45,7 @@ class SavepointView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedOperatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one stateful operator. What an older release has not written down is None."""
+    """The state of one stateful operator. A value that an older release did not record is None."""
 
     name: str
     uid: str | None
@@ -55,8 +57,8 @@ class SavedOperatorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedQueryView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a query is, and what it resumes with. `sources`: by uid the end in the source's own words. `sinks`: by uid
-    the newest epoch with rows. `operators`: by number."""
+    """The position of a query in a savepoint. `sources`: by uid, the end offset in the source's own format. `sinks`: by
+    uid, the newest epoch with rows. `operators`: by number."""
 
     query: str
     epoch: int
@@ -71,15 +73,15 @@ class SavedQueryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavepointDetails(SavepointView, frozen=True, kw_only=True):
-    """The same with its queries. `ingest_bytes`: by source with an ingest log, the bytes of lines behind the saved
-    epochs that the savepoint holds."""
+    """A savepoint with its queries. `ingest_bytes`: by source with an ingest log, the bytes of stored lines after the
+    saved epochs."""
 
     queries: tuple[SavedQueryView, ...]
     ingest_bytes: dict[str, int]
 
 
 class FolderIs(Enum):
-    """What a folder is that was searched for savepoints."""
+    """The kind of folder that was searched for savepoints."""
 
     MISSING = "missing"
     A_SAVEPOINT = "a savepoint itself"
@@ -88,7 +90,7 @@ class FolderIs(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savepoints:
-    """The savepoints in a folder, the newest first, and what is wrong with those that cannot be read."""
+    """The savepoints in a folder, newest first, and the problems of unreadable ones."""
 
     folder: str
     folder_is: FolderIs
@@ -98,7 +100,7 @@ class Savepoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """How many files a savepoint has, and what is wrong with them."""
+    """The number of files in a savepoint, and their problems."""
 
     path: str
     files: int
@@ -115,7 +117,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that two savepoints have different, by the names that lead to it; None where one has no such value."""
+    """One value that differs between two savepoints. `name`: its keys. None if a savepoint has no such value."""
 
     what: tuple[str, ...]
     before: object
@@ -123,7 +125,7 @@ class Difference:
 
 
 def list_savepoints(folder: str | Path) -> Savepoints:
-    """The savepoints directly in a folder. Raises STORAGE_UNUSABLE where it cannot be listed."""
+    """The savepoints directly in a folder. Raises STORAGE_UNUSABLE if the folder cannot be listed."""
     place = Path(folder).absolute()
     found, wrong = savepoint_folder.savepoints_in(place)
     readable: list[SavepointView] = []
@@ -138,12 +140,12 @@ def list_savepoints(folder: str | Path) -> Savepoints:
 
 
 def inspect_savepoint(path: str | Path) -> SavepointDetails:
-    """What the manifest of a savepoint says. Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_..."""
+    """The content of a savepoint's manifest. Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_..."""
     return details_of(open_savepoint(Path(path).absolute()))
 
 
 def verify_savepoint(path: str | Path) -> Verified:
-    """Read every file and compare it with the manifest. A savepoint that cannot be opened is a problem like others."""
+    """Read every file and compare it with the manifest. A savepoint that cannot be opened is reported as a problem."""
     place, files = Path(path).absolute(), 0
     wrong: Sequence[TidegateError]
     try:
@@ -155,7 +157,7 @@ def verify_savepoint(path: str | Path) -> Verified:
 
 
 def compare_savepoints(before: str | Path, after: str | Path) -> tuple[Difference, ...]:
-    """What two savepoints have different, but for their paths. It reads the manifests alone."""
+    """The differences between two savepoints, except their paths. Only the manifests are read."""
     left, right = _flat(inspect_savepoint(before)), _flat(inspect_savepoint(after))
     names = [*left, *(name for name in right if name not in left)]
     return tuple(
@@ -164,15 +166,15 @@ def compare_savepoints(before: str | Path, after: str | Path) -> tuple[Differenc
 
 
 def dispose_savepoint(path: str | Path) -> None:
-    """Remove a savepoint; after a kill, complete that. Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes
-    nothing, where the folder holds what is not its own."""
+    """Remove a savepoint; after a kill, complete the removal. Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes
+    nothing, if the folder holds foreign files."""
     place = Path(path).absolute()
     if not savepoint_folder.finish_disposal(place):
         savepoint_folder.dispose(open_savepoint(place))
 
 
 def export_savepoint(path: str | Path, target: str | Path, passed: Passed = lambda _more, _total: None) -> Archive:
-    """Write a savepoint as one archive (tar), which is whole or not there."""
+    """Write a savepoint as one tar archive. The archive is complete or absent."""
     from tidegate.savepoints.archive import export_file
 
     archive = Path(target).absolute()
@@ -181,7 +183,7 @@ def export_savepoint(path: str | Path, target: str | Path, passed: Passed = lamb
 
 
 def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: Passed) -> None:
-    """Write a savepoint as an archive into a stream, which errors call `called`."""
+    """Write a savepoint as a tar archive into a stream. `called`: the name of the stream in errors."""
     from tidegate.disk.durable import Trust
     from tidegate.savepoints.archive import export_stream
 
@@ -194,7 +196,8 @@ def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: Pa
 def import_savepoint(
     archive: IO[bytes], folder: str | Path, called: str, passed: Passed = lambda _more, _total: None
 ) -> SavepointDetails:
-    """Put the savepoint of an archive into a folder; it is whole or not there. Errors call the archive `called`."""
+    """Unpack a savepoint from an archive into a folder; it is complete or absent. `called`: the name of the archive in
+    errors."""
     from tidegate.savepoints.archive import import_stream
 
     return details_of(import_stream(archive, Path(folder).absolute(), passed, called=called))
@@ -204,7 +207,7 @@ def import_savepoint(
 
 
 def details_of(found: Savepoint) -> SavepointDetails:
-    """All that its manifest and its claim say."""
+    """The content of its manifest and its claim."""
     queries = tuple(_query(found, each) for each in found.record.queries)
     return SavepointDetails(**_whole(found), queries=queries, ingest_bytes=_ingest_bytes(found))
 
@@ -227,8 +230,8 @@ def _whole(found: Savepoint) -> dict[str, Any]:
 
 
 def _claimed_by(found: Savepoint) -> str | None:
-    """The job that resumes from it under its job id, and where; None if no job has claimed it. A record that cannot be
-    read hides neither its savepoint nor any other."""
+    """The job that has claimed the savepoint and resumes from it under its job id, as text; None if there is no claim.
+    An unreadable claim hides no savepoint."""
     try:
         claim = read_claim(found)
     except TidegateError as error:
@@ -265,7 +268,7 @@ def _query(found: Savepoint, query: SavedQuery) -> SavedQueryView:
 
 
 def _computes(query: SavedQuery, number: int) -> dict[str, str] | None:
-    """By part, what an operator computes; None in a savepoint of an older release."""
+    """By part, the definition of an operator; None in a savepoint of an older release."""
     found = (each.compared for each in query.done.fingerprints or () if each.number == number)
     return next(found, None)
 
@@ -284,14 +287,14 @@ def _ingest_bytes(found: Savepoint) -> dict[str, int]:
     return sizes
 
 
-# --- two of them -----------------------------------------------------------------------------------------------
+# --- comparing two savepoints ----------------------------------------------------------------------------------
 
 _NOT_COMPARED = ("path", "epochs", "queries", "ingest_bytes")
-"""Where they lie, and what is said of each query anyway."""
+"""Paths, and values that are shown for each query elsewhere."""
 
 
 def _flat(found: SavepointDetails) -> dict[tuple[str, ...], object]:
-    """Every single value, by its name."""
+    """Every single value, by its keys."""
     whole: dict[str, Any] = msgspec.to_builtins(found)
     values = dict(_below((), {name: value for name, value in whole.items() if name not in _NOT_COMPARED}))
     for query in whole["queries"]:

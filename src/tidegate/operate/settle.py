@@ -1,15 +1,16 @@
-"""Ends one transaction of a job that does not run: by the protocol's own steps, or not at all.
+"""Ends one transaction of a job that does not run: with the protocol's own steps, or not at all.
 
-To commit is the finisher's work and is left to its code: the transaction's epoch, and every decided one before it, is
-finished whole, in order, by a run of its own, and *done* is written. To commit the one transaction and leave *done* to
-the next start would be right as well, as long as the sink can prove the commit; but Kafka's evidence goes with time,
-and a job that is started again after that could not tell any more.
+A commit uses the code of the finisher: a run of its own finishes the transaction's epoch and every decided epoch before
+it, completely and in order, and writes *done*. It would also be correct to commit only the one transaction and leave
+*done* to the next start, as long as the sink can prove the commit. But Kafka's evidence expires, and a later start
+could no longer decide.
 
-A restore that was killed behind the step that counts is finished first, as by any start: what its old generation has
-prepared is given up, and committed it would stand beside what the new one shows for the same input.
+If a restore was killed after its decisive step, it is finished first, as in any start. Its old generation's prepared
+transactions are aborted: if they were committed, they would repeat rows that the new generation shows for the same
+input.
 
-To abort is to fence in the sink. No journal and no record is touched: should it turn out to be decided after all, the
-next start writes the rows again.
+An abort fences in the sink. It changes no journal and no record: if the transaction turns out to be decided, the next
+start writes the rows again.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ _JVM_SECONDS = 5.0
 
 
 class Ending(Enum):
-    """What became of it."""
+    """The outcome."""
 
     COMMITTED = "committed"
     ALREADY = "was committed before"
-    NOT_DONE = "committed; its epoch waits for another sink, and the next start of the job goes on"
+    NOT_DONE = "committed; its epoch waits for another sink, and the next start of the job completes it"
     NOT_COMMITTED = "not committed: the sink is not ready, and the transaction waits as before"
     ABORTED = "aborted"
     NOTHING_OPEN = "nothing of it is open in the sink, so there is nothing to abort"
-    UNKNOWN = "asked for, and the outcome is unknown: look again"
+    UNKNOWN = "requested, and the outcome is unknown: look again"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended; `epochs` that were finished, and what the sink said."""
+    """The outcome, the finished `epochs`, and the sink's message."""
 
     ending: Ending
     epochs: tuple[int, ...] = ()
@@ -58,9 +59,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A request: which transaction, by its full name, and how it is to end.
+    """The request: the full name of a transaction, and the act.
 
-    `force` repeats the name to act against the verdict. `options` complete those that *sinks.json* leaves out. `reach`
+    `force` repeats the name, to act against the verdict. `options` complete those that *sinks.json* leaves out. `reach`
     is called at each place of the protocol.
     """
 
@@ -73,10 +74,10 @@ class Order:
 
 
 def settle(job: JobPlace, order: Order) -> Ended:
-    """Do it, while both locks of the job prove that no run of it is alive.
+    """Carry out the order while both locks of the job are held. The locks prove that no run is alive.
 
-    Raises DRIVER_ALIVE, TRANSACTION_UNNAMED, TRANSACTION_KEPT (nothing was done), and whatever keeps the command from
-    the sink or the ledger.
+    Raises DRIVER_ALIVE, TRANSACTION_UNNAMED, TRANSACTION_KEPT (nothing was done), and the errors of the sink and the
+    ledger.
     """
     with ExitStack() as stack:
         stack.callback(open_lease(job.folder).take(job.name, _JVM_SECONDS).release)
@@ -98,14 +99,14 @@ def _demand_permission(order: Order, waiting: Waiting) -> None:
     allowed = permission(order.act, waiting.named, waiting.verdict)
     if allowed is Permission.GIVEN or (allowed is Permission.FORCED_ONLY and order.force == order.name):
         return
-    by_force = f"To do it all the same: --force {order.name}. Then: {price(order.act, waiting.named)}"
+    by_force = f"To do it against the verdict: --force {order.name}. Then: {price(order.act, waiting.named)}"
     right = {Act.COMMIT: "abort", Act.ABORT: "commit"}[order.act]
     raise TidegateError(
         Code.TRANSACTION_KEPT,
         expected=f"a transaction whose verdict is {order.act.value}",
         found=f"verdict {waiting.verdict.value} (ledger: {waiting.named.value}; sink: {waiting.seen.value})",
         where=f"job {waiting.job}, query {waiting.query}, sink {waiting.sink}, {waiting.name}",
-        next_step=f"`tidegate txn {right}`, or start the job, which does what is right with each. "
+        next_step=f"`tidegate txn {right}`, or start the job, which ends each one correctly. "
         + (by_force if allowed is Permission.FORCED_ONLY else "This cannot be forced"),
     )
 
@@ -114,7 +115,8 @@ def _demand_permission(order: Order, waiting: Waiting) -> None:
 
 
 def _finish(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
-    """Finish its epoch by the protocol's own steps. What stops that is told by the evidence in the sink."""
+    """Finish the transaction's epoch with the protocol's own steps. If they fail, the evidence in the sink gives the
+    outcome."""
     place = _query_of(job, waiting)
     record = _record_of(job, place, order.name)
     epoch = record.committable.attempt.epoch
@@ -131,7 +133,7 @@ def _finish(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
 
 
 def _by_evidence(sink: TwoPhaseSink, record: Recorded) -> Ending:
-    """What became of a transaction whose epoch could not be finished."""
+    """The outcome for a transaction whose epoch could not be finished."""
     try:
         evidence = sink.evidence(record.committable)
     except TidegateError:
@@ -146,9 +148,9 @@ def _by_evidence(sink: TwoPhaseSink, record: Recorded) -> Ending:
 
 
 def _sinks_for(job: JobPlace, place: QueryPlace, order: Order, through: int) -> tuple[dict[str, TwoPhaseSink], Query]:
-    """The sinks that the decided epochs up to `through` wrote into, opened; and the query as the protocol knows it.
+    """The opened sinks of the decided epochs up to `through`, and the query.
 
-    A sink without rows in them is not needed, and need not be reached.
+    A sink without rows in these epochs is not needed and need not be reachable.
     """
     described = Sinks(job.storage)
     needed = {
@@ -204,11 +206,11 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
     return Ended(Ending.ABORTED)
 
 
-# --- what it is about --------------------------------------------------------------------------------------
+# --- unknown names and errors ------------------------------------------------------------------------------
 
 
 def _what_is_done(job: JobPlace, order: Order, found: Look) -> Ended:
-    """Nothing of this name waits: it was committed, or is unknown."""
+    """The outcome for a name that does not wait: the transaction was committed, or is unknown."""
     for place in job.queries():
         if any(name_of(each.committable) == order.name for each in recorded(job, place, Runs.NO).done):
             if order.act is Act.COMMIT:
@@ -253,7 +255,7 @@ def _described(job: JobPlace, waiting: Waiting) -> DescribedSink:
 
 
 def _raise_why(found: Look, waiting: Waiting) -> NoReturn:
-    """Why the sink of a transaction could not be asked."""
+    """Raise the error that kept a transaction's sink out of reach."""
     raise (
         found.problems[0]
         if found.problems

@@ -1,4 +1,4 @@
-"""What became of a request whose driver has ended without a word about it: told by how the job ended, or unknown."""
+"""The answer to a request whose driver ended without an answer, derived from the end of the job."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tidegate.operate.job_end import AFTERWARDS, LastSeen, Wish, last_seen
 
 
 def settle(request: Request, last: Beat | None, now: float, *, drained_at: str | None = None) -> Answer:
-    """The answer to a request that stands although its driver has ended. `last`: the job's newest beat. `drained_at`:
-    when the job was drained, by its folder."""
+    """The answer to an open request after its driver has ended. `last`: the job's newest beat. `drained_at`: time at
+    which the job was drained, from its folder."""
     outcome, detail = _settled(request, last, drained_at)
     told = last is not None and last.incarnation == request.to and outcome in (Outcome.DONE, Outcome.PENDING)
     epochs = {query.uid: query.finished for query in last.queries} if last is not None and told else {}
@@ -91,7 +91,7 @@ def _told(request: Request, last: Beat, seen: LastSeen, outcome: Outcome) -> str
 
 
 def _told_with_savepoint(request: Request, last: Beat, seen: LastSeen, outcome: Outcome) -> str:
-    again = "asked again under its id it is ended, and saved"
+    again = "repeat the request with its id to end the job and save it"
     if seen is LastSeen.DIED:
         return f"its driver ({request.to}) died before the job had ended: nothing is lost; {again}"
     if outcome is Outcome.DONE:

@@ -1,4 +1,4 @@
-"""The sinks of a job that was started before, and a Kafka cluster, looked at without the job's program."""
+"""Checks the sinks of a job that was started before, and Kafka clusters, without the job's program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.sinks.base import SinkPlan
 
 
 def check_sinks(job: JobPlace, options: Mapping[str, str]) -> Iterator[Finding]:
-    """Every sink of the job, as its last start described it."""
+    """Check every sink of the job, as its last start described it."""
     sinks = Sinks(job.storage)
     if not sinks.all():
         yield warn(f"job {job.name}", "no start has described its sinks", "start the job once with this release")
@@ -25,7 +25,8 @@ def check_sinks(job: JobPlace, options: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_cluster(servers: str, options: Mapping[str, str], interval_seconds: float) -> Sequence[Finding]:
-    """A Kafka cluster as a sink would use it: rights on ids of tidegate's, the longest transaction, no topic."""
+    """Check a Kafka cluster for use by a sink: rights on tidegate's ids, and the longest transaction. No topic is
+    checked."""
     what = f"Kafka {servers}"
     try:
         require(Extra.KAFKA)

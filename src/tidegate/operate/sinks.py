@@ -1,11 +1,12 @@
-"""What a started job leaves in its folder so that its sinks can be reached without its program: *sinks.json*.
+"""The descriptions of a job's sinks: *sinks.json* in the job's folder, so that commands can open the sinks without the
+program.
 
-Written anew at each start, by the driver; it may be lost: the next start writes it again.
-No secret is in it. An option whose value names an environment variable or a file (`env:NAME`, `file:PATH`) is kept as
-it is; one that may hold a secret itself is left out, by its name, and a command that needs the sink asks for it.
+The driver writes the file at each start. If it is lost, the next start writes it again. It holds no secret. An option
+that names an environment variable or a file (`env:NAME`, `file:PATH`) is stored as it is. An option that may be a
+secret itself is left out; only its name is stored, and a command that needs the sink requests the value.
 
-The sinks themselves are loaded when one of their kind is opened or described: a command that finds none does not wait
-for the clients of all.
+The class of a sink is loaded when a sink of its kind is opened or described, so that a command without sinks does not
+load all clients.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from tidegate.storages.storage import Storage
 
 SINKS = "sinks.json"
 FORMAT = 1
-"""The format that this release writes; a newer one is not read."""
+"""The format that this release writes. A newer format is not read."""
 
 OTHER = "other"
-"""The type of a target that only the program can open: a function, a console, a sink that is registered nowhere."""
+"""The type of a target that only the program can open: a function, a console, an unregistered sink."""
 
 
 class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
-    """One sink of a query. `keeps_evidence`: whether its target can be compared with the ledger. `target`: its kind
-    under `type`, and what the sink says of itself."""
+    """One sink of a query. `keeps_evidence`: true if its target can be compared with the ledger. `target`: its kind
+    under `type`, and the sink's own description."""
 
     query: str
     uid: str
@@ -67,7 +68,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
-    """A sink as `open_sink` makes it again; of a subclass nothing is known but that the program can open it."""
+    """The description from which `open_sink` makes the sink again. Only the program can open a sink of a subclass."""
     return DescribedSink(
         query=query,
         uid=sink.uid,
@@ -78,14 +79,14 @@ def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
 
 
 def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_seconds: float) -> None:
-    """Put *sinks.json* into the job's folder, in the place of an older one."""
+    """Write *sinks.json* into the job's folder, in place of an older one."""
     found = _Sinks(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
     storage.replace(SINKS, msgspec.json.encode(found))
 
 
 def _target_of(sink: TwoPhaseSink) -> dict[str, Any]:
-    """By the very class: what a subclass has changed does not stand in its options. As it comes back from JSON: what is
-    described now is compared with what was described before."""
+    """The target by the exact class: the options do not describe the changes of a subclass. Values pass through JSON,
+    so that they are equal to values that were read from a file."""
     kind = kind_of(sink)
     found = {"type": kind, **sink.describe()} if kind else {"type": OTHER, "what": type(sink).__name__}
     return msgspec.json.decode(msgspec.json.encode(found))
@@ -117,7 +118,7 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
     """
     if not described.opens_without_the_program:
         raise needs_its_program(
-            described, "start the job instead: it first commits what is decided and gives up the rest"
+            described, "start the job instead: it first commits all decided epochs and aborts the rest"
         )
     opened = sink_class(described.target["type"])
     return opened.from_description(described.uid, described.target, _put_in(described, options), described.level.value)
@@ -137,7 +138,7 @@ def needs_its_program(described: DescribedSink, next_step: str) -> TidegateError
 def not_described(
     query: str,
     sink: str,
-    next_step: str = "start the job: before anything else it commits what is decided and gives up the rest",
+    next_step: str = "start the job: it first commits all decided epochs and aborts the rest",
 ) -> TidegateError:
     """The error about a sink that no start has described."""
     return TidegateError(
@@ -156,7 +157,7 @@ def _put_in(described: DescribedSink, options: Mapping[str, str]) -> dict[str, s
         asked = " ".join(f"--option {name}=env:NAME" for name in missing)
         raise TidegateError(
             Code.OPTION_UNREADABLE,
-            expected=f"a value for {', '.join(missing)}: the program has it in itself, and secrets are written nowhere",
+            expected=f"a value for {', '.join(missing)}: the program contains it, and secrets are not stored",
             found="none",
             where=f"query {described.query}, sink {described.uid}",
             next_step=f"give {asked} (or =file:PATH), or start the job instead",

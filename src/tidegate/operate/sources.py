@@ -100,7 +100,7 @@ def open_source(described: DescribedSource, options: Mapping[str, str]) -> Sourc
         asked = " ".join(f"--option {name}=env:NAME" for name in missing)
         raise TidegateError(
             Code.OPTION_UNREADABLE,
-            expected=f"a value for {', '.join(missing)}: the program has it in itself, and secrets are written nowhere",
+            expected=f"a value for {', '.join(missing)}: the program contains it, and secrets are not stored",
             found="none",
             where=f"source {described.uid}",
             next_step=f"give {asked} (or =file:PATH)",

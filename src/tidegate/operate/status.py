@@ -1,6 +1,6 @@
-"""How jobs are, read from their folders: for the command and the page. No JVM, no process is asked, nothing is taken.
+"""The status of jobs, read from their folders. Needs no JVM, contacts no process and takes no lock.
 
-A job's state is what its driver last said, compared with the locks: they prove which process is alive.
+A job's state is its driver's last report, compared with the locks: they prove which process is alive.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RecordT = TypeVar("_RecordT", Start, FinishedThrough)
 
 
 class State(Enum):
-    """How a job is: (name, meaning)."""
+    """The state of a job: (name, meaning)."""
 
     def __init__(self, label: str, meaning: str) -> None:
         self.label = label
@@ -45,35 +45,36 @@ class State(Enum):
 
     @property
     def alive(self) -> bool:
-        """Whether it runs or should."""
+        """True if the job runs or should run."""
         return self in (State.STARTING, State.RUNNING, State.RESTARTING)
 
-    STARTING = ("STARTING", "its driver recovers what the last one left, or has just been started")
+    STARTING = ("STARTING", "its driver is recovering, or has just been started")
     RUNNING = ("RUNNING", "its driver runs")
     RESTARTING = ("RESTARTING", "its driver has ended, and its supervisor will start another one")
-    FINISHED = ("FINISHED", "it has ended by itself, with everything done")
+    FINISHED = ("FINISHED", "it has ended by itself, and all epochs are done")
     STOPPED = ("STOPPED", "it was stopped; a start resumes where it stopped")
     CANCELED = ("CANCELED", "it was canceled")
     FAILED = ("FAILED", "an error has ended it; a start resumes from its last checkpoint")
     DIED = ("DIED", "its driver was killed; a start resumes from its last checkpoint")
-    UNKNOWN = ("UNKNOWN", "it does not run, and no driver has said how it ended")
+    UNKNOWN = ("UNKNOWN", "it does not run, and no driver has reported how it ended")
     UNREADABLE = ("UNREADABLE", "its job.json, or its folder, cannot be read")
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as its ledger shows it; `beat` is what the job's newest driver said of it, if it did."""
+    """A query as its ledger shows it. `beat`: the last report of the job's newest driver, if there is one."""
 
     uid: str
     generation: int
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
     finished: int
-    """The newest epoch that is done; -1 when none is."""
+    """The newest epoch that is done; -1 if there is none."""
     beat: QueryBeat | None
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a folder. `job_id` is empty where none has begun; `problem` is what stands against reading it."""
+    """A job in a folder. `job_id` is empty if the job has not started. `problem`: the reason why the job is
+    unreadable."""
 
     name: str
     folder: str
@@ -84,18 +85,18 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_jobs(folder: Path) -> list[JobView]:
-    """The jobs in `folder`, by name. What is no job is passed over; one that cannot be read hides no other."""
+    """The jobs in `folder`, by name. Other folders are skipped. An unreadable job hides no other job."""
     return [view_job(folder / name) for name in _names(folder)]
 
 
 def find_job(folder: Path, name: str) -> JobView:
-    """How the job in `folder` is that has this name, or else this id. Raises what `find_job_folder` raises."""
+    """The job in `folder` with this name, or else this id. Raises the errors of `find_job_folder`."""
     return view_job(find_job_folder(folder, name))
 
 
 def find_job_folder(folder: Path, name: str) -> Path:
-    """The folder of the job in `folder` that has this name, or else this id. Raises UID_INVALID for what is no name,
-    JOB_UNKNOWN where there is none, or more than one has the id."""
+    """The folder of the job in `folder` with this name, or else this id. Raises UID_INVALID for an invalid name;
+    JOB_UNKNOWN if there is no job, or if several have the id."""
     if not is_name(name):
         raise TidegateError(
             Code.UID_INVALID,
@@ -120,7 +121,7 @@ def find_job_folder(folder: Path, name: str) -> Path:
 
 
 def view_job(job_folder: Path) -> JobView:
-    """How the job in `job_folder` is. Whatever stands in there, it answers."""
+    """The status of the job in `job_folder`. Never raises an error for a damaged folder."""
     name, folder = job_folder.name, str(job_folder)
     try:
         lives = driver_lives(job_folder)
@@ -141,13 +142,13 @@ def view_queries(job: JobView) -> list[QueryView]:
 
 
 def _living(job_folder: Path, beat: Beat | None) -> State:
-    """With a driver: what this very driver says."""
+    """The state of a job with a driver: the report of this driver."""
     said = beat is not None and is_of_holder(beat, open_lease(job_folder).holder())
     return State[beat.state.name] if beat is not None and said else State.STARTING
 
 
 def _ended(job_folder: Path, beat: Beat | None) -> State:
-    """Without a driver: what the last one said, and whether a supervisor lives."""
+    """The state of a job without a driver: the last driver's report, and whether a supervisor runs."""
     if beat is not None and beat.state.is_an_end:
         return State[beat.state.name]
     if supervisor_lives(job_folder):
@@ -158,7 +159,7 @@ def _ended(job_folder: Path, beat: Beat | None) -> State:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of the jobs that have begun, and of those that are being started."""
+    """Names of the jobs that have started or are being started."""
     return sorted([*job_names(folder), *(name for name in unbegun_names(folder) if _is_attended(folder / name))])
 
 
@@ -171,7 +172,7 @@ def _is_attended(job_folder: Path) -> bool:
 
 
 def _job_id(job_folder: Path) -> tuple[str, str]:
-    """(the job's id, what stands against reading it)."""
+    """(the job's id, the reason why it is unreadable)."""
     path = job_folder / JOB_RECORD
     try:
         return decode(JobRecord, path.read_bytes(), str(path)).job_id, ""
@@ -214,7 +215,7 @@ def _finished(place: Path) -> int:
 
 
 def _record(kind: type[_RecordT], path: Path) -> _RecordT | None:
-    """A record, None where it is missing or cannot be read: a view shows what there is, recovery complains."""
+    """A record; None if it is missing or unreadable. A view shows the readable part; recovery reports the damage."""
     try:
         return decode(kind, path.read_bytes(), str(path))
     except (OSError, TidegateError):

@@ -1,4 +1,4 @@
-"""One supervisor per job: a lock on `locks/supervisor.lock`, held for life; the file names the holder."""
+"""One supervisor per job: a lock on `locks/supervisor.lock`, held until the process ends. The file names the holder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUPERVISOR_LOCK = "locks/supervisor.lock"
 
 
 class Supervising(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that keeps a job alive, and since when (seconds since 1970)."""
+    """The supervisor process of a job and its start time (seconds since 1970)."""
 
     host: str
     process: int
@@ -30,7 +30,7 @@ class Supervising(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def incarnation(self) -> Incarnation:
-        """As whom requests are meant for it."""
+        """The incarnation that requests to the supervisor name."""
         return Incarnation(host=self.host, process=self.process, started_at=self.since, post=Post.SUPERVISOR)
 
 
@@ -50,7 +50,7 @@ class SupervisorLock:
 
 
 def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
-    """Take the lock of `job`, whose folder is made if missing. Raises SUPERVISOR_ALIVE, naming the holder."""
+    """Take the lock of `job`; create its folder if missing. Raises SUPERVISOR_ALIVE, naming the holder."""
     path = Path(job_folder).absolute() / SUPERVISOR_LOCK
     with Trust().over(path, "lock a file"):
         ensure_folder(path.parent)
@@ -61,24 +61,24 @@ def take_supervisor_lock(job_folder: str | Path, job: str) -> SupervisorLock:
             holder = Supervising(host=socket.gethostname(), process=os.getpid(), since=time.time())
             os.ftruncate(descriptor, 0)
             os.write(descriptor, msgspec.json.encode(holder))
-        except BaseException:  # a full disk: the next try must not find a lock of our own
+        except BaseException:  # a full disk: the next try must not meet this lock
             os.close(descriptor)
             raise
         return SupervisorLock(descriptor, holder)
 
 
 def supervisor_lives(job_folder: str | Path) -> bool:
-    """Whether a supervisor watches over the job."""
+    """True if the job has a running supervisor."""
     return flocks.is_taken(Path(job_folder) / SUPERVISOR_LOCK)
 
 
 def supervisor_of(job_folder: str | Path) -> Supervising | None:
-    """The holder of the lock now; None if there is none, or it has left no name."""
+    """The current holder of the lock; None if there is none, or if it wrote no name."""
     return _read(Path(job_folder) / SUPERVISOR_LOCK) if supervisor_lives(job_folder) else None
 
 
 def supervisor_alive(job: str, job_folder: str | Path) -> TidegateError:
-    """The error about the job's supervisor, which it names."""
+    """The error that names the job's running supervisor."""
     path = Path(job_folder).absolute() / SUPERVISOR_LOCK
     return TidegateError(
         Code.SUPERVISOR_ALIVE,

@@ -1,4 +1,4 @@
-"""What every job stands on, tried on this machine: Python, Java, Spark, the storage, the clock, the settings."""
+"""Tests the requirements of every job on this machine: Python, Java, Spark, the storage, the clock, the settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CLOCK_SECONDS = 2.0
 def look_at_surroundings(
     root: Path | None, environment: Mapping[str, str], overrides: Sequence[str]
 ) -> Iterator[Finding]:
-    """One finding after the other. `root`: `checkpointing.dir`; None: what the settings say."""
+    """Yield one finding after the other. `root`: `checkpointing.dir`; None: from the settings."""
     yield _python()
     yield from _java()
     yield from _user()
@@ -79,7 +79,7 @@ def _user() -> list[Finding]:
 
 
 def _spark() -> Finding:
-    """By what is installed: importing it would take longer than all the rest."""
+    """Read from the installed package: an import of Spark would take longer than all other checks."""
     try:
         installed = version("pyspark")
     except PackageNotFoundError:
@@ -91,7 +91,7 @@ def _spark() -> Finding:
 
 
 def _extra(extra: Extra) -> Finding:
-    """An extra that is not there is no failure: only what needs it does not work."""
+    """A missing extra is no failure: only features that need it do not work."""
     what = f"extra {extra.label}"
     if extra.missing:
         return ok(what, f"not installed; needed by {extra.needed_by}", extra.command)
@@ -102,7 +102,7 @@ def _extra(extra: Extra) -> Finding:
 
 
 def _storage(folder: Path) -> Iterator[Finding]:
-    """Tried in a scratch folder, where the checkpoints are or will be; nothing of it stays."""
+    """Tested in a scratch folder in the folder of the checkpoints; the scratch folder is removed."""
     there = next(path for path in (folder, *folder.parents) if path.is_dir())
     try:
         with _scratch(there) as scratch:
@@ -148,7 +148,7 @@ def _scratch(there: Path) -> Generator[Path]:
 
 
 def _races_with_two_winners(scratch: Path) -> int:
-    """How often two writers that begin at once both create the same record, or neither does."""
+    """Races in which both of two simultaneous writers create the same record, or neither does."""
     wrong = 0
     for race in range(_RACES):
         both = threading.Barrier(2)
@@ -190,7 +190,7 @@ sys.exit(1)
 
 
 def _locks(folder: Path, scratch: Path) -> Finding:
-    """Held here, tried by another process, as two drivers would."""
+    """Hold the locks here and try them from another process, as two drivers would."""
     lease = open_lease(scratch)
     with lease.take("check", patience_seconds=0):
         other = [sys.executable, "-S", "-c", _TRY_THE_LOCK, lease.where()]
@@ -210,7 +210,7 @@ def _space(there: Path) -> Finding:
 
 
 def _clock(scratch: Path) -> Finding:
-    """No rule of the protocol needs a clock; ages, timeouts and the order of files that a source lists do."""
+    """No rule of the protocol needs a clock. Displayed ages, timeouts and the file order of file sources do."""
     path = scratch / "clock"
     before = time.time()
     path.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""What was asked of a job, as a ticket: looked at again whenever the caller likes, or waited for."""
+"""Tickets for requests to a job: poll them at any time, or wait."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ _LOOK_SECONDS = 0.05
 
 
 class TicketState(Enum):
-    """How a request is."""
+    """The state of a request."""
 
     PENDING = "pending"
-    """It is not answered yet."""
+    """There is no answer yet."""
     DONE = "done"
     REFUSED = "refused"
-    """Nothing was done: the job does not run, or what was asked would lose rows."""
+    """Nothing was done: the job does not run, or the request would lose rows."""
     FAILED = "failed"
-    """The job has ended, and not as it was asked to; `answer.outcome` is PENDING where the next start commits the
-    rest."""
+    """The job has ended, but not as requested. `answer.outcome` is PENDING if the next start commits the rest."""
     UNKNOWN = "unknown"
-    """The job's driver died, and nothing tells whether it was done."""
+    """The job's driver died. It is unknown whether the request was done."""
 
 
 _STATES: Mapping[Outcome, TicketState] = {
@@ -45,10 +44,10 @@ _STATES: Mapping[Outcome, TicketState] = {
 
 
 class TicketView(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request was at one look.
+    """A request at one look.
 
-    `stage` and `waits_for` (in words) are there while it is pending: of a request that is ASKED the job may still do
-    what was asked, also when nobody looks. `answer` is there when it is over.
+    `stage` and `waits_for` (text) are set while the request is pending. A request in stage ASKED may still be executed,
+    even if no process polls it. `answer` is set once there is one.
     """
 
     id: str
@@ -60,9 +59,9 @@ class TicketView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket:
-    """One request to a job. It belongs to one thread.
+    """One request to a job. Use it in one thread only.
 
-    Asked again under the same `id`, in this process or another one, it is the same request and has the same answer.
+    A request with the same `id`, from this process or another one, is the same request and has the same answer.
     """
 
     def __init__(self, job_folder: Path, asked: Asked, patience_seconds: float) -> None:
@@ -71,27 +70,27 @@ class Ticket:
         self.into = asked.into
         self.format = asked.format
         self.patience_seconds = patience_seconds
-        """How long `wait` waits unless told: what the job may need by its own settings."""
+        """Default time limit of `wait`, in seconds: the time that the job may need by its own settings."""
         self._asking = Asking(job_folder, asked)
         self._steps = self._asking.steps()
         self._over: Answer | TidegateError | None = None
 
     def poll(self) -> TicketView:
-        """Look once, without waiting. The request is put to the job by the first look that finds a process to take it,
-        so look again until it is over.
+        """Look once, without waiting. The first look that finds a process for the request sends it, so poll until the
+        request is over.
 
-        Raises REQUEST_REFUSED where the id stands for something else, and the error that keeps the savepoint of a job
-        that has ended from being taken.
+        Raises REQUEST_REFUSED if the id belongs to a different request, and the error that prevents the savepoint of a
+        job that has ended.
         """
         return self._view(self._step())
 
     def wait(
         self, timeout_seconds: float | None = None, progress: Callable[[str], None] = lambda _: None
     ) -> TicketView:
-        """Look until it is over, at most `timeout_seconds` long; then the last look is given, which is pending.
+        """Look until the request is over, or for `timeout_seconds`; then return the last look, which is pending.
 
-        `progress` hears again and again what is waited for. A savepoint that this process copies, because the job has
-        ended, is waited for to its end. Raises what `poll` raises.
+        `progress` receives the text of `waits_for` repeatedly. If this process itself copies the savepoint of a job
+        that has ended, the timeout does not apply. Raises the errors of `poll`.
         """
         end = time.monotonic() + (self.patience_seconds if timeout_seconds is None else timeout_seconds)
         self._asking.patient_until = end
@@ -102,7 +101,7 @@ class Ticket:
                 progress(step.waits_for)
                 time.sleep(_LOOK_SECONDS)
         except BaseException:
-            self._steps.close()  # what this process copies is called off
+            self._steps.close()  # a copy by this process is canceled
             raise
         return self._view(step)
 
@@ -135,13 +134,13 @@ class Ticket:
 
 
 _BOUNDED = frozenset({Stage.UNASKED, Stage.ASKED})
-"""What `wait` gives up at its timeout. The other stages end by themselves."""
+"""Stages in which `wait` gives up at its timeout. The other stages always end."""
 
 
 def ticket_of(job_folder: Path, request_id: str, beat: Beat | None) -> Ticket | None:
-    """The ticket of a request that was asked before, by whichever process; None where the job knows none of this id.
+    """The ticket of an earlier request of any process; None if the job has no request with this id.
 
-    Raises REQUEST_REFUSED for what is no id, RECORD_CORRUPT for an answer that cannot be read.
+    Raises REQUEST_REFUSED for an invalid id, RECORD_CORRUPT for an unreadable answer.
     """
     desk = Desk(job_folder)
     known = desk.standing(request_id) or desk.answer_to(request_id)

@@ -1,6 +1,6 @@
-"""The transactions of a job that wait for something: what the ledger names, beside what the sinks hold open.
+"""The waiting transactions of a job: those that the ledger names, compared with those that the sinks hold open.
 
-Only reads, and needs no lock: while the job runs, everything of it is in use.
+Only reads and takes no lock. While the job runs, all transactions are in use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction. What its record does not say, or has no record to say, is None."""
+    """One transaction. Values that no record gives are None."""
 
     job: str
     query: str
@@ -60,7 +60,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """What waits, and what could not be asked: then some transactions are not known, or not listed."""
+    """The waiting transactions, and the problems. With problems, transactions may be missing or incomplete."""
 
     waiting: tuple[Waiting, ...] = ()
     problems: tuple[TidegateError, ...] = ()
@@ -68,7 +68,7 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The same while it is gathered."""
+    """The same while it is collected."""
 
     waiting: list[Waiting]
     problems: list[TidegateError]
@@ -78,7 +78,7 @@ class Look:
 
 
 def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) -> Look:
-    """Everything that waits in a job. `options` are those that the job's start has left out of *sinks.json*.
+    """All waiting transactions of a job. `options`: the options that *sinks.json* leaves out.
 
     `runs`: given by a caller that holds the locks itself.
     """
@@ -92,7 +92,7 @@ def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) ->
             mine = [each for each in records.waiting if each.committable.attempt.sink.sink == uid]
             described = sinks.get(place.uid, uid)
             if described is not None and not described.opens_without_the_program and not mine:
-                continue  # nothing of it waits, and only the program could ask it for more
+                continue  # nothing of this sink waits, and only the program can open it
             seen = _ask(described, query.sink(uid), [each.committable for each in mine], options)
             found.problems.extend(seen.problems)
             found.waiting.extend(_joined(job, place, uid, mine, seen, runs))
@@ -101,9 +101,12 @@ def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) ->
 
 
 def name_of(committable: Committable) -> str:
-    """What a transaction is called here: as its sink's `pending` does, or by its attempt where nothing is pending."""
+    """The display name of a transaction: the name that its sink's `pending` gives, or its attempt if nothing is
+    pending."""
     if "transactional_id" in committable.handle:
-        from tidegate.sinks.kafka.transaction import Handle  # here: whose job has nothing in Kafka does not wait for it
+        from tidegate.sinks.kafka.transaction import (
+            Handle,
+        )  # imported here: jobs without Kafka sinks do not wait for it
 
         return Handle.of(committable).producer.name
     attempt = committable.attempt
@@ -128,12 +131,12 @@ def read(storage: Storage, steps: fx.Steps[ResultT]) -> ResultT:
         steps.close()
 
 
-# --- what the ledger names ---------------------------------------------------------------------------------
+# --- the ledger --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A committable in a prepared record: what became of the record, and when it was written (Unix time)."""
+    """A committable in a prepared record: the state of the record, and its time (Unix time)."""
 
     committable: Committable
     named: Named
@@ -143,7 +146,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The committables of unfinished epochs, those of finished ones that were committed, and flaws of the ledger."""
+    """The committables of unfinished epochs, those of finished and committed epochs, and flaws of the ledger."""
 
     waiting: list[Recorded] = field(default_factory=list[Recorded])
     done: list[Recorded] = field(default_factory=list[Recorded])
@@ -151,7 +154,7 @@ class Records:
 
 
 def recorded(job: JobPlace, place: QueryPlace, runs: Runs) -> Records:
-    """The committables of a query by what its ledger says of them."""
+    """The committables of a query, by their state in the ledger."""
     query, storage = job.query(place, frozenset(), frozenset()), place.storage
     found = Records()
     finished = read(storage, read_finished())
@@ -185,10 +188,10 @@ def _demand_its_record(query: Query, decided: Decided, candidates: list[tuple[by
     if all(digest_of(data) != decided.prepared_digest for data, _ in candidates):
         raise TidegateError(
             Code.LEDGER_HOLE,
-            expected=f"the record {prepared_name(decided.epoch, decided.run)}, which is what was decided on",
+            expected=f"the record {prepared_name(decided.epoch, decided.run)}, which was decided",
             found="no such record",
             where=f"{query}, epoch {decided.epoch}",
-            next_step="put the whole folder of the job back from one copy, or go back to a savepoint: tidegate"
+            next_step="restore the whole folder of the job from one copy, or restore a savepoint: tidegate"
             " run -s PATH APP",
         )
 
@@ -196,16 +199,17 @@ def _demand_its_record(query: Query, decided: Decided, candidates: list[tuple[by
 def _decision(
     query: Query, epoch: int, candidates: list[tuple[bytes, Prepared]], runs: Runs
 ) -> fx.Steps[Decided | None]:
-    """*decided/N*, or what it will be: an epoch at or below the newest commits entry is decided, written or not.
+    """*decided/N*, or the content that it will have: an epoch at or below the newest commits entry is decided, even
+    before the file is written.
 
-    Beside a driver that is alive nothing is concluded from Spark's log, which moves.
+    While a driver is alive, Spark's log changes and decides nothing here.
     """
     standing = yield from read_decided(epoch)
     newest = yield from newest_committed()
     if standing is not None or runs is Runs.YES or newest is None or epoch > newest:
         return standing
     if (yield from read_finished()) >= epoch:
-        return None  # finished long ago, and its decision cleaned up
+        return None  # finished, and its decision removed since
     offsets, commits = (yield from fx.get(entry(OFFSETS, epoch))), (yield from fx.get(entry(COMMITS, epoch)))
     return choose(query, epoch, offsets, commits, candidates)
 
@@ -221,12 +225,12 @@ def _written_at(storage: Storage, prepared: Prepared) -> float | None:
     return None if seen is None else seen.written_at
 
 
-# --- what the sinks say ------------------------------------------------------------------------------------
+# --- the sinks ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one sink said: what is open, and how each committable stands, by name."""
+    """The answer of one sink: its open transactions, and the state of each committable by name."""
 
     target: str
     open: Sequence[OpenTransaction]
@@ -270,7 +274,7 @@ def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> 
 def _joined(
     job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _Asked, runs: Runs
 ) -> list[Waiting]:
-    """What is recorded, then what is open and nowhere recorded."""
+    """Recorded transactions first, then open transactions without a record."""
     now = time.time()
     found: list[Waiting] = []
 

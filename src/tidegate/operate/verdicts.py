@@ -1,5 +1,4 @@
-"""What may be done with a transaction that waits: a pure function of the ledger, the sink and the processes that are
-alive."""
+"""The permitted acts on a waiting transaction: a pure function of the ledger, the sink and the living processes."""
 
 from __future__ import annotations
 
@@ -7,41 +6,42 @@ from enum import Enum
 
 
 class Named(Enum):
-    """What the ledger says of a transaction."""
+    """The state of a transaction in the ledger."""
 
     DECIDED = "decided"  # the decided record of an unfinished epoch names it
-    PREPARED = "prepared"  # a prepared record names it, and nothing is decided of its epoch
-    NOT_CHOSEN = "not chosen"  # a prepared record names it, and another one was decided
+    PREPARED = "prepared"  # a prepared record names it, and its epoch is undecided
+    NOT_CHOSEN = "not chosen"  # a prepared record names it, and another record was decided
     NOWHERE = "no record"  # its task has not handed it over, or its record is gone
-    ANOTHER_JOB = "another job"  # of an older life of this job, or of one of the same name elsewhere
-    UNREADABLE = "unreadable"  # the ledger does not say which record was decided
+    ANOTHER_JOB = "another job"  # it belongs to an earlier generation of this job, or to another job with the same name
+    UNREADABLE = "unreadable"  # the ledger does not show which record was decided
 
 
 class Seen(Enum):
-    """What the sink says of a transaction."""
+    """The state of a transaction in the sink."""
 
-    OPEN = "open"  # readers may wait behind it
-    STAGED = "staged"  # its rows lie beside the target; nothing is open in it
+    OPEN = "open"  # readers may wait for it
+    STAGED = "staged"  # its rows are staged beside the target; nothing is open
     COMMITTED = "committed"
-    GONE = "gone"  # aborted, by whomever
+    GONE = "gone"  # aborted by any process
     ANOTHER_TIMELINE = "another timeline"  # the same epoch was committed with other rows
-    NOT_KNOWN = "not known"  # the sink was not reached, or cannot tell
+    NOT_KNOWN = "not known"  # the sink is unreachable, or cannot tell
 
 
 class Runs(Enum):
-    """Whether a process runs that may still decide an epoch of the job: its driver, or a JVM that outlives one."""
+    """Whether a process runs that may still decide an epoch of the job: its driver, or a JVM that outlives the
+    driver."""
 
     YES = "yes"
     NO = "no"
 
     @classmethod
     def of(cls, lives: object) -> Runs:
-        """What was found of the job's locks: true where one is held."""
+        """From the job's locks: true if one is held."""
         return cls.YES if lives else cls.NO
 
 
 class Verdict(Enum):
-    """What is right for a transaction."""
+    """The correct act for a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -51,14 +51,14 @@ class Verdict(Enum):
 
 
 class Act(Enum):
-    """How a transaction is to end."""
+    """The requested act."""
 
     COMMIT = "commit"
     ABORT = "abort"
 
 
 class Permission(Enum):
-    """Whether it is done."""
+    """Whether the act is permitted."""
 
     GIVEN = "given"
     FORCED_ONLY = "only with the name typed out behind --force"
@@ -66,11 +66,11 @@ class Permission(Enum):
 
 
 def verdict_of(named: Named, seen: Seen, runs: Runs) -> Verdict:
-    """What is right.
+    """The correct act.
 
-    Decided means committed, whatever the sink has of it by now: what it has lost is written again from the journal.
-    Only what no decided record names is aborted, and only when no run is alive that may still decide. Rows that are
-    visible without a decision, and an epoch that was committed with other rows, need a decision by the operator.
+    A decided transaction is committed, even if the sink has lost it: it is written again from the journal. Only a
+    transaction that no decided record names is aborted, and only if no living run may still decide. Two cases need a
+    decision by the operator: rows that are visible without a decision, and an epoch that was committed with other rows.
     """
     match named:
         case Named.ANOTHER_JOB:
@@ -88,10 +88,10 @@ def verdict_of(named: Named, seen: Seen, runs: Runs) -> Verdict:
 
 
 def permission(act: Act, named: Named, verdict: Verdict) -> Permission:
-    """Whether `act` is done: as the verdict has it; against it only by force; never beside a driver that is alive.
+    """Whether `act` is permitted: if the verdict agrees, or by force; never while a driver is alive.
 
-    What no prepared record names cannot be committed at all: it is unknown whether it is complete. Nor can an epoch
-    that the sink has with other rows.
+    A transaction without a prepared record cannot be committed at all: it may be incomplete. The same holds for an
+    epoch whose rows in the sink differ.
     """
     if act.value == verdict.value:
         return Permission.GIVEN
@@ -103,7 +103,7 @@ def permission(act: Act, named: Named, verdict: Verdict) -> Permission:
 
 
 def price(act: Act, named: Named) -> str:
-    """What is lost or repeated when `act` is done against the verdict."""
+    """The rows that are lost or repeated if `act` is done against the verdict."""
     match act, named:
         case Act.COMMIT, _:
             return (
@@ -118,4 +118,4 @@ def price(act: Act, named: Named) -> str:
         case Act.ABORT, Named.ANOTHER_JOB:
             return "the rows of another job's transaction are lost, unless that job resumes and writes them again"
         case Act.ABORT, _:
-            return "if it was decided, its rows are lost unless the ledger is put in order and they are written again"
+            return "if it was decided, its rows are lost unless the ledger is repaired and they are written again"

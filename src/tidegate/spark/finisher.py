@@ -114,8 +114,8 @@ def hesitate(query: Query, shared: SharedState, effect: Hesitate) -> None:
             expected=f"sink {effect.sink} to take epoch {effect.epoch}",
             found=effect.detail or "it is not ready",
             where=str(query),
-            next_step="mend what the sink says above (`tidegate check --job JOB` tries its sinks), then start again:"
-            " the epoch comes again, or is committed if it is decided",
+            next_step="fix the problem that the sink reports above (`tidegate check --job JOB` tries its sinks),"
+            " then start again: the epoch is replayed, or committed if it is decided",
         )
 
 

@@ -121,8 +121,8 @@ def no_last_savepoint(name: str, why: str) -> TidegateError:
     """The job ends, and not so that a savepoint of its end can be taken."""
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
-        expected="every query ended, with everything done that is decided",
+        expected="every query ended, with every decided epoch done",
         found=why,
         where=f"job {name}",
-        next_step="start the job, which finishes what is decided, and ask again under the same id",
+        next_step="start the job, which finishes the decided epochs; then repeat the request with the same id",
     )

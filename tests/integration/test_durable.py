@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from tests.integration.durable_program import Once
 from tests.integration.place import Place, error_of, wait_until
@@ -121,6 +122,42 @@ def test_a_row_source_is_read_in_epochs_as_it_wants_them(place: Place):
     status = finished(place, Replayable())
     assert sorted(shown(place)) == list(range(10))
     assert status.epochs == 2
+
+
+def test_a_query_over_a_finished_and_a_living_source_takes_savepoints_and_is_restored(place: Place):
+    """The finished source holds up nothing: checkpoints go on, and a restore reads none of its rows again."""
+
+    def counting(name: str) -> Job:
+        job = place.job(name)
+        ended = job.source("ended", Replayable()).select(F.col("word").cast("string").alias("word"))
+        words = ended.union(place.source(job, "living", "word string"))
+        counts = words.groupBy("word").agg(F.count("*").alias("n"))
+        job.query(
+            "query",
+            counts,
+            mode="update",
+            sinks=[SQLiteSink("table", place.folder / f"{name}.db", table="n", key="word")],
+        )
+        return job
+
+    def counted(name: str) -> dict[str, int]:
+        path = place.folder / f"{name}.db"
+        with closing(sqlite3.connect(path)) as database:
+            return dict(database.execute("SELECT word, n FROM n"))
+
+    place.write("sea")
+    handle = counting("first").start()
+    wait_until(lambda: place.log("ledger/done", job="first")[-1:] >= [1], "the finished source's epochs")
+    before = place.log("ledger/done", job="first")[-1]
+    place.write("sea")
+    wait_until(lambda: place.log("ledger/done", job="first")[-1] > before, "an epoch of the living source alone")
+    savepoint = handle.savepoint(place.folder / "saved")
+    handle.stop()
+    assert counted("first") == {**{str(number): 1 for number in range(10)}, "sea": 2}
+
+    place.write("sea", "0")
+    counting("second").start(savepoint=savepoint, until="caught-up").wait()
+    assert counted("second") == {"sea": 3, "0": 2}
 
 
 def test_an_at_most_once_job_refuses_a_row_source_that_begins_at_its_oldest(place: Place):

@@ -1,1 +1,1 @@
-"""Lines of the log and the last error on the screen."""
+"""Log lines, and the last error on the screen."""

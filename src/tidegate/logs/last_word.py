@@ -1,7 +1,7 @@
-"""The error that ends a program is the last thing on its screen, and the only one of tidegate's.
+"""Shows the error that ends a program as the last output, and as the only error of tidegate.
 
-Python shows an uncaught error with its traceback, and with those of all errors behind it: a hundred lines of Spark's
-and of tidegate's own code. An error of tidegate says by itself what was found, where, and what to do.
+Python shows an uncaught error with its traceback and with those of all errors that caused it: a hundred lines of
+Spark's and tidegate's code. The text of a tidegate error already contains the finding, the place and the next step.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.redaction import SECRETS
 
 VERBOSE = "TIDEGATE_VERBOSE"
-"""Set to 1 in the environment: all that Python, Spark and Java have to say is shown."""
+"""Set to 1 in the environment: the full output of Python, Spark and Java is shown."""
 
 
 def is_verbose(environment: Mapping[str, str]) -> bool:
-    """Whether everything is to be shown."""
+    """True if the full output is to be shown."""
     return environment.get(VERBOSE, "") not in ("", "0")
 
 
 def show_errors_alone() -> None:
-    """From now on an error of tidegate that ends this program is shown without tracebacks. Its exit code stays 1.
+    """From now on, show a tidegate error that ends this program without tracebacks. Its exit code stays 1.
 
-    Only in a program that Python runs from a file, and where nothing else says how errors are shown: a notebook, an
-    interactive Python and `tidegate run` stay as they are.
+    This applies only to a program that Python runs from a file and that sets no own exception hook. A notebook, an
+    interactive Python and `tidegate run` stay unchanged.
     """
     is_program = getattr(sys.modules.get("__main__"), "__file__", None) is not None and not sys.flags.interactive
     if is_program and sys.excepthook is sys.__excepthook__ and not is_verbose(os.environ):

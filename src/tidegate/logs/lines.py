@@ -1,4 +1,4 @@
-"""A log record as one line: text for people, JSON for programs. No secret passes."""
+"""Formats a log record as one line: text for readers, JSON for programs. Secrets are hidden."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Plain = str | int | float | bool | None
 
 
 class LogFormat(Enum):
-    """How lines are written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -29,7 +29,7 @@ class LogFormat(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one record says, secrets hidden. `fields` are those of what happened, by their names in the code."""
+    """The content of one record, without secrets. `fields`: the fields of the happening, by their names in the code."""
 
     at: datetime
     level: str
@@ -45,7 +45,7 @@ class Line:
 
 
 def line_of(record: logging.LogRecord) -> Line:
-    """What a record of any logger says; where it does not say whom it is about, what this thread is about counts."""
+    """The content of a record of any logger. If the record names no subject, the subject of this thread counts."""
     about = subject()
     given: Mapping[str, object] = getattr(record, "fields", None) or {}
     return Line(
@@ -64,15 +64,15 @@ def line_of(record: logging.LogRecord) -> Line:
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """The message of a record, also of one whose arguments do not fit its text."""
+    """The message of a record, even if its arguments do not match its text."""
     try:
         return record.getMessage()
-    except Exception as error:  # noqa: BLE001 (whatever an argument's own text raises: the line says what there is)
+    except Exception as error:  # noqa: BLE001 (the text of an argument may raise anything: the line shows the unformatted message)
         return f"{record.msg} {record.args!r} ({type(error).__name__})"
 
 
 def as_text(line: Line) -> str:
-    """For people. Further lines are indented, so that no message can look like a line of its own."""
+    """Format as text. Further lines are indented, so that no message can look like a separate line."""
     whose = "/".join(str(each) for each in (line.job, line.query) if each is not None)
     told = [
         whose,
@@ -93,7 +93,7 @@ def as_text(line: Line) -> str:
 
 
 def as_json(line: Line) -> str:
-    """For programs: one object. Time is UTC; what is not known is null; an error's parts are fields."""
+    """Format as one JSON object. Time is UTC; unknown values are null; the parts of an error are fields."""
     value: dict[str, object] = {
         "time": f"{line.at:%Y-%m-%dT%H:%M:%S}.{line.at.microsecond // 1000:03}Z",
         "level": line.level.lower(),
@@ -121,7 +121,7 @@ def _parts(error: BaseException) -> dict[str, object]:
 
 
 def _explained(error: BaseException) -> str:
-    """An error of tidegate says all by itself, unless another one stands behind it."""
+    """The text of an error: a tidegate error without traceback, unless another error caused it."""
     whole = isinstance(error, TidegateError) and error.__cause__ is None
     return str(error) if whole else _traceback(error)
 
@@ -131,7 +131,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def plain(value: object) -> Plain:
-    """A value that JSON has; any other as its text."""
+    """The value itself if JSON has its type; otherwise its text."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -140,7 +140,7 @@ def plain(value: object) -> Plain:
 
 
 def _visible(text: str) -> str:
-    """Control characters as escapes: a message from outside must not move the cursor of who reads it."""
+    """Write control characters as escapes: an external message must not move the cursor of the reader's terminal."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 

@@ -1,4 +1,4 @@
-"""What a thread is about: job, query, run and epoch, which every line of the log carries."""
+"""The subject of a thread: job, query, run and epoch. Every log line carries it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 OWN = "tidegate"
-"""The one logger of tidegate. (Filters of a logger do not see what its children log, so it has none.)"""
+"""The only logger of tidegate. (Filters of a logger do not see records of its children, so it has none.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whom a line of the log is about; None where that is not known, or where it is about all of them."""
+    """The subject of a log line. None: unknown, or all of them."""
 
     job: str | None = None
     query: str | None = None
@@ -23,20 +23,20 @@ class Subject:
 
 
 def subject() -> Subject:
-    """What this thread is about now."""
+    """The current subject of this thread."""
     return _SUBJECT.get()
 
 
 @contextmanager
 def about(**parts: Any) -> Generator[None, None, None]:
-    """Inside, this thread is about these `parts` of a subject, and for the rest about what it was before."""
+    """Set these `parts` of the thread's subject inside the block; the other parts stay."""
     with about_all_of(_SUBJECT.get(), **parts):
         yield
 
 
 @contextmanager
 def about_all_of(other: Subject, **parts: Any) -> Generator[None, None, None]:
-    """Inside, this thread is about what another one was, perhaps in another process, but for these `parts`."""
+    """Use the subject of another thread or process inside the block, with these `parts` replaced."""
     token = _SUBJECT.set(replace(other, **parts))
     try:
         yield

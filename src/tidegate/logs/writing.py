@@ -1,7 +1,7 @@
-"""Logs: everything goes to Python's logging, under one name, and says whom it is about.
+"""Writes logs: everything goes to Python's logging, under one name and with its subject.
 
-A program that runs by itself configures Python's logging as it likes; tidegate adds no handler there. Under
-`tidegate run` nobody else does it: there every line of the process is written in the format that was asked for.
+A program that runs by itself configures Python's logging, and tidegate adds no handler. Under `tidegate run`, tidegate
+writes every log line of the process in the requested format.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tidegate.logs.subject import OWN, subject
 _LOG = logging.getLogger(OWN)
 
 SUPERVISED = "TIDEGATE_SUPERVISED"
-"""The environment variable that tells a driver the number of its end of the line."""
+"""The environment variable with the number of the driver's end of the line."""
 FORMAT_VARIABLE = "TIDEGATE_LOG_FORMAT"
 LEVEL_VARIABLE = "TIDEGATE_LOG_LEVEL"
 
 
 class LogLevel(Enum):
-    """The least level of what is written."""
+    """The lowest level that is written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -39,18 +39,18 @@ class LogLevel(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """What `tidegate run` was asked for. Warnings are shown unasked, as Python does."""
+    """The log options of `tidegate run`. By default warnings are shown, as Python does."""
 
     format: LogFormat = LogFormat.TEXT
     level: LogLevel = LogLevel.WARNING
 
     def environment(self) -> dict[str, str]:
-        """How the choice is handed down to the processes of the job."""
+        """The choice as environment variables for the processes of the job."""
         return {FORMAT_VARIABLE: self.format.value, LEVEL_VARIABLE: self.level.value}
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> LogChoice:
-        """The choice that was handed down. Raises SETTING_VALUE."""
+        """The choice from the environment variables. Raises SETTING_VALUE."""
         default = cls()
         return cls(
             format=_read(environment, FORMAT_VARIABLE, default.format),
@@ -59,9 +59,9 @@ class LogChoice:
 
 
 def set_up(choice: LogChoice, environment: Mapping[str, str]) -> None:
-    """Write every line of this process to its standard error, as chosen; also warnings, and errors nobody caught.
+    """Write every log line of this process to its standard error, as chosen; also warnings and uncaught errors.
 
-    A program that configures logging itself after that (`basicConfig(force=True)`, `dictConfig`) has it its own way.
+    A program that configures logging later (`basicConfig(force=True)`, `dictConfig`) replaces this.
     """
     SECRETS.add_environment(environment)
     root = logging.getLogger()
@@ -69,7 +69,7 @@ def set_up(choice: LogChoice, environment: Mapping[str, str]) -> None:
         root.removeHandler(old)
     root.addHandler(_Written(choice.format))
     root.setLevel(choice.level.name)
-    for noisy in ("py4j", "kafka"):  # they log every call, and a login's request with its password
+    for noisy in ("py4j", "kafka"):  # they log every call, and the request of a login with its password
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
@@ -77,18 +77,18 @@ def set_up(choice: LogChoice, environment: Mapping[str, str]) -> None:
 
 
 def set_up_below_run(environment: Mapping[str, str]) -> None:
-    """The same for a process that `tidegate run` started, or that one of those did; no other process is touched."""
+    """The same for processes below `tidegate run`; no other process is changed."""
     if SUPERVISED in environment and not any(isinstance(each, _Written) for each in logging.getLogger().handlers):
         set_up(LogChoice.of(environment), environment)
 
 
 def log_failure(error: BaseException) -> None:
-    """One line for what ended the program, with everything that the error says."""
+    """Log one line for the error that ended the program, with all its parts."""
     _LOG.error("the program has failed", exc_info=error, extra={"event": "Failed"})
 
 
 def log_happening(level: int, happening: object, **whose: object) -> None:
-    """One line for something that happened: its type is the event's name, its own parts are the fields."""
+    """Log one line for a happening: its type is the event's name, its parts are the fields."""
     if not _LOG.isEnabledFor(level):
         return
     parts: dict[str, object] = {}
@@ -100,7 +100,7 @@ def log_happening(level: int, happening: object, **whose: object) -> None:
 
 
 class _Written(logging.Handler):
-    """Writes to whatever is the standard error at that moment."""
+    """Writes to the standard error that is set at that moment."""
 
     def __init__(self, format: LogFormat) -> None:
         super().__init__()
@@ -114,11 +114,11 @@ class _Written(logging.Handler):
             self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (Python's name)
-        """Nobody reads the standard error any more: there is nobody to be told that."""
+        """The reader of the standard error has closed it: the error cannot be reported."""
 
 
 class _Told(logging.Filter):
-    """Completes what tidegate logs, for whatever handlers a program has: whom it is about, and no secret in it."""
+    """Adds the subject to the records of tidegate and hides secrets, for all handlers of a program."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         about = subject()

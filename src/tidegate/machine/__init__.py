@@ -1,1 +1,1 @@
-"""What the machine offers to Spark: Java, its class archive, a named user."""
+"""Requirements of Spark on this machine: Java, its class archive, a named user."""

@@ -1,8 +1,8 @@
-"""Spark's classes in an archive, which a new JVM maps into its memory instead of reading, checking and linking each.
+"""An archive of Spark's classes. A new JVM maps it into memory and does not read, check and link each class.
 
-Java's own class data sharing (JEP 350, JDK 13 and newer). The JVM compares an archive with its own version and its
-class path and goes without one that does not fit, so one that is out of date costs time and nothing else.
-`tidegate warm-up` makes it; every session that tidegate opens uses it, where it is there.
+It uses Java's class data sharing (JEP 350, JDK 13 and newer). The JVM compares an archive with its own version and its
+class path, and ignores one that does not match. So an outdated archive only costs time. `tidegate warm-up` creates the
+archive; every session that tidegate opens uses it if it exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.machine.java import java_command
 
 
 def archive_file(environment: Mapping[str, str]) -> Path:
-    """Where the archive of this Java and this Spark is, or would be. Raises JAVA_MISSING."""
+    """The path of the archive for this Java and this Spark. Raises JAVA_MISSING."""
     cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache) / "tidegate" / f"spark-classes-{_fingerprint(environment)}.jsa"
 
@@ -33,18 +33,18 @@ def options_to_make(draft: Path) -> str:
 
 
 def archive_to_use(environment: Mapping[str, str]) -> Path | None:
-    """The archive, where there is one, and the environment does not say itself what a JVM is to use, or to make."""
+    """The archive; None if there is none, or if the environment itself sets an archive."""
     if any(word in environment.get(name, "") for name in _OPTIONS_IN for word in _OPTIONS):
         return None
     try:
         archive = archive_file(environment)
-    except OSError:  # a Spark without jars: whoever starts it says so
+    except OSError:  # a Spark without jars: the start of Spark reports it
         return None
     return archive if archive.exists() else None
 
 
 SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
-"""Options for the driver's JVM, in front of those of `spark.driver.extraJavaOptions`, which win."""
+"""Options for the driver's JVM. They come before those of `spark.driver.extraJavaOptions`, which take precedence."""
 
 _SILENT = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 _OPTIONS_IN = (SUBMIT_OPTIONS, "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
@@ -52,7 +52,7 @@ _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
 
 
 def _fingerprint(environment: Mapping[str, str]) -> str:
-    """What the JVM itself would compare: which Java it is, and the name, size and time of each jar."""
+    """The values that the JVM compares: the Java version, and the name, size and time of each jar."""
     java = Path(java_command()).resolve()
     found = [str(java), *_line(java.stat()), str(_jars(environment))]
     for jar in sorted(os.scandir(_jars(environment)), key=lambda each: each.name):
@@ -61,7 +61,7 @@ def _fingerprint(environment: Mapping[str, str]) -> str:
 
 
 def _jars(environment: Mapping[str, str]) -> Path:
-    """Spark's, found without loading it."""
+    """The folder of Spark's jars, found without loading Spark."""
     home = environment.get("SPARK_HOME")
     spec = None if home else find_spec("pyspark")
     places = [home] if home else [] if spec is None else list(spec.submodule_search_locations or [])

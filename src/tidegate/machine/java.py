@@ -1,4 +1,4 @@
-"""Which Java Spark will run on."""
+"""Finds the Java that Spark will use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ JAVA_AT_LEAST = 17
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A command that starts a Java new enough for Spark, and what it says of itself."""
+    """The command of a Java that is new enough for Spark, and its version output."""
 
     command: str
     says: str
 
 
 def find_java() -> Java:
-    """That of JAVA_HOME where it is set, else the first on the PATH. Raises JAVA_MISSING."""
+    """The Java of JAVA_HOME if that is set, otherwise the first on the PATH. Raises JAVA_MISSING."""
     command = java_command()
     printed = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     says = printed.splitlines()[0] if printed else "it does not start"
@@ -34,8 +34,8 @@ def find_java() -> Java:
 
 
 def require_java() -> None:
-    """Raises JAVA_MISSING, as `find_java`. Starts no Java where its installation says its version in a file: that takes
-    as long as many a command."""
+    """Raise JAVA_MISSING as `find_java` does. If the installation has its version in a file, no Java is started,
+    because that would take as long as many commands."""
     command = java_command()
     version = _version_beside(Path(command))
     if version is None:
@@ -54,7 +54,7 @@ def java_command() -> str:
 
 
 def _version_beside(command: Path) -> int | None:
-    """By the file `release` of a JDK or JRE, two folders above its `java`. None where `java` is something else."""
+    """Read from the file `release` of a JDK or JRE, two folders above its `java`. None if there is no such file."""
     try:
         text = (command.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether the user id of the process has a name: without one Java's login fails, and does not say that it is so."""
+"""Checks that the user id of the process has a name. Without a name Java's login fails with an unclear error."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tidegate.core.errors import Code, TidegateError
 
 
 def user_name() -> str:
-    """The name of the user who runs this process. Raises USER_UNNAMED, as in a container that is started with a number
-    for its user."""
+    """The name of the user of this process. Raises USER_UNNAMED, for example in a container that was started with a
+    numeric user."""
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         raise TidegateError(
             Code.USER_UNNAMED,
-            expected="a user id with a name, which Java's login asks for (Spark and Hadoop do not start without it)",
+            expected="a user id with a name, which Java's login requires (Spark and Hadoop do not start without it)",
             found=f"user id {number}, which has no entry in /etc/passwd; HADOOP_USER_NAME does not help",
             where="the user of this process",
             next_step=f"add the entry to the image: echo 'job:x:{number}:{os.getgid()}::/tmp:/sbin/nologin' >>"

@@ -1,1 +1,1 @@
-"""Settings: which there are, where a value comes from, and why."""
+"""Settings: the table, the places that may set them, and the rules between them."""

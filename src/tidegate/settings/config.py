@@ -1,4 +1,5 @@
-"""The settings of a job: one table. `reading` says which places may set them, `rules` what holds between them."""
+"""The settings of a job: one table. `reading` lists the places that may set them; `rules` has the rules between
+them."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Setting(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting as it is shown: its value as text (empty: not set), and who set it."""
+    """One setting as it is shown: its value as text (empty: not set), and the place that set it."""
 
     attribute: str
     name: str
@@ -64,13 +65,13 @@ _ENTRY = "setting"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The value of every setting, and where it came from; each attribute is an entry of the table."""
+    """The value of every setting, and its origin; each attribute is an entry of the table."""
 
     checkpointing_dir: str = _setting(
         "checkpointing.dir",
         LOCAL_FOLDER,
         "./.tidegate",
-        "where a job keeps everything durable, in a folder of its own name; so the same program can be run twice",
+        "folder for all durable files of jobs: each job has a folder with its name, so that a program can resume",
         flink=("execution.checkpointing.dir", "state.checkpoints.dir"),
     )
     checkpointing_interval: float = _setting(
@@ -84,14 +85,14 @@ class Settings:
         "checkpointing.mode",
         LEVEL,
         "exactly-once",
-        "what every sink gives unless its `delivery` says otherwise: exactly-once, at-least-once or at-most-once",
+        "the guarantee of every sink without a `delivery` of its own: exactly-once, at-least-once or at-most-once",
         flink=("execution.checkpointing.mode",),
     )
     savepoints_dir: str | None = _setting(
         "savepoints.dir",
         optional(LOCAL_FOLDER),
         "",
-        "where savepoints go unless a command says otherwise; where it is set, `tidegate stop` takes one",
+        "folder for savepoints, unless a command names another one; if it is set, `tidegate stop` takes a savepoint",
         flink=("execution.checkpointing.savepoint-dir", "state.savepoints.dir"),
     )
     checkpointing_timeout: float = _setting(
@@ -127,7 +128,7 @@ class Settings:
         "checkpointing.retention",
         RETENTION,
         "retain",
-        "what becomes of the checkpoints when the job is cancelled; a failed job always keeps them",
+        "whether checkpoints are kept when the job is cancelled; a failed job always keeps them",
         flink=("execution.checkpointing.externalized-checkpoint-retention",),
     )
     checkpointing_retained: int = _setting(
@@ -199,7 +200,7 @@ class Settings:
         "progress_timeout",
         DURATION,
         "10min",
-        "when the supervisor ends a driver that is alive and does nothing; 0: never",
+        "time without progress after which the supervisor kills a driver; 0: never",
     )
     restart_strategy: Strategy = _setting(
         "restart.strategy",
@@ -261,7 +262,7 @@ class Settings:
         "restart.exponential.multiplier",
         number_between(1.0, math.inf, "a number of 1 or more"),
         "1.5",
-        "what the pause is multiplied with after each failure",
+        "the factor by which the pause grows after each failure",
         flink=("restart-strategy.exponential-delay.backoff-multiplier",),
     )
     restart_exponential_reset: float = _setting(
@@ -286,16 +287,16 @@ class Settings:
         flink=("restart-strategy.exponential-delay.attempts-before-reset-backoff",),
     )
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
-    """By name of a setting, who set it; what is not in here has its default."""
+    """The origin of each setting, by name. A missing entry has its default."""
 
     def is_set(self, attribute: str) -> bool:
-        """Whether somebody has set it, be it to its default."""
+        """True if a place has set it, even to its default."""
         return SETTINGS[attribute].name in self.origins
 
     @property
     def max_concurrent(self) -> int:
-        """`checkpointing_max_concurrent` as it acts: a pause between two epochs makes it 1, as in Flink (docs/dev/
-        datastream/fault-tolerance/checkpointing, minimum time between checkpoints)."""
+        """The effective `checkpointing_max_concurrent`: a pause between two epochs makes it 1, as in Flink
+        (docs/dev/datastream/fault-tolerance/checkpointing, minimum time between checkpoints)."""
         return 1 if self.checkpointing_min_pause > 0 else self.checkpointing_max_concurrent
 
     def describe(self) -> list[Row]:
@@ -315,4 +316,4 @@ class Settings:
 SETTINGS: Mapping[str, Setting[Any]] = {
     each.name: each.metadata[_ENTRY] for each in fields(Settings) if _ENTRY in each.metadata
 }
-"""The table: every setting there is, by its attribute."""
+"""The table of all settings, by attribute."""

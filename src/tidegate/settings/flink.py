@@ -1,5 +1,8 @@
-"""Flink's keys that have no setting here: one table of answers. It serves a key that a user sets, the import of a
-configuration of Flink's, and docs/coming-from-flink.md. Flink's keys that do have a setting stand in `config`."""
+"""Flink's keys without a setting here: one table of answers.
+
+It serves a key that a user sets, the import of a Flink configuration, and docs/coming-from-flink.md. Flink's keys with
+a setting are in `config`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _RESTORED = "leave it out: state is restored from checkpointing.dir"
 STORAGES: Final = ("execution.checkpointing.storage", "state.checkpoint-storage")
 """Flink's keys for the storage of checkpoints."""
 FILESYSTEM: Final = "filesystem"
-"""The one value that they may have. It sets nothing."""
+"""Their only accepted value. It sets nothing."""
 ALWAYS_FILES: Final = "leave it out: checkpoints are always files, below checkpointing.dir"
 
 ANSWERS: Final[Mapping[str, str]] = {
@@ -34,7 +37,7 @@ ANSWERS: Final[Mapping[str, str]] = {
     "execution.state-recovery.from-local": _RESTORED,
     "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",
 }
-"""What to do instead, by Flink's key."""
+"""The alternative for each of Flink's keys."""
 
 _NO_CLUSTER = "leave it out: tidegate has no cluster of its own; Spark computes where the program's session does"
 _NO_PAGE = "leave it out: there is no page and no REST interface; `tidegate list` and `info` read the job's folder"
@@ -57,7 +60,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "rest.": _NO_PAGE,
     "web.": _NO_PAGE,
     "historyserver.": "leave it out: `tidegate history JOB` reads the job's folder",
-    "metrics.": "leave it out: a listener of the job hears everything that can be counted (docs/listeners.md)",
+    "metrics.": "leave it out: a listener of the job receives everything that can be counted (docs/listeners.md)",
     "security.": "leave it out: logins are options of each source and sink, as env:NAME or file:PATH",
     "s3.": _STORES,
     "s3a.": _STORES,
@@ -72,13 +75,13 @@ FAMILIES: Final[Mapping[str, str]] = {
     "execution.runtime-mode": 'leave it out: a bounded run is job.run(until="caught-up")',
     "pipeline.": _SPARKS,
 }
-"""The same by the beginning of a key; the first that fits counts."""
+"""The same by the prefix of a key; the first match counts."""
 
 UNKNOWN: Final = "leave it out: no setting here has this meaning"
 
 
 def answer(key: str) -> str | None:
-    """What to do instead of this key of Flink's; None for a key that is not in the table."""
+    """The alternative for one of Flink's keys; None if the key is not in the table."""
     return _FOLDED.get(folded(key)) or next(
         (told for beginning, told in FAMILIES.items() if key.strip().startswith(beginning)), None
     )
@@ -88,7 +91,7 @@ _FOLDED = {folded(key): told for key, told in ANSWERS.items()}
 
 
 def markdown_table() -> str:
-    """The table for the documents, the keys of one answer together."""
+    """The table for the documents. Keys with the same answer share a row."""
     keys: dict[str, list[str]] = {}
     for key, told in (*ANSWERS.items(), *((f"{beginning}*", told) for beginning, told in FAMILIES.items())):
         keys.setdefault(told, []).append(f"`{key}`")

@@ -1,4 +1,4 @@
-"""Reads a configuration file of Flink's: `flink-conf.yaml` as Flink reads it, or YAML (`config.yaml`)."""
+"""Reads a Flink configuration file: `flink-conf.yaml` as Flink reads it, or YAML (`config.yaml`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import yaml
 from tidegate.core.errors import Code, TidegateError
 
 LINES = "flink-conf.yaml"
-"""The name under which Flink reads a file line by line. It looks like YAML and is not: values need no quotes."""
+"""The file name that Flink reads line by line. It looks like YAML but is not: values need no quotes."""
 
 
 def read_flink_file(path: Path) -> dict[str, str]:
-    """The values by key, as text. Raises SETTINGS_FILE, in which no part of the file is quoted: it may be a secret."""
+    """The values by key, as text. Raises SETTINGS_FILE, without quoting any part of the file: it may be a secret."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -34,7 +34,7 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """By Flink's rules (GlobalConfiguration.loadYAMLResource): one `key: value` a line, `#` begins a comment."""
+    """Follows Flink's rules (GlobalConfiguration.loadYAMLResource): one `key: value` per line, `#` begins a comment."""
     for line in text.splitlines():
         key, _, value = _COMMENT.sub("", line, count=1).strip().partition(": ")
         if key and value.strip():
@@ -43,7 +43,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 def _parsed(path: Path, text: str) -> object:
     try:
-        return yaml.load(text, Loader=yaml.BaseLoader)  # every scalar is a text: `off` is no False
+        return yaml.load(text, Loader=yaml.BaseLoader)  # every scalar is text: `off` is not False
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _unreadable(path, f"no YAML{line}") from None
@@ -52,7 +52,7 @@ def _parsed(path: Path, text: str) -> object:
 
 
 def _flat(found: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Nested tables as dotted keys, the items of a list as one text, as Flink has them."""
+    """Nested tables as dotted keys, the items of a list as one text, as in Flink."""
     match found:
         case dict():
             for name, value in found.items():  # pyright: ignore[reportUnknownVariableType]

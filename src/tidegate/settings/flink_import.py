@@ -1,6 +1,6 @@
-"""A configuration of Flink's as settings of tidegate: what is taken, what is left out, and why.
+"""Converts a Flink configuration into settings of tidegate, and lists the keys that are left out, with the reason.
 
-No value that is left out is shown anywhere: it may be a secret.
+No value that is left out is shown: it may be a secret.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Taken:
 
     @property
     def toml(self) -> str:
-        """The line of the file of settings."""
+        """The line of the settings file."""
         value = self.text if isinstance(self.value, int) else json.dumps(self.text)
         return f"{self.name} = {value}"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One key of Flink's that sets nothing here, and why."""
+    """One key of Flink's that sets nothing here, and the reason."""
 
     key: str
     why: str
@@ -51,13 +51,13 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What a configuration of Flink's gives: settings in the order of their table, and the keys that are left out."""
+    """The result for a Flink configuration: settings in the order of their table, and the keys that are left out."""
 
     taken: tuple[Taken, ...]
     left_out: tuple[LeftOut, ...]
 
     def toml(self, origin: str) -> str:
-        """The file of settings. `origin`: the name of Flink's file."""
+        """The text of the settings file. `origin`: the name of Flink's file."""
         head = [f"# Written by `tidegate config import` from {origin}."]
         lines = [f"{each.toml}  # {each.key}" for each in self.taken]
         tail = [f"# left out: {each.key}: {each.why}" for each in self.left_out]
@@ -89,7 +89,7 @@ def import_from_flink(given: Mapping[str, str]) -> Import:
 
 
 def _precedence(key: str) -> int:
-    """Of two keys for one setting Flink takes the newer one, which stands first in the table."""
+    """Of two keys for one setting Flink uses the newer one, which comes first in the table."""
     attribute = ATTRIBUTES.get(folded(key))
     names = () if attribute is None else tuple(map(folded, SETTINGS[attribute].flink))
     return names.index(folded(key)) if folded(key) in names else len(names)
@@ -103,7 +103,7 @@ def _why(key: str, value: str) -> str:
 
 
 _MEANS_OFF: Final = {"checkpointing_interval": "0 turns checkpoints off in Flink; here they are always on"}
-"""Settings whose zero means something else in Flink."""
+"""Settings for which zero has another meaning in Flink."""
 
 
 def _read(attribute: str, key: str, value: str) -> Taken | LeftOut:
@@ -119,7 +119,7 @@ def _read(attribute: str, key: str, value: str) -> Taken | LeftOut:
 
 
 def _against_rules(taken: dict[str, Taken]) -> list[LeftOut]:
-    """Takes out of `taken` what a rule between settings refuses: of each rule the one key that it can do without."""
+    """Remove from `taken` the settings that a rule refuses: for each rule one key."""
     left_out: list[LeftOut] = []
     for rule in RULES:
         if rule.verdict is Verdict.REFUSED and rule.applies(_settings(taken)):
@@ -129,7 +129,7 @@ def _against_rules(taken: dict[str, Taken]) -> list[LeftOut]:
 
 
 def _to_drop(rule: Rule, taken: Mapping[str, Taken]) -> str:
-    """A setting without which the rule no longer refuses: a detail (a flag, a number) before a choice."""
+    """A setting whose removal satisfies the rule: a detail (a flag, a number) before a choice."""
     own: Sequence[str] = [each for each in reversed(rule.about) if each in taken]
     solving = [each for each in own if not rule.applies(_settings({k: v for k, v in taken.items() if k != each}))]
     details = [each for each in solving if isinstance(taken[each].value, int | float)]

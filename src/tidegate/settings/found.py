@@ -1,4 +1,4 @@
-"""The settings of a job with every place that may set them: the file too, which the core cannot read."""
+"""The settings of a job from every place that may set them, with the file, which the core cannot read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """The settings of a job, or of no job in particular. Raises one error that lists everything that does not fit."""
+    """The settings of a job, or of no particular job. Raises one error that lists all problems."""
     return read_settings(code, environment, overrides, file=read_settings_file(environment), job=job)
 
 
 def read_settings_file(environment: Mapping[str, str]) -> SettingsFile | None:
-    """The file of settings, or None where there is none. One that is named has to be there."""
+    """The settings file; None if there is none. Raises if a named file is missing."""
     named = environment.get(CONFIG_VARIABLE)
     if named == "":
         return None
@@ -46,7 +46,7 @@ def read_settings_file(environment: Mapping[str, str]) -> SettingsFile | None:
         raise _unreadable(path, "no such file") from error
     except OSError as error:
         raise _unreadable(path, error.strerror or type(error).__name__) from error
-    except ValueError as error:  # no TOML, no UTF-8, or a path with a NUL
+    except ValueError as error:  # no TOML, no UTF-8, or a path with a NUL character
         raise _unreadable(path, str(error)) from error
 
 
@@ -60,5 +60,5 @@ def _unreadable(path: Path, found: str) -> TidegateError:
         expected="a file in TOML, in UTF-8",
         found=found,
         where=str(path),
-        next_step=f"mend the file, or name another one in {CONFIG_VARIABLE} (empty: none)",
+        next_step=f"fix the file, or name another one in {CONFIG_VARIABLE} (empty: none)",
     )

@@ -1,4 +1,4 @@
-"""What the places say that may set a setting, in rising order, and how it is shown to people."""
+"""The values from all places that may set a setting, in rising order, and their display."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 
 OVERRIDES_VARIABLE = "TIDEGATE_OVERRIDES"
-"""Holds what `-D` said to a command that starts the program: a JSON list of texts `key=value`."""
+"""The `-D` options of the command that started the program: a JSON list of texts `key=value`."""
 
 CONFIG_VARIABLE = "TIDEGATE_CONFIG"
-"""Names the file of settings; empty: none is read."""
+"""The path of the settings file; empty: none is read."""
 
 _ENVIRONMENT_PREFIX = "TIDEGATE_"
 NOT_SETTINGS = frozenset(
@@ -38,13 +38,13 @@ NOT_SETTINGS = frozenset(
         "TIDEGATE_FRESH",
     }
 )
-"""The variables of the environment that begin like a setting and are none."""
+"""Environment variables that look like a setting and are not one."""
 
 _JOBS_TABLE = "job"
 
 
 class Place(Enum):
-    """Where a value came from, in rising order."""
+    """The places of a value, in rising order."""
 
     CODE = "program"
     FILE = "file"
@@ -55,7 +55,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place that set a value, and the name it used there; `file` is the path of a file of settings."""
+    """The place that set a value, and the name used there; `file` is the path of a settings file."""
 
     place: Place
     name: str
@@ -67,7 +67,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A file of settings as TOML has it: nested tables, and the tables `[job.NAME]`."""
+    """A settings file as TOML has it: nested tables, and the tables `[job.NAME]`."""
 
     path: str
     tables: Mapping[str, object]
@@ -75,7 +75,7 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One value as a place gave it, under a key that is a setting's name or Flink's."""
+    """One value of one place, under the name of a setting or a key of Flink's."""
 
     origin: Origin
     key: str
@@ -95,7 +95,7 @@ def everything_given(
     environment: Mapping[str, str],
     overrides: Sequence[str],
 ) -> Iterator[Given]:
-    """Everything that was set, the strongest place last. Raises for a TIDEGATE_OVERRIDES that is no list."""
+    """Every value that was set, the strongest place last. Raises if TIDEGATE_OVERRIDES is not a list."""
     for name, value in code.items():
         yield Given(Origin(Place.CODE, name), name, value)
     if file is not None:
@@ -143,7 +143,7 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def handed_on(environment: Mapping[str, str]) -> list[str]:
-    """The texts `key=value` of `-D` that the command which started this program hands on to it."""
+    """The `-D` texts `key=value` that the starting command passes on to this program."""
     text = environment.get(OVERRIDES_VARIABLE, "")
     if not text:
         return []
@@ -155,5 +155,5 @@ def handed_on(environment: Mapping[str, str]) -> list[str]:
             expected='a JSON list of texts `key=value`, such as ["checkpointing.interval=1s"]',
             found=f"{len(text)} characters that are none",
             where=f"environment: {OVERRIDES_VARIABLE}",
-            next_step="leave the variable to `tidegate run -D`, or mend it",
+            next_step="unset the variable and use `tidegate run -D`, or fix its value",
         ) from None

@@ -1,4 +1,4 @@
-"""Kinds of values that a setting takes: how they are read from text, numbers and TOML, and written as text."""
+"""The kinds of values of settings: how to read them from text, numbers and TOML, and how to write them as text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def _plain(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[ValueT]):
-    """What values a setting takes: in words, and how they are read. `read` raises ValueError for what does not fit.
+    """The values that a setting takes: a description, and the function that reads them. `read` raises ValueError for an
+    invalid value.
 
-    `unit_of_flink`: what a bare number counts under Flink's own key, where that differs from here.
+    `unit_of_flink`: the unit of a bare number under Flink's own key, if it differs from the unit here.
     """
 
     expected: str
@@ -32,21 +33,21 @@ class Kind(Generic[ValueT]):
 
 
 class Retention(Enum):
-    """What becomes of a job's checkpoints when it is cancelled."""
+    """What happens to a job's checkpoints at a cancel."""
 
     RETAIN = "retain"
     DELETE = "delete"
 
 
 class Backend(Enum):
-    """Where Spark keeps keyed state."""
+    """The place where Spark keeps keyed state."""
 
     HASHMAP = "hashmap"
     ROCKSDB = "rocksdb"
 
 
 class Strategy(Enum):
-    """How often, and after which pause, a failed job is started again."""
+    """When and how often a failed job is restarted."""
 
     NONE = "none"
     FIXED_DELAY = "fixed-delay"
@@ -64,7 +65,7 @@ _UNITS = {
     "s": (1.0, ("sec", "second", "seconds")),
     "ms": (0.001, ("milli", "millis", "millisecond", "milliseconds")),
 }
-"""Seconds by unit, the longest first, and what else Flink's configuration calls it (its TimeUtils)."""
+"""Seconds by unit, the longest first, with Flink's other names for it (its TimeUtils)."""
 _UNIT_SECONDS = {name: seconds for unit, (seconds, others) in _UNITS.items() for name in (unit, *others)}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]*)")
 
@@ -89,7 +90,7 @@ def _seconds(value: object) -> float:
 
 
 def _duration_text(seconds: float) -> str:
-    """In the longest unit that leaves a whole number: `10min`, `1500ms`."""
+    """The duration in the longest unit that gives a whole number: `10min`, `1500ms`."""
     if seconds == 0:
         return "0"
     for unit, (length, _) in _UNITS.items():
@@ -112,7 +113,7 @@ def _local_folder(value: object) -> str:
 
 
 def _path_text(value: object) -> str:
-    """The text of a path object, told by its method: nothing here may import a module that does I/O."""
+    """The text of a path object, recognized by its method: this module may not import a module that does I/O."""
     text = getattr(value, "__fspath__", lambda: None)()
     if not isinstance(text, str):
         raise ValueError
@@ -155,7 +156,7 @@ def _flag(value: object) -> bool:
 
 
 def optional(kind: Kind[ValueT]) -> Kind[ValueT | None]:
-    """The same kind, where an empty text (the default) means: not set."""
+    """The same kind, with an empty text (the default) for: not set."""
     return Kind(
         f"{kind.expected}, or nothing",
         lambda value: None if value == "" else kind.read(value),
@@ -170,7 +171,8 @@ ChoiceT = TypeVar("ChoiceT", bound=Enum)
 
 
 def _one_of(choices: type[ChoiceT], of_flink: Mapping[str, ChoiceT]) -> Kind[ChoiceT]:
-    """One of the texts of a closed set, or what Flink calls it; `-` and `_`, capital and small letters are the same."""
+    """One of the texts of a closed set, or Flink's name for it. `-` and `_` are equal, and so are capital and small
+    letters."""
 
     def read(value: object) -> ChoiceT:
         if isinstance(value, choices):
@@ -196,7 +198,7 @@ _CLASSES_OF_FLINK = {
     "rocksdbstatebackend": Backend.ROCKSDB,
 }
 _BACKENDS_OF_FLINK = {"filesystem": Backend.HASHMAP, "jobmanager": Backend.HASHMAP, **_CLASSES_OF_FLINK}
-"""`filesystem` and `jobmanager` are what Flink 1.x called its heap backend, by where its checkpoints went."""
+"""`filesystem` and `jobmanager` are Flink 1.x names of its heap backend, from the place of its checkpoints."""
 _STRATEGIES_OF_FLINK = {
     "off": Strategy.NONE,
     "disable": Strategy.NONE,

@@ -1,4 +1,4 @@
-"""Names of settings: ours and Flink's, and which spellings are the same."""
+"""Names of settings: tidegate's and Flink's, and their equal spellings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.settings.config import SETTINGS
 
 
 def folded(name: str) -> str:
-    """A name with everything made equal that counts as equal."""
+    """The name in a form that is the same for all its spellings."""
     return re.sub(r"[.-]", "_", name.strip().lower())
 
 

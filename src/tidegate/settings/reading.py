@@ -27,10 +27,10 @@ def read_settings(
     file: SettingsFile | None = None,
     job: str = "",
 ) -> Settings:
-    """Read all places. `overrides` are texts `key=value`; of two for one setting the later wins.
+    """Read all places. `overrides` are texts `key=value`; of two for one setting the later one counts.
 
-    Raises one error that lists every unknown name (SETTING_UNKNOWN), every bad value (SETTING_VALUE) and every rule
-    between settings that is broken (SETTINGS_CLASH).
+    Raises one error that lists every unknown name (SETTING_UNKNOWN), every invalid value (SETTING_VALUE) and every
+    broken rule between settings (SETTINGS_CLASH).
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
@@ -61,7 +61,7 @@ class _Unread(Exception):
 
 
 def _read(given: Given, origins: dict[str, Origin]) -> tuple[str, object]:
-    """The attribute that is set, and its value; `origins` hears of it."""
+    """The attribute that is set, and its value. Adds its place to `origins`."""
     attribute = ATTRIBUTES.get(folded(given.key))
     if attribute is None:
         raise _Unread(_unknown(given))
@@ -90,7 +90,7 @@ def _value(setting: Setting[Any], given: Given) -> object:
 
 
 def _is_checkpoints_in_files(given: Given) -> bool:
-    """Whether Flink's key asks for checkpoints in files, which is always so. Raises for any other storage."""
+    """True if Flink's key requests checkpoints in files, which is always the case. Raises for any other storage."""
     if folded(given.key) not in map(folded, STORAGES):
         return False
     if given.value == FILESYSTEM:

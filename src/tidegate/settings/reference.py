@@ -7,7 +7,7 @@ from tidegate.settings.rules import RULES
 
 
 def settings_table() -> str:
-    """A row for each setting: default, what it takes, its meaning, Flink's keys."""
+    """A row for each setting: default, accepted values, meaning, Flink's keys."""
     rows = [
         (
             f"`{setting.name}`",
@@ -22,7 +22,7 @@ def settings_table() -> str:
 
 
 def rules_table() -> str:
-    """A row for each rule; those of one text once."""
+    """A row for each rule. Rules with the same text share a row."""
     rows = dict.fromkeys((rule.text, rule.verdict.value) for rule in RULES)
     return _table(("between settings", "otherwise"), list(rows))
 

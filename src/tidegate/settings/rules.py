@@ -1,4 +1,4 @@
-"""Rules between settings: a table. What is refused comes in one error; what is only said is logged at the start."""
+"""Rules between settings: a table. All refusals come in one error; notes are logged at the start."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tidegate.settings.kinds import Backend, Strategy
 
 
 class Verdict(Enum):
-    """What becomes of settings that a rule is about."""
+    """The effect of a rule on the settings."""
 
     REFUSED = "refused"
-    SAID = "said at the start"
+    SAID = "logged at the start"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`applies` to the settings named in `about` (the attributes): then `text` says what holds, and what to do."""
+    """A rule about the settings in `about` (attributes). If `applies` is true, `text` gives the rule and the next
+    step."""
 
     verdict: Verdict
     about: tuple[str, ...]
@@ -31,7 +32,8 @@ class Rule:
 
 
 def violations(settings: Settings, unread: Collection[str]) -> list[TidegateError]:
-    """Every rule that refuses these settings; none about an attribute of `unread`, whose value nobody knows."""
+    """The refusals of all rules for these settings. Rules about an attribute of `unread` are skipped: its value is
+    unknown."""
     return [
         TidegateError(
             Code.SETTINGS_CLASH,
@@ -46,7 +48,7 @@ def violations(settings: Settings, unread: Collection[str]) -> list[TidegateErro
 
 
 def notes(settings: Settings) -> list[str]:
-    """What has to be said of these settings, one sentence each, with the values."""
+    """The notes on these settings, one sentence each, with the values."""
     said = [rule for rule in RULES if rule.verdict is Verdict.SAID and rule.applies(settings)]
     return [f"{rule.text} ({_found(rule, settings)})" for rule in said]
 

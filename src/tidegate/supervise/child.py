@@ -1,4 +1,5 @@
-"""One driver as a child of its supervisor: started in a session of its own, and ended with all it has started."""
+"""One driver as a child process of its supervisor: started in a session of its own, and ended with all its
+processes."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from tidegate.supervise.line import FromDriver, FromSupervisor, line_to_driver
 from tidegate.supervise.session_processes import end_processes
 
 GRACE_SECONDS = 3.0
-"""A JVM outlives its Python by 0.5 to 2.4 s, and removes its temporary files in that time."""
+"""A JVM ends 0.5 to 2.4 s after its Python, and removes its temporary files in that time."""
 
 
 class Child:
-    """A driver process. It has no standard input: it outlives the terminal, and the line tells it when to end."""
+    """A driver process. It has no standard input: it outlives the terminal, and the line to the supervisor tells it
+    when to end."""
 
     def __init__(self, program: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> None:
         self.line, theirs = line_to_driver()
@@ -40,38 +42,40 @@ class Child:
         return self._process.poll() is not None
 
     def said(self) -> list[FromDriver]:
-        """What the driver has said since the last call."""
+        """The driver's messages since the last call."""
         return self.line.heard()
 
     def tell(self, message: FromSupervisor) -> None:
-        """Say something, if it still lives."""
+        """Send a message, if the driver is still alive."""
         with suppress(OSError):
             self.line.say(message)
 
     def kill(self) -> None:
-        """End the driver's Python at once, also one that stands still."""
+        """Kill the driver's Python at once, even if it is stopped."""
         if not self.has_ended():
             self._killed_at = self._killed_at or time.monotonic()
             os.kill(self.process, signal.SIGKILL)
 
     def cannot_be_killed(self) -> bool:
-        """Whether it lives on long after it was killed: it waits in the kernel, for a disk that does not answer."""
+        """True if the driver still lives long after it was killed: it waits in the kernel for a disk that does not
+        answer."""
         return self._killed_at is not None and time.monotonic() - self._killed_at > _KILLED_SECONDS
 
     def close(self, grace_seconds: float | None = None) -> list[int]:
-        """When the driver has ended, or cannot be killed: end everything it has left behind. Returns what stays."""
+        """End all processes that the driver has left. Call it after the driver has ended, or if it cannot be killed.
+        Returns the processes that remain."""
         stays = end_processes(self.process, GRACE_SECONDS if grace_seconds is None else grace_seconds)
         self.line.close()
         return stays
 
     def close_at_once(self) -> list[int]:
-        """End the driver and everything it has started, without any grace. Returns what stays."""
+        """End the driver and all its processes at once. Returns the processes that remain."""
         self.kill()
         return self.close(0.0)
 
     @property
     def returned(self) -> int | None:
-        """What the process has returned; None while it lives."""
+        """The exit code of the process; None while it is alive."""
         return self._process.poll()
 
 

@@ -1,4 +1,4 @@
-"""Which failures a restart can cure: a table, so that nobody waits for a restart that only fails again."""
+"""The failures that a restart can cure, as a table: a restart that must fail again is not tried."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from tidegate.core.errors import Code, Remedy
 
 
 class Cure(Enum):
-    """Whether starting the job again can help."""
+    """Whether a restart of the job can help."""
 
-    RESTART = "the cause may have gone by then, and nothing is lost"
-    RESTART_FOR_A_MINUTE = "who has the job may be a dying driver of ours; who keeps it that long is another's"
+    RESTART = "the cause may be gone by then, and nothing is lost"
+    RESTART_FOR_A_MINUTE = "the holder may be a dying driver of this job; after that time it is another process"
     RESTART_ONCE_IT_HAS_RUN = "in a job that has run the cause came from outside; at a first start it is a mistake"
     NONE = "the next start would fail in the same way"
 
 
 def cure_of(codes: Sequence[Code]) -> Cure:
-    """The cure of several errors at once is that of the worst; of none, that of a program's own error."""
+    """The worst cure of several errors. Without a code: the cure for an error of the program itself."""
     cures = [SURROUNDINGS.get(code) or BY_REMEDY[code.remedy] for code in codes]
     return max(cures, key=_WORSE.index, default=Cure.RESTART_ONCE_IT_HAS_RUN)
 
 
 def can_restart(codes: Sequence[Code], *, has_run: bool, seconds_taken: float = 0.0) -> bool:
-    """Whether a failure with these codes is followed by a restart, as far as the strategy has one. `seconds_taken`: for
-    how long every start has found the job taken."""
+    """True if a failure with these codes is followed by a restart, as far as the restart strategy allows one.
+    `seconds_taken`: for how long every start has found the job in use."""
     match cure_of(codes):
         case Cure.RESTART:
             return True
@@ -38,8 +38,8 @@ def can_restart(codes: Sequence[Code], *, has_run: bool, seconds_taken: float = 
 
 
 def refuses(code: Code) -> bool:
-    """Whether nothing was done because rows would be lost or repeated, or because the program or its settings do not
-    fit what the job, or the savepoint that it is to go on from, has."""
+    """True if the job refused to start because rows would be lost or repeated, or because the program or its settings
+    do not match the job or its savepoint."""
     return code.remedy is Remedy.DECIDE or code in _DOES_NOT_FIT
 
 
@@ -53,7 +53,7 @@ _DOES_NOT_FIT = frozenset(
         Code.RESTORE_PARTITIONS,
     }
 )
-"""To mend in the program. They have no cure either way."""
+"""Problems to fix in the program. A restart does not cure them in any case."""
 
 BY_REMEDY: Mapping[Remedy, Cure] = {
     Remedy.PROGRAM: Cure.NONE,
@@ -61,7 +61,7 @@ BY_REMEDY: Mapping[Remedy, Cure] = {
     Remedy.RESTART: Cure.RESTART,
     Remedy.DECIDE: Cure.NONE,
 }
-"""For every code without an entry of its own below."""
+"""The cure of every code without an entry of its own below."""
 
 SURROUNDINGS: Mapping[Code, Cure] = {
     Code.KAFKA_UNREACHABLE: Cure.RESTART,
@@ -83,11 +83,13 @@ SURROUNDINGS: Mapping[Code, Cure] = {
     Code.JARS_UNAVAILABLE: Cure.NONE,
     Code.FILE_NAME: Cure.NONE,
 }
-"""Surroundings change by themselves, or somebody has to do something: each code says which."""
+"""Problems of the environment: some end by themselves, others need an action. Each code has its entry."""
 
 ENDS_THE_DRIVER = frozenset({Code.RUN_SUPERSEDED, Code.STORAGE_UNUSABLE, Code.EPOCH_STUCK, Code.PROCESS_SPENT})
-"""Failures of one query after which no other run may follow in the same process: somebody else may hold the job by
-now, and only a new process asks for its locks; or a sync has failed, and only what stands on the disk is to be trusted.
+"""Failures of one query after which no other run may follow in the same process.
+
+Another process may hold the job by now, and only a new process can take the locks. Or a sync has failed, and only data
+on the disk can be trusted.
 """
 
 _A_MINUTE_SECONDS = 60.0

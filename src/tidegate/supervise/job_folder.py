@@ -1,4 +1,4 @@
-"""What a supervisor sees of its job in the job's folder."""
+"""The supervisor's view of its job in the job's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.operate.beat import Beat, read_beat
 
 
 def beat_in(folder: Path) -> Beat | None:
-    """None, too, where the disk does not answer: a job does not end because its supervisor cannot look at it."""
+    """The beat; None also if the disk does not answer. A job does not end because its supervisor cannot read it."""
     try:
         return read_beat(folder)
     except OSError:
@@ -23,8 +23,8 @@ def has_record(folder: Path | None) -> bool:
 
 
 def find_again(folder: Path) -> None:
-    """Raises STORAGE_UNUSABLE where a job that has begun is not in its folder any more. Its disk is away then: a driver
-    would begin another job of this name, in whatever lies below."""
+    """Raise STORAGE_UNUSABLE if a job that has started is no longer in its folder. Its disk is not mounted then, and a
+    driver would create another job of this name on the disk below."""
     path = folder / JOB_RECORD
     try:
         os.stat(path)

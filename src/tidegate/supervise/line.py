@@ -1,6 +1,6 @@
-"""The line between a supervisor and the driver it started: a socket pair, one JSON message a line.
+"""The line between a supervisor and its driver: a socket pair, one JSON message per line.
 
-It ends when either process does, however it ends, so each side knows of the other's death at once.
+The line closes when one of the processes ends for any reason. So each process notices the end of the other at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.logs.writing import SUPERVISED
 from tidegate.operate.reports import Report
 from tidegate.supervise.restart import Strategy
 
-# --- what the driver says ----------------------------------------------------------------------------------
+# --- messages of the driver --------------------------------------------------------------------------------
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
@@ -31,7 +31,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved"):
-    """The start has got as far as this, for the first time: a start that takes long is told from one that hangs."""
+    """The start has reached this step for the first time. So a slow start differs from one that hangs."""
 
     step: str
 
@@ -41,17 +41,17 @@ class Running(msgspec.Struct, frozen=True, tag="running"):
 
 
 class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):
-    """One query has failed, the session lives; answered by RestartQuery."""
+    """One query has failed, and the Spark session is alive; answered by RestartQuery."""
 
     report: Report
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
-    """The program has ended, and this is its last word: `code` is the exit code that it chose itself.
+    """The program has ended; its last message. `code`: the exit code of the program itself.
 
-    `job_ended`: its job had ended for good, well or because somebody had asked for its end, so that what went wrong is
-    no reason to run the job again. `asked`: a signal, a command or the program had asked for it. `failed_epochs`:
-    by query, the failed epochs in a row, where the last one is tolerated, and what it needs is a new process.
+    `job_ended`: its job had ended for good, successfully or by request, so that the error is no reason to run the job
+    again. `asked`: a signal, a command or the program requested the end. `failed_epochs`: by query, the number of
+    consecutive failed epochs, if the last failure is tolerated and needs a new process.
     """
 
     report: Report | None
@@ -64,29 +64,29 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
 FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished
 
 
-# --- what the supervisor says ------------------------------------------------------------------------------
+# --- messages of the supervisor ----------------------------------------------------------------------------
 
 
 class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
-    """The job may start. `failed_epochs`: what the driver before it has said of them, if that is why it has ended."""
+    """The job may start. `failed_epochs`: the value that the last driver reported, if it ended for that reason."""
 
     failed_epochs: dict[str, int] = {}
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The supervisor cannot keep the job, and why: the parts of a TidegateError (`core.telling`)."""
+    """The supervisor cannot keep the job. Holds the parts of a TidegateError (`core.telling`)."""
 
     error: dict[str, Any]
 
 
 class RestartQuery(msgspec.Struct, frozen=True, tag="restart-query"):
-    """The pause before the query's next run; None: the job ends with the error."""
+    """The pause before the query's next run, in seconds; None: the job ends with the error."""
 
     pause: float | None
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """End with the epoch under way done. Comes at any time and has no answer but the end."""
+    """Stop after the current epoch. It may come at any time; the only answer is the end of the job."""
 
 
 FromSupervisor: TypeAlias = GoOn | Refused | RestartQuery | Stop
@@ -95,14 +95,14 @@ MessageT = TypeVar("MessageT")
 
 
 class Line(Generic[MessageT]):
-    """One end: says anything, hears messages of one kind."""
+    """One end of the line: sends any message, receives messages of one kind."""
 
     def __init__(self, end: socket.socket, hears: msgspec.json.Decoder[MessageT]) -> None:
         self._socket = end
         self._decoder = hears
         self._pending = b""
         self.ended = False
-        """Whether the other process is gone and everything it said was heard."""
+        """True if the other process is gone and all its messages were received."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -111,11 +111,11 @@ class Line(Generic[MessageT]):
         self._socket.close()
 
     def say(self, message: msgspec.Struct) -> None:
-        """Send one message. Raises OSError when the other process is gone."""
+        """Send one message. Raises OSError if the other process is gone."""
         self._socket.sendall(msgspec.json.encode(message) + b"\n")
 
     def hear(self) -> list[MessageT] | None:
-        """Wait for messages; None when the other process is gone and everything it said was heard."""
+        """Wait for messages. Returns None if the other process is gone and all its messages were received."""
         while not self.ended:
             messages = self._receive(0)
             if messages:
@@ -123,7 +123,7 @@ class Line(Generic[MessageT]):
         return None
 
     def heard(self) -> list[MessageT]:
-        """What has come, without waiting."""
+        """The messages received so far, without waiting."""
         messages: list[MessageT] = []
         while not self.ended:
             try:
@@ -135,7 +135,7 @@ class Line(Generic[MessageT]):
     def _receive(self, flags: int) -> list[MessageT]:
         try:
             received = self._socket.recv(_BYTES_AT_ONCE, flags)
-        except ConnectionError:  # it died with something unread that we had said
+        except ConnectionError:  # it died with unread messages of ours
             received = b""
         self.ended = not received
         *whole, self._pending = (self._pending + received).split(b"\n")
@@ -146,7 +146,7 @@ _BYTES_AT_ONCE = 65_536
 
 
 def line_to_driver() -> tuple[Line[FromDriver], socket.socket]:
-    """The supervisor's end, and the driver's, which it inherits."""
+    """The supervisor's end, and the driver's end, which the driver inherits."""
     ours, theirs = socket.socketpair()
     return Line(ours, msgspec.json.Decoder(Declared | Moved | Running | QueryFailed | Finished)), theirs
 

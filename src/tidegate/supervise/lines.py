@@ -1,10 +1,10 @@
-"""Cuts the bytes of a connection into lines."""
+"""Splits the bytes of a connection into lines."""
 
 from __future__ import annotations
 
 
 class LineTooLong(Exception):
-    """A line is longer than the limit. `before`: the whole lines that came before it."""
+    """A line is longer than the limit. `before`: the complete lines before it."""
 
     def __init__(self, before: list[bytes], length: int) -> None:
         super().__init__(f"{length} bytes")
@@ -13,7 +13,7 @@ class LineTooLong(Exception):
 
 
 class LineCutter:
-    """The lines of one connection. A line ends with a newline, which is not part of it."""
+    """The lines of one connection. The newline at the end of a line is not part of it."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -21,7 +21,7 @@ class LineCutter:
         self._held = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that end in `data`. Raises LineTooLong as soon as one is known to be."""
+        """The lines that end in `data`. Raises LineTooLong as soon as a line exceeds the limit."""
         first, *further = data.split(b"\n")
         self._parts.append(first)
         self._held += len(first)
@@ -38,5 +38,5 @@ class LineCutter:
         return lines
 
     def rest(self) -> bytes:
-        """What has come of a line that has not ended."""
+        """The bytes of an unfinished line."""
         return b"".join(self._parts)

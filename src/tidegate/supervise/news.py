@@ -1,4 +1,4 @@
-"""What a supervisor tells, while it keeps a job alive."""
+"""Events of a supervisor while it keeps a job alive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.operate.failures import Failure
 
 
 class News:
-    """Told what happens, as it happens."""
+    """Receives each event as it happens."""
 
     def declared(self, job: str, folder: Path) -> None:
         """The program has named its job."""
@@ -19,17 +19,17 @@ class News:
         """Every query has been recovered and started."""
 
     def failed(self, failure: Failure) -> None:
-        """The driver has failed; its failure may name the query that was at fault."""
+        """The driver has failed. The failure may name the query that caused it."""
 
     def query_failed(self, failure: Failure) -> None:
-        """One query has failed, and its driver lives."""
+        """One query has failed, and its driver is alive."""
 
     def stopping(self) -> None:
-        """The job was asked to stop, by a signal, or by a command that has found no driver to ask."""
+        """A stop was requested by a signal, or by a command that found no driver."""
 
     def stays(self, processes: Sequence[int]) -> None:
-        """Not even SIGKILL has ended these processes of a driver. The job's locks keep the next one out while its
-        Python or its JVM is among them."""
+        """SIGKILL has not ended these processes of a driver. If the driver's Python or JVM is among them, the job's
+        locks prevent the next start."""
 
     def history_failed(self, error: TidegateError) -> None:
-        """A failure could not be kept: the disk is full or gone, which may be the failure itself."""
+        """A failure could not be stored: the disk is full or gone, which may be the failure itself."""

@@ -1,4 +1,4 @@
-"""How a supervised job ends for good: one table, by what was wrong and whether the job was to end."""
+"""How a supervised job ends for good: one table, by the kind of problem and by whether the job was to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.supervise.cures import refuses
 
 
 class Outcome(Enum):
-    """How a supervised job ended, for good."""
+    """The final end of a supervised job."""
 
     FINISHED = "finished"
     """The program came to its end."""
@@ -24,32 +24,33 @@ class Outcome(Enum):
     """Stopped, and a decided epoch waits for its sink: the next start commits it."""
     FAILED = "failed"
     REFUSED = "refused"
-    """Somebody has to decide, or has the job already; or the program does not fit what the job goes on from."""
+    """A decision by the operator is needed, or another process has the job, or the program does not match the stored
+    state of the job."""
     UNUSABLE = "unusable"
     """The program cannot be run as it is written."""
     INTERRUPTED = "interrupted"
-    """Ended at once, with whatever was under way."""
+    """Ended at once, in the middle of its work."""
 
 
 class Fault(Enum):
-    """What was wrong with a driver that is not started again."""
+    """The problem of a driver that is not restarted."""
 
     NONE = "nothing"
     SINK = "sink not ready"
-    TAKEN_OR_REFUSED = "somebody has to decide, or has the job already"
+    TAKEN_OR_REFUSED = "a decision is needed, or another process has the job"
     UNUSABLE = "the program cannot be run as it is written"
     OTHER = "anything else"
 
 
 class Stopped(Enum):
-    """Whether the job was to end: somebody has stopped it, or its driver says that it has ended for good."""
+    """Whether the job was to end: by a stop request, or because its driver reports a final end."""
 
     NO = "by itself"
     YES = "it was to end"
 
     @classmethod
     def of(cls, stopped: object) -> Stopped:
-        """Of what was found: true if it was to end."""
+        """From the findings: true if the job was to end."""
         return cls.YES if stopped else cls.NO
 
 
@@ -68,12 +69,12 @@ OUTCOME = Matrix(
 
 
 def outcome_of(fault: Fault, stopped: Stopped) -> Outcome:
-    """How the job has ended. A job that is ended at once, with whatever is under way, is INTERRUPTED in any case."""
+    """The outcome of the job. A job that is ended at once is INTERRUPTED in any case."""
     return OUTCOME.cell(fault, stopped)
 
 
 def fault_of(codes: Iterable[Code]) -> Fault:
-    """What was wrong, by all that was told of it: what needs a reader's decision comes before what only waits."""
+    """The problem, from all its codes. A problem that needs a decision comes before one that only needs time."""
     found = frozenset(codes)
     if found & _UNUSABLE:
         return Fault.UNUSABLE
@@ -87,7 +88,7 @@ _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a supervised job. `code`: the exit code that the program chose itself, when it finished."""
+    """The end of a supervised job. `code`: the exit code of the program itself, if it finished."""
 
     outcome: Outcome
     job: str | None
@@ -97,7 +98,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_of(ending: Ending) -> tuple[Answered, str]:
-    """What is said to whoever has asked for the end of a job that did not run."""
+    """The answer to a request to end a job that did not run."""
     failed = "" if ending.failure is None else f"; it had failed ({ending.failure.code})"
     if ending.outcome is Outcome.PENDING:
         return Answered.PENDING, f"the job has ended, and a decided epoch waits for its sink{failed}"

@@ -1,7 +1,8 @@
-"""The supervisor's side of the desk: hears of a stop or a cancel while no driver is there that could.
+"""The supervisor's side of the request desk: receives a stop or a cancel while no driver can.
 
-A driver comes to its desk when nothing stands against its start any more. One whose broker is down never gets there,
-in no start; so who wants the end of such a job asks its supervisor, and whichever of the two gets to it first obeys.
+A driver reads its desk once its start has no more obstacles. If its broker is down, it never gets there in any start.
+So a command that is to end such a job sends its request to the supervisor. The first of the two processes that receives
+the request executes it.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from tidegate.operate.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Re
 
 
 class Porter:
-    """Looks for the requests that are meant for this supervisor. No job ends because the disk does not answer: then
-    nothing was asked, as far as can be told, and the next look may tell."""
+    """Reads the requests to this supervisor. If the disk does not answer, there is no known request, and the job
+    continues; the next look tries again."""
 
     def __init__(self, job_folder: Path, mine: Incarnation) -> None:
         self._desk = Desk(job_folder)
         self._mine = mine
 
     def asked(self) -> Kind | None:
-        """What the job's end was asked for with; a cancel goes before a stop."""
+        """The request to end the job; a cancel has priority over a stop. None without a request."""
         kinds = {request.kind for request in self._open()}
         return next((kind for kind in (Kind.CANCEL, Kind.STOP) if kind in kinds), None)
 
     def answer(self, outcome: Outcome, detail: str) -> None:
-        """Answer whatever stands, when the job is not started again. Who gets no answer sees this process gone."""
+        """Answer all open requests if the job is not restarted. For a request without an answer, the end of this
+        process is the answer."""
         for request in self._open():
             try:
                 self._desk.answer(

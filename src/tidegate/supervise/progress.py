@@ -1,4 +1,4 @@
-"""Whether a driver that is alive still gets on: its progress, as the supervisor sees it."""
+"""The supervisor's check whether a living driver makes progress."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from tidegate.operate.beat import Beat
 
 
 class ProgressWatch:
-    """Judges by what it has seen itself: clocks of two processes may differ, and jump.
+    """Decides by its own observations only: clocks of two processes may differ and may jump.
 
-    Until the job runs, the driver's messages are its progress: it tells each step of its start once, so that one which
-    goes round in a circle stands still. It has a minute for each at least: a short timeout must not end every start.
-    From then on its beat is its progress. A beat that was never seen says nothing. An epoch that is computed has a time
-    of its own, after which the driver cuts it off: it may take that long, as long as new beats come. Time that passed
-    between two looks counts as one look: a supervisor that was stopped along with the driver, as when a laptop
-    sleeps, has not watched.
+    Until the job runs, the driver's messages are its progress. The driver reports each step of its start once, so a
+    start that repeats its steps makes no progress. Each step has at least a minute: a short timeout must not end every
+    start.
+
+    Once the job runs, the beat is the progress. A missing beat counts as nothing. A computed epoch has a time limit of
+    its own, after which the driver cancels it: the driver may take that long, as long as new beats come. The time
+    between two looks counts as one look, however long it was: a supervisor that was suspended together with the driver
+    has observed nothing.
     """
 
     def __init__(self, timeout_seconds: float, now: float) -> None:
@@ -27,19 +29,19 @@ class ProgressWatch:
         self._epoch_seconds = 0.0
 
     def heard(self) -> None:
-        """The driver has said something."""
+        """The driver has sent a message."""
         self._moved()
 
     def runs(self) -> None:
-        """The driver has said that its job runs."""
+        """The driver has reported that its job runs."""
         self._runs = True
 
     def rests(self, seconds: float) -> None:
-        """A query waits so long for its next run, and its job may have nothing else to do."""
+        """A query pauses for this many seconds before its next run, and its job may be idle meanwhile."""
         self._idle_seconds = min(self._idle_seconds, -seconds)
 
     def look(self, beat: Beat | None, now: float) -> bool:
-        """Whether the driver has stalled. `beat` is its own newest one, None while there is none."""
+        """True if the driver has stalled. `beat`: the driver's own newest beat; None if there is none."""
         passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
         self._idle_seconds += passed
         self._silent_seconds += passed
@@ -49,13 +51,13 @@ class ProgressWatch:
         if self._runs and (beat is None or beat.progress_at != self._progress_at):
             self._moved()
             self._progress_at = None if beat is None else beat.progress_at
-        if beat is not None and beat.state.is_an_end:  # what the program does after its job is its own business
+        if beat is not None and beat.state.is_an_end:  # after its job the program may do anything
             return False
         return self.timeout_seconds > 0 and self.allowed_seconds <= self._idle_seconds
 
     @property
     def allowed_seconds(self) -> float:
-        """How long the driver may stand still now."""
+        """How long the driver may make no progress now, in seconds."""
         if not self._runs:
             return max(self.timeout_seconds, _START_SECONDS)
         computes = self._epoch_seconds > 0 and self._silent_seconds < self.timeout_seconds
@@ -68,4 +70,4 @@ class ProgressWatch:
 _LONGEST_LOOK_SECONDS = 2.0
 _START_SECONDS = 60.0
 _MARGIN_SECONDS = 60.0
-"""What a driver has beyond the time of an epoch, to tell that the epoch has failed, and to begin the next try."""
+"""Time beyond the limit of an epoch: the driver reports the failed epoch and begins the next try."""

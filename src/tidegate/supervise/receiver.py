@@ -1,7 +1,7 @@
-"""Receives lines from a TCP server, in a thread of the driver, and hands them on together.
+"""Receives lines from a TCP server, in a thread of the driver, and passes them on in batches.
 
-What is not handed on is not read from the connection either: the peer is held up by TCP while the disk is slow. A
-connection that ends is opened again, with a pause that grows while nothing comes.
+Lines that are not passed on block further reading: while the disk is slow, TCP makes the peer wait. A lost connection
+is opened again, with a pause that grows while no data comes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The server that lines come from, how long one may be, and the source's name in messages."""
+    """The server of the lines, the longest allowed line in bytes, and the source's name in messages."""
 
     host: str
     port: int
@@ -35,10 +35,10 @@ class Peer:
 
 
 class Receiver:
-    """Gives the lines of a peer to `take`, in order, until `close`. `error` holds what ended it before that.
+    """Passes the lines of a peer to `take`, in order, until `close`. `error`: the error that ended it earlier.
 
-    `take` gets the lines of a few milliseconds and returns when they are safe. While it says that the disk is full, it
-    gets the same lines again, and nothing more is read; whatever else it raises ends the receiver.
+    `take` receives the lines of a few milliseconds and returns once they are stored. While `take` reports a full disk,
+    it receives the same lines again and no more data is read. Any other error of `take` ends the receiver.
     """
 
     def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object]) -> None:
@@ -51,12 +51,12 @@ class Receiver:
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Begin to receive; a second call does nothing."""
+        """Start receiving; a second call does nothing."""
         if self._thread.ident is None:
             self._thread.start()
 
     def close(self) -> None:
-        """Hand on the whole lines that were read, then end. The rest of a line, and what was not read, is not kept."""
+        """Pass on the complete lines that were read, then end. Unread data and the rest of a line are dropped."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -66,11 +66,11 @@ class Receiver:
             while (connection := self._connect()) is not None:
                 with closing(connection):
                     self._receive(connection)
-        except Exception as error:  # noqa: BLE001 (kept: it ends the job)
+        except Exception as error:  # noqa: BLE001 (stored: it ends the job)
             self.error = error
 
     def _connect(self) -> socket.socket | None:
-        """An open connection, after any number of tries; None when there is to be no more."""
+        """Open a connection, with any number of tries. Returns None after `close`."""
         while not self._closing.is_set():
             try:
                 connection = _open(self._peer)
@@ -82,7 +82,7 @@ class Receiver:
         return None
 
     def _receive(self, connection: socket.socket) -> None:
-        """Read until the connection ends. A last line without a newline counts when the peer has closed in order."""
+        """Read until the connection ends. A last line without a newline counts if the peer has closed in order."""
         cutter = LineCutter(self._peer.max_line_bytes)
         batch = _Batch(self._keep)
         try:
@@ -112,7 +112,7 @@ class Receiver:
         keep(lambda: self._take(lines), str(self._peer), f"{len(lines)} lines", self._closing)
 
     def _hesitate(self, why: str) -> None:
-        """Pause before the next try. The first of a row of failures is told, and then one in many."""
+        """Pause before the next try. The first of several failures is logged, and then one in many."""
         if self._tries % TOLD_OF_TRIES == 0:
             _LOG.warning("%s: %s; trying again", self._peer, why)
         self._tries += 1
@@ -131,7 +131,8 @@ class Receiver:
 
 
 class _Batch:
-    """Lines that were received and not handed on yet: of a few milliseconds, or so many that they are handed on now."""
+    """Lines that were received and not passed on yet. A batch is complete after a few milliseconds or at its size
+    limit."""
 
     def __init__(self, take: Callable[[Sequence[bytes]], object]) -> None:
         self._take = take
@@ -146,7 +147,7 @@ class _Batch:
         self._bytes += sum(map(len, lines)) + len(lines)
 
     def seconds_left(self) -> float:
-        """How long the next read may wait."""
+        """Time limit of the next read, in seconds."""
         return max(_SHORTEST_SECONDS, self._due - time.monotonic()) if self._lines else _LOOK_SECONDS
 
     def hand_on_if_due(self) -> None:
@@ -162,7 +163,7 @@ class _Batch:
 def _open(peer: Peer) -> socket.socket:
     connection = socket.create_connection((peer.host, peer.port), _CONNECT_SECONDS)
     try:
-        if connection.getsockname() == connection.getpeername():  # TCP can meet itself on a port without a server
+        if connection.getsockname() == connection.getpeername():  # TCP can connect to itself on a port without a server
             raise ConnectionRefusedError("no server")
         _keep_alive(connection)
     except OSError:
@@ -172,7 +173,7 @@ def _open(peer: Peer) -> socket.socket:
 
 
 def _read(connection: socket.socket, seconds: float) -> bytes | None:
-    """What has come, b"" at the end, None when nothing came for so long."""
+    """The received bytes; b"" at the end of the connection; None if no data came in this time."""
     connection.settimeout(seconds)
     try:
         return connection.recv(_READ_BYTES)
@@ -181,7 +182,7 @@ def _read(connection: socket.socket, seconds: float) -> bytes | None:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Notice within minutes that a peer is gone that could not say so."""
+    """Notice within minutes that a peer is gone without closing."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):

@@ -1,8 +1,8 @@
-"""When a failed job is started again: Flink's restart strategies, as pure functions of the failures so far.
+"""Restart strategies of Flink, as pure functions of the failures so far.
 
-The rules, their parameters and defaults are those of Flink's page "Task Failure Recovery" (docs/ops/state/
-task_failure_recovery), read together with `ExponentialDelayRestartBackoffTimeStrategy` and
-`FailureRateRestartBackoffTimeStrategy` of flink-runtime, which say what the page leaves open.
+The rules, their parameters and defaults are those of Flink's page "Task Failure Recovery"
+(docs/ops/state/task_failure_recovery). `ExponentialDelayRestartBackoffTimeStrategy` and
+`FailureRateRestartBackoffTimeStrategy` of flink-runtime give the details that the page leaves open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.settings.config import Settings
 
 
 class Restarted(msgspec.Struct, frozen=True, kw_only=True):
-    """A failure after which the job was started again: when it was, and the pause that was made. In seconds."""
+    """A failure after which the job was restarted: its time, and the pause before the restart. In seconds."""
 
     at: float
     pause: float
@@ -28,7 +28,7 @@ class NoRestart(msgspec.Struct, frozen=True, tag="none"):
     """The first failure is the last."""
 
     def pause_after(self, past: Sequence[Restarted], at: float, chance: float) -> float | None:
-        """None: no restart. Of every strategy: `past` in the order of time, `chance` from 0 to 1."""
+        """None: no restart. For every strategy: `past` in the order of time, `chance` from 0 to 1."""
         return None
 
     def __str__(self) -> str:
@@ -36,13 +36,13 @@ class NoRestart(msgspec.Struct, frozen=True, tag="none"):
 
 
 class FixedDelay(msgspec.Struct, frozen=True, tag="fixed-delay"):
-    """So many restarts in all, each after the same pause."""
+    """A fixed number of restarts in all, each after the same pause."""
 
     attempts: int
     delay: float
 
     def pause_after(self, past: Sequence[Restarted], at: float, chance: float) -> float | None:
-        """The pause before the next start, None when there is to be none."""
+        """The pause before the next start, in seconds; None: no restart."""
         return self.delay if len(past) < self.attempts else None
 
     def __str__(self) -> str:
@@ -50,14 +50,14 @@ class FixedDelay(msgspec.Struct, frozen=True, tag="fixed-delay"):
 
 
 class FailureRate(msgspec.Struct, frozen=True, tag="failure-rate"):
-    """So many failures within any interval; one more ends the job."""
+    """A maximum number of failures within any interval; one more failure ends the job."""
 
     max_failures: int
     interval: float
     delay: float
 
     def pause_after(self, past: Sequence[Restarted], at: float, chance: float) -> float | None:
-        """The pause before the next start, None when there is to be none."""
+        """The pause before the next start, in seconds; None: no restart."""
         if len(past) < self.max_failures or at - past[-self.max_failures].at > self.interval:
             return self.delay
         return None
@@ -67,8 +67,11 @@ class FailureRate(msgspec.Struct, frozen=True, tag="failure-rate"):
 
 
 class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
-    """Pauses that grow up to a maximum and vary by a part of themselves; after a time without a failure they begin
-    anew. A failure during a pause belongs to the one before it: several queries may fail of one cause."""
+    """Pauses that grow up to a maximum and vary at random by a part of themselves. After a time without a failure the
+    first pause applies again.
+
+    A failure during a pause belongs to the failure before it: several queries may fail for one reason.
+    """
 
     initial: float
     maximum: float
@@ -78,10 +81,10 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
     attempts: int | None = None
 
     def pause_after(self, past: Sequence[Restarted], at: float, chance: float) -> float | None:
-        """The pause before the next start, None when there is to be none."""
+        """The pause before the next start, in seconds; None: no restart."""
         done, restart_at = self._since_reset(past)
         if at < restart_at:
-            return min(restart_at - at, self.maximum)  # late in time the difference is rounded
+            return min(restart_at - at, self.maximum)  # for late times the difference is rounded
         if at - restart_at >= self.reset:
             done = 0
         if self.attempts is not None and done >= self.attempts:
@@ -90,7 +93,7 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return min(pause + pause * self.jitter * (2 * chance - 1), self.maximum)
 
     def _since_reset(self, past: Sequence[Restarted]) -> tuple[int, float]:
-        """The restarts since the pause was the first one, and when the last of them was."""
+        """The number of restarts since the pause was reset, and the time of the last one."""
         done, restart_at = 0, -math.inf
         for each in past:
             if each.at < restart_at:
@@ -100,7 +103,8 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return done, restart_at
 
     def _grown(self, times: int) -> float:
-        """The pause that has grown so many times. In logarithms: the power itself would overflow within a day."""
+        """The pause after this many failures. Computed with logarithms: the power itself would overflow within a
+        day."""
         if self.initial == 0:
             return 0.0
         room = math.log(self.maximum / self.initial) if self.maximum > self.initial else 0.0
@@ -116,7 +120,7 @@ Strategy: TypeAlias = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 
 def strategy_of(settings: Settings) -> Strategy:
-    """The strategy that the settings name, with its parameters."""
+    """The strategy of the settings, with its parameters."""
     match settings.restart_strategy:
         case config.Strategy.NONE:
             return NoRestart()

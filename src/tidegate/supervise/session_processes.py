@@ -1,8 +1,9 @@
-"""The processes of a dead driver: its JVM and Spark's Python workers are found by their session and ended by number.
+"""The processes of a dead driver: its JVM and Spark's Python workers. They are found by their session and ended by
+number.
 
-A supervisor starts each driver as the leader of a session of its own (setsid), and what the driver starts belongs to
-it, whoever its parent has become. A number is not given away again while a process of its session lives, so the
-number of the dead leader still means this driver's processes and no others.
+A supervisor starts each driver as the leader of a session of its own (setsid). All processes that the driver starts
+belong to this session, even after their parent changes. The system does not reuse a number while a process of its
+session is alive. So the number of the dead leader still identifies only this driver's processes.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from pathlib import Path
 
 
 def processes_of(session: int) -> list[int]:
-    """The living processes of a session; one that has ended and waits to be collected is none."""
+    """The living processes of a session. A zombie process does not count."""
     return _from_proc(session) if _PROC_STAT.exists() else _from_ps(session)
 
 
 def end_processes(
     session: int, grace_seconds: float, *, bound_seconds: float = 10.0, spare: int | None = None
 ) -> list[int]:
-    """Wait for the processes of a session to end by themselves, then end them. Returns those that nothing ends.
+    """Wait for the processes of a session to end by themselves, then kill them. Returns the processes that remain.
 
-    A JVM whose Python is gone ends within some seconds, and removes its temporary files. Not even SIGKILL ends a
-    process that waits for a disk or a file server which does not answer: it is given `bound_seconds`, and then left.
+    A JVM whose Python is gone ends within some seconds and removes its temporary files. SIGKILL does not end a process
+    that waits for an unresponsive disk or file server: after `bound_seconds` it is left alone.
     """
     end = time.monotonic() + grace_seconds
     while living := [each for each in processes_of(session) if each != spare]:
@@ -43,11 +44,11 @@ _PROC = Path("/proc")
 _PROC_STAT = _PROC / "self" / "stat"
 _LOOK_SECONDS = 0.02
 _STATE, _SESSION = 0, 3
-"""Places in `/proc/N/stat` behind the name in brackets (proc(5)): state, parent, group, session."""
+"""Positions in `/proc/N/stat` after the name in brackets (proc(5)): state, parent, group, session."""
 
 
 def _kill(process: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile, or is another user's (sudo)
+    with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile, or belongs to another user (sudo)
         os.kill(process, signal.SIGKILL)
 
 
@@ -58,7 +59,11 @@ def _from_proc(session: int) -> list[int]:
             continue
         try:
             fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended meanwhile, or is another user's
+        except (
+            FileNotFoundError,
+            ProcessLookupError,
+            PermissionError,
+        ):  # it has ended meanwhile, or belongs to another user
             continue
         if int(fields[_SESSION]) == session and fields[_STATE] not in (b"Z", b"X"):
             found.append(int(entry.name))
@@ -66,7 +71,7 @@ def _from_proc(session: int) -> list[int]:
 
 
 def _from_ps(session: int) -> list[int]:
-    """Where there is no /proc: `ps` knows the states, the system call the sessions."""
+    """Without /proc: `ps` gives the states, the system call gives the sessions."""
     listed = subprocess.run(["ps", "-axo", "pid=,state="], capture_output=True, text=True, check=True).stdout
     found: list[int] = []
     for line in listed.splitlines():

@@ -1,4 +1,4 @@
-"""The signals a supervisor obeys, as something one can wait for beside other things."""
+"""The signals of a supervisor, as an event that it can wait for beside other events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType, TracebackType
 
 
 class Signals:
-    """While it is open, SIGINT, SIGTERM, SIGHUP and SIGCHLD interrupt nothing: they can be waited for and asked for.
+    """While open, SIGINT, SIGTERM, SIGHUP and SIGCHLD interrupt nothing: the caller waits for them or reads them.
 
     A SIGHUP that this process was started to ignore (nohup) stays ignored.
     """
@@ -37,7 +37,7 @@ class Signals:
         return self._ours.fileno()
 
     def arrived(self) -> list[signal.Signals]:
-        """The signals since the last call, in their order, without waiting; SIGCHLD has only woken us up."""
+        """The signals since the last call, in order, without waiting. SIGCHLD is left out: it only ends a wait."""
         try:
             numbers = self._ours.recv(4096)
         except BlockingIOError:

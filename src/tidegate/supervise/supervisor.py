@@ -1,7 +1,7 @@
-"""Keeps one job alive: starts its driver, hears how it fares, and starts it again when it fails.
+"""Keeps one job alive: starts its driver, follows its progress, and restarts it after a failure.
 
-What is decided (may a restart cure this? after which pause?) stands in `cures` and `restart`; here are the processes.
-The driver ends within seconds of a supervisor that was killed, and is killed by a supervisor that sees no progress.
+`cures` decides whether a restart can help, and `restart` decides the pause; this module handles the processes. If the
+supervisor is killed, the driver ends within seconds. If the driver makes no progress, the supervisor kills it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tidegate.supervise.signals import Signals
 
 
 class Supervisor:
-    """One `tidegate run`. `settings` count until the program has told its own."""
+    """One `tidegate run`. `settings` apply until the program has sent its own."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Supervisor:
         output: IO[bytes] | None = None,
         signals: Signals | None = None,
     ) -> None:
-        """`signals`: those that are open already, and stay open behind `run`; else it opens its own."""
+        """`signals`: already open, and still open after `run`; without it `run` opens its own."""
         self._program = program
         self._environment = environment
         self._news = news
@@ -109,7 +109,7 @@ class Supervisor:
     # --- one driver ----------------------------------------------------------------------------------------
 
     def _drive(self, signals: Signals) -> Finished:
-        """Start a driver and stay with it until nothing of it is left; its last word, or what is to be said for it."""
+        """Start a driver and follow it until all its processes are gone. Returns its last message, or a substitute."""
         child = Child(self._program, self._environment, self._output)
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
@@ -194,8 +194,8 @@ class Supervisor:
         return GoOn(self._failed_epochs)
 
     def _beat_of(self, child: Child) -> Beat | None:
-        """The newest beat, when it is this driver's; not one that lay there before, of a process with its number: in a
-        container that is started again every process has the number it had."""
+        """The newest beat, if this driver wrote it. A beat of an earlier process with the same number does not count:
+        after a container restart every process has the same number as before."""
         beat = None if self._folder is None else beat_in(self._folder)
         if beat is None or beat.process != child.process or beat.incarnation == self._old_beat:
             return None
@@ -204,8 +204,8 @@ class Supervisor:
     # --- ending --------------------------------------------------------------------------------------------
 
     def _obey(self, signals: Signals, child: Child | None, *, over: bool) -> None:
-        """The first signal stops the job cleanly; an interrupt after that ends it at once. `over`: nothing runs that it
-        could stop, so that how the driver has ended is not due to it."""
+        """The first signal stops the job cleanly; a later interrupt ends it at once. `over`: no driver runs that a
+        signal could stop, so the signal did not cause its end."""
         for each in signals.arrived():
             if self._stop_by is None:
                 self._stop(child, within_seconds=self._stop_timeout + _STOP_MARGIN_SECONDS, over=over)
@@ -213,8 +213,8 @@ class Supervisor:
                 self._at_once = True
 
     def _serve(self, child: Child | None) -> None:
-        """Do what a command has asked for that found no driver at its desk; a driver that is on its way there hears of
-        it as of a signal. A cancel cuts a stop short."""
+        """Execute the request of a command that found no driver at its desk. A driver that is still starting receives
+        it like a signal. A cancel interrupts a stop."""
         kind = None if self._porter is None else self._porter.asked()
         if kind is not None and self._stop_by is None:
             within = _CANCEL_SECONDS if kind is Kind.CANCEL else self._stop_timeout + _STOP_MARGIN_SECONDS
@@ -230,11 +230,11 @@ class Supervisor:
             child.tell(Stop())
 
     def _is_late(self) -> bool:
-        """Whether a stop takes too long, or the exit of a driver that has said how it failed."""
+        """True if a stop takes too long, or the exit of a driver that has reported its failure."""
         return time.monotonic() > min(self._exit_by, math.inf if self._stop_by is None else self._stop_by)
 
     def _rest(self, signals: Signals) -> bool:
-        """Make the pause before the next start; False when a stop was asked for."""
+        """Wait for the pause before the next start. Returns False if a stop was requested."""
         while True:
             self._obey(signals, None, over=True)
             self._serve(None)
@@ -246,17 +246,17 @@ class Supervisor:
     # --- failures ------------------------------------------------------------------------------------------
 
     def _after(self, last: Finished) -> Ending | None:
-        """How it ends for good; None when the driver is to be started again."""
+        """The final end of the job; None if the driver is to be restarted."""
         if self._at_once:
             return self._ending(Outcome.INTERRUPTED)
         if last.report is None:
-            # where there was a job, only its driver knows whether a stop came before its own end
+            # if a job had started, only its driver knows whether a stop came before the job's own end
             stopped = last.asked if last.job_ended else self._stop_by is not None
             return self._ending(outcome_of(Fault.NONE, Stopped.of(stopped)), code=last.code)
         self._failed_epochs = last.failed_epochs
         refused = self._refused
         if refused is not None and refused[0] == last.report:
-            failure = refused[1]  # a query's, for which there was no restart: it has been told already
+            failure = refused[1]  # the failure of a query without a restart: it was reported already
         else:
             failure = self._failed(last.report, self._news.failed, since=self._over_since, last=last)
         if failure.restart_in_seconds is not None:
@@ -273,10 +273,12 @@ class Supervisor:
     def _failed(
         self, report: Report, tell: Callable[[Failure], None], *, since: float, last: Finished | None = None
     ) -> Failure:
-        """Decide on a restart, and keep the failure in the history. `last`: of the driver, where it has ended.
+        """Decide on a restart, and store the failure in the history. `last`: the driver's last message, if the driver
+        has ended.
 
-        A failed epoch that is tolerated is no failure for the restart strategy. The pause counts from `since`, when the
-        driver ended: its JVM takes some of that time to end, too."""
+        A tolerated failed epoch is no failure for the restart strategy. The pause counts from `since`, the time of the
+        driver's end: the end of its JVM is part of the pause.
+        """
         pause, final = None, last is not None and last.job_ended
         tolerated = last is not None and bool(last.failed_epochs)
         codes, taken = _codes_of(report), self._seconds_taken(report, since)
@@ -291,7 +293,7 @@ class Supervisor:
         tell(failure)
         if self._folder is not None:
             try:
-                if self._has_begun and not final:  # a job that has ended may have given its folder up
+                if self._has_begun and not final:  # a job that has ended may have removed its folder
                     find_again(self._folder)
                 add_failure(self._folder, failure)
             except TidegateError as error:
@@ -299,7 +301,7 @@ class Supervisor:
         return failure
 
     def _seconds_taken(self, report: Report, now: float) -> float:
-        """For how long each start has found that another driver has the job; since the first of them in a row."""
+        """For how long every start has found the job in use by another driver, in seconds."""
         if Code.DRIVER_ALIVE not in _codes_of(report):
             self._taken_since = None
             return 0.0
@@ -315,14 +317,17 @@ class Supervisor:
 
 _LOOK_SECONDS = 1.0
 _STOP_MARGIN_SECONDS = 30.0
-"""What a stop may take beyond `stop_timeout`, which counts only the waiting for sinks."""
+"""Time of a stop beyond `stop_timeout`, which counts only the wait for sinks."""
 
 _EXIT_SECONDS = 30.0
-"""What the process of a driver may take to end when its program has failed, and has told so. Python waits without an
-end for threads that are no daemons: one of the program's own, or one that hangs in a sink or on a disk."""
+"""Time limit for the exit of a driver after it has reported the failure of its program.
+
+Python waits without limit for threads that are no daemons: a thread of the program, or one that hangs in a sink or on a
+disk.
+"""
 
 _CANCEL_SECONDS = 10.0
-"""What a driver may take to end at a cancel, which has not yet begun to recover anything."""
+"""Time limit for the end of a canceled driver that has not begun recovery."""
 
 
 def _codes_of(report: Report) -> list[Code]:
@@ -330,7 +335,7 @@ def _codes_of(report: Report) -> list[Code]:
 
 
 def _placed(report: Report, beat: Beat | None) -> Report:
-    """With the query of a job that has one: what it was at when its driver died, its last beat says."""
+    """Add the query to a report, if the job has one. The last beat shows the driver's state when it died."""
     if beat is None or len(beat.queries) != 1:
         return report
     (query,) = beat.queries

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tidegate.sources.files.after_done import Behind, Cleaning
+from tidegate.sources.files.after_done import Cleaning, DoneReading
 from tidegate.sources.files.choosing import Settling
-from tidegate.sources.files.listing import Seen
-from tidegate.sources.files.lists import Listed, Position
+from tidegate.sources.files.listing import SeenFile
+from tidegate.sources.files.lists import Listed, ListPosition
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.reader import FileReader
 from tidegate.sources.files.runs import stamp_of
@@ -22,7 +22,9 @@ def plant(name: str | None) -> None:
 
 
 def _no_settling() -> None:
-    def settled(self: Settling, new: Iterable[Seen], clock: float, now_ns: int) -> tuple[list[Seen], list[Seen]]:
+    def settled(
+        self: Settling, new: Iterable[SeenFile], clock: float, now_ns: int
+    ) -> tuple[list[SeenFile], list[SeenFile]]:
         del self, clock, now_ns
         return list(new), []
 
@@ -35,7 +37,7 @@ def _index_before_list() -> None:
         return
     write, find = FileLog.write, FileLog.find
 
-    def writes(self: FileLog, number: int, files: Sequence[Listed]) -> Position:
+    def writes(self: FileLog, number: int, files: Sequence[Listed]) -> ListPosition:
         known = {each.path: (stamp_of(each.size or 0, each.mtime_ns), number) for each in files}
         _early(self).write_text(json.dumps({**{name: found for name, (found, *_) in _names(self).items()}, **known}))
         return write(self, number, files)
@@ -60,7 +62,7 @@ def _early(log: FileLog) -> Path:
 
 
 def _fastest_query_is_enough() -> None:
-    def free(self: Cleaning, listed: Sequence[Listed], readings: Sequence[Behind]) -> Iterator[Listed]:
+    def free(self: Cleaning, listed: Sequence[Listed], readings: Sequence[DoneReading]) -> Iterator[Listed]:
         del self, readings
         yield from listed
 

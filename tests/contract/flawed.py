@@ -28,7 +28,7 @@ from tidegate.core.records import (
 )
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.files.sink import FileSink
-from tidegate.sinks.files.stage import FileTransaction, _Measured
+from tidegate.sinks.files.stage import FileTransaction, _MeasuredFile
 from tidegate.sinks.rows import RowRefused, RowWriter
 from tidegate.sinks.sqlite.ledger import LEDGER, record
 from tidegate.sinks.sqlite.sink import SQLiteSink
@@ -111,7 +111,7 @@ class _Continued(FileTransaction):
     of_this_process: ClassVar[bool]
     created: ClassVar[set[Path]] = set()
 
-    def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
+    def _create(self, number: int, schema: pa.Schema) -> tuple[_MeasuredFile, RowWriter]:
         staged = self._stage.file(self._attempt, number)
         goes_on = staged.exists() and (staged in self.created) is self.of_this_process
         left = staged.read_bytes() if goes_on else b""

@@ -15,7 +15,7 @@ from tidegate.storages.journal_format import rows
 from tidegate.storages.journals import open_journal
 from tidegate.testing.contract_parts import ContractBroken
 from tidegate.testing.journal_contract import JournalContract
-from tidegate.testing.memory_journal import Kept, MemoryJournal, MemoryJournalWriter
+from tidegate.testing.memory_journal import JournalFiles, MemoryJournal, MemoryJournalWriter
 
 
 class TestLocalJournal(JournalContract):
@@ -31,11 +31,11 @@ class TestLocalJournal(JournalContract):
 
 
 class InMemory(JournalContract):
-    kept: Kept
+    kept: JournalFiles
 
     @pytest.fixture(autouse=True)
     def _kept(self) -> None:
-        self.kept = Kept()
+        self.kept = JournalFiles()
 
     def open(self) -> Journal:
         return MemoryJournal(self.kept)
@@ -90,7 +90,7 @@ class WrittenBy:
     def __init__(self, writer: type[MemoryJournalWriter]) -> None:
         self._writer = writer
 
-    def __call__(self, kept: Kept) -> MemoryJournal:
+    def __call__(self, kept: JournalFiles) -> MemoryJournal:
         flawed = MemoryJournal(kept)
         flawed.writer = lambda name: self._writer(kept, name)  # pyright: ignore[reportAttributeAccessIssue]
         return flawed
@@ -107,13 +107,13 @@ class WrittenBy:
     ],
 )
 def test_the_suite_finds_a_journal_that_breaks_it(
-    flawed: Callable[[Kept], MemoryJournal], test: str, arguments: tuple[str, ...]
+    flawed: Callable[[JournalFiles], MemoryJournal], test: str, arguments: tuple[str, ...]
 ) -> None:
     class Suite(InMemory):
         def open(self) -> Journal:
             return flawed(self.kept)
 
     suite = Suite()
-    suite.kept = Kept()
+    suite.kept = JournalFiles()
     with pytest.raises((ContractBroken, pytest.fail.Exception, TidegateError)):
         getattr(suite, test)(*arguments)

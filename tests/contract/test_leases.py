@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from tidegate.storages.lease import Held, Lease
+from tidegate.storages.lease import HeldLease, Lease
 from tidegate.storages.leases import open_lease
 from tidegate.storages.local.locks import DRIVER_LOCK
 from tidegate.testing.contract_parts import ContractBroken
@@ -42,7 +42,7 @@ class TestLocalLease(LeaseContract):
             finally:
                 process.kill()
 
-    def take_away(self, held: Held) -> None:
+    def take_away(self, held: HeldLease) -> None:
         os.unlink(self.folder / "job" / DRIVER_LOCK)
 
 
@@ -68,7 +68,7 @@ class OnTerms(LeaseContract):
         MemoryLease(self.terms, process=os.getpid() + 1).take(self.job, self.terms.timeout_seconds)
         yield lambda: None  # it renews no more
 
-    def take_away(self, held: Held) -> None:
+    def take_away(self, held: HeldLease) -> None:
         self.terms.now += self.terms.timeout_seconds
 
 

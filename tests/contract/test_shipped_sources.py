@@ -17,8 +17,8 @@ from tidegate import FileSource, SocketSource
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.source_api import Position, Range, Replay, RowSource, Source, Traits
 from tidegate.sources.base import Begins
-from tidegate.sources.files.globs import Selection
-from tidegate.sources.files.listing import LocalFiles, Seen
+from tidegate.sources.files.globs import FileSelection
+from tidegate.sources.files.listing import LocalFiles, SeenFile
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
@@ -28,7 +28,7 @@ from tidegate.supervise.receiver import Receiver
 from tidegate.testing.contract_parts import SCHEMA
 from tidegate.testing.memory_source import MemorySource
 from tidegate.testing.source_contract import Row, SourceContract
-from tidegate.testing.source_readings import LoggedReading, Place, SourceReading
+from tidegate.testing.source_readings import LoggedReading, ReadingPlace, SourceReading
 
 
 class TestMemory(SourceContract):
@@ -115,17 +115,17 @@ class FilesReading(SourceReading):
         self._log = log
         self._reader = self._opened(log, {})
 
-    def begin(self, where: Begins) -> Place:
+    def begin(self, where: Begins) -> ReadingPlace:
         if where is Begins.NEWEST:
             there = {seen.name: seen for seen in self._files().list()}
             self._reader = self._opened(self._log.with_name("newest"), there)
         return {"logOffset": -1}
 
-    def end(self, start: Place) -> Place:
+    def end(self, start: ReadingPlace) -> ReadingPlace:
         found = self._reader.latest(json.dumps(start))
         return start if found is None or isinstance(found, Wait) else json.loads(found)
 
-    def rows(self, start: Place, end: Place) -> list[Row]:
+    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
         if start == end:
             return []
         paths = [Path(unquote(urlsplit(uri).path)) for uri in self._reader.batch(json.dumps(start), json.dumps(end))]
@@ -136,9 +136,9 @@ class FilesReading(SourceReading):
         self._reader.catch_up()
 
     def _files(self) -> LocalFiles:
-        return LocalFiles(self._root, Selection())
+        return LocalFiles(self._root, FileSelection())
 
-    def _opened(self, folder: Path, left_out: dict[str, Seen]) -> FileReader:
+    def _opened(self, folder: Path, left_out: dict[str, SeenFile]) -> FileReader:
         log = FileLog(folder, lambda uri: uri, "source files", 100)
         numbers = [int(file.name) for file in folder.glob("[0-9]*")] if folder.exists() else []
         log.open(max(numbers, default=-1))

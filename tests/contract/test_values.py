@@ -10,7 +10,7 @@ import pytest
 from tests.contract.draws import search
 from tests.contract.value_sinks import SINKS, cycled, is_taken
 from tests.contract.values import CONTAINERS, TYPES, contained
-from tidegate.sinks.value_table import TABLE, Refused, kind_of
+from tidegate.sinks.value_table import TABLE, RefusedType, kind_of
 
 _DRAWS = 30
 
@@ -37,5 +37,5 @@ def test_the_table_and_the_sinks_agree_on_plain_columns() -> None:
     for name, sink in SINKS.items():
         for type_name, (kind, _) in TYPES.items():
             if kind is not None:
-                refused = isinstance(TABLE[kind_of(kind)][sink.target], Refused)
+                refused = isinstance(TABLE[kind_of(kind)][sink.target], RefusedType)
                 assert is_taken(sink, kind) is not refused, (name, type_name)

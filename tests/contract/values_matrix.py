@@ -19,7 +19,7 @@ from rich.table import Table
 
 from tests.contract.value_sinks import SINKS, ValueSink, cycled, is_taken
 from tests.contract.values import CONTAINERS, TYPES, contained
-from tidegate.sinks.value_table import TABLE, Kind, Refused, Target
+from tidegate.sinks.value_table import TABLE, RefusedType, SparkType, Target
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,17 +46,17 @@ def markdown_table() -> str:
     """The table of `tidegate.sinks.value_table`, for a document: a dash is a refusal at the start."""
     rows = [f"| type | {' | '.join(target.value for target in Target)} |", "|---" * (len(Target) + 1) + "|"]
     instead: list[str] = []
-    for kind in Kind:
+    for kind in SparkType:
         cells = TABLE[kind]
         rows.append(f"| {kind.value} | {' | '.join(_told(cells[target]) for target in Target)} |")
-        remedies = dict.fromkeys(cell.instead for cell in cells.values() if isinstance(cell, Refused))
+        remedies = dict.fromkeys(cell.instead for cell in cells.values() if isinstance(cell, RefusedType))
         if remedies:
             instead.append(f"| {kind.value} | {'; '.join(remedies)} |")
     return "\n".join([*rows, "", "| refused type | what to do in `select=[...]` |", "|---|---|", *instead])
 
 
-def _told(cell: str | Refused) -> str:
-    return "-" if isinstance(cell, Refused) else cell
+def _told(cell: str | RefusedType) -> str:
+    return "-" if isinstance(cell, RefusedType) else cell
 
 
 def _cell(type_name: str, container: str, sink: ValueSink, write: bool) -> str:

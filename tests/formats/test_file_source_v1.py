@@ -9,7 +9,7 @@ import pytest
 
 from tidegate import TidegateError
 from tidegate.sources.files.lists import Listed, decode, digest_of, encode, is_of_spark
-from tidegate.sources.files.runs import UNKNOWN, Run, key_of, open_run, stamp_of
+from tidegate.sources.files.runs import UNKNOWN, ListRun, key_of, open_run, stamp_of
 
 FOLDER = Path(__file__).parent / "v1"
 LIST = (FOLDER / "file-list.entry").read_bytes()
@@ -69,14 +69,14 @@ def reader_of_index(folder: Path) -> Callable[[bytes], object]:
     return lambda data: found(run_of(data, folder))
 
 
-def run_of(data: bytes, folder: Path) -> Run:
+def run_of(data: bytes, folder: Path) -> ListRun:
     path = folder / "3-5"
     path.unlink(missing_ok=True)  # a run that is mapped is never written again
     path.write_bytes(data)
     return open_run(path)
 
 
-def found(run: Run) -> dict[str, list[tuple[int, int]]]:
+def found(run: ListRun) -> dict[str, list[tuple[int, int]]]:
     assert (run.first, run.last) == (3, 5)
     return {name: run.find([key_of(name)]).get(key_of(name), []) for name in ENTRIES}
 

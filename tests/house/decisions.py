@@ -9,7 +9,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, OFFSETS, Query
 from tidegate.core.records import Decided, Evidence, FinishedThrough, Outcome, Position, SinkProgress
 from tidegate.core.recover import judge_position
-from tidegate.core.recovery_plan import AddDueEpoch, Found, PutAside, Restore, plan_recovery
+from tidegate.core.recovery_plan import AddDueEpoch, FoundLog, PutAside, RestoreEntry, plan_recovery
 from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent, TransactionState
 
 _QUERY = Query(job="job", job_id="mine", generation=2, uid="query", sources=("source",), sinks=("sink",))
@@ -63,7 +63,7 @@ def _commits(watermark: int = 0) -> bytes:
     return f'v1\n{{"nextBatchWatermarkMs":{watermark}}}'.encode()
 
 
-def _log_cases() -> Iterator[tuple[str, Found]]:
+def _log_cases() -> Iterator[tuple[str, FoundLog]]:
     states = {"is missing": None, "is empty": b"", "was cut": b"v1\n", "differs": _offsets(41)}
     yield "both entries are as decided", _found({}, {})
     for folder, (state, data) in product((OFFSETS, COMMITS), states.items()):
@@ -78,18 +78,18 @@ def _log_cases() -> Iterator[tuple[str, Found]]:
     yield "`commits/4` has a later watermark, `offsets/5` is there", _found({5: _offsets(50, 7000)}, {}, watermark=7000)
 
 
-def _found(offsets: dict[int, bytes | None], commits: dict[int, bytes | None], watermark: int = 0) -> Found:
+def _found(offsets: dict[int, bytes | None], commits: dict[int, bytes | None], watermark: int = 0) -> FoundLog:
     decided = Decided(epoch=4, run=1, prepared_digest="d", offsets=_offsets(40), commits=_commits(watermark))
     log = {OFFSETS: {4: decided.offsets, **offsets}, COMMITS: {4: decided.commits, **commits}}
     there = {folder: {n: data for n, data in entries.items() if data is not None} for folder, entries in log.items()}
-    return Found(newest=4, decided={4: decided}, log=there)
+    return FoundLog(newest=4, decided={4: decided}, log=there)
 
 
-def _steps(found: Found) -> str:
+def _steps(found: FoundLog) -> str:
     words: list[str] = []
     for step in plan_recovery(found):
         match step:
-            case Restore(name):
+            case RestoreEntry(name):
                 words.append(f"write `{_short(name)}` as decided")
             case PutAside(name):
                 words.append(f"rename `{_short(name)}` aside")

@@ -19,7 +19,7 @@ from tidegate.checkpoints.retained import read_retained
 from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import TidegateError
 from tidegate.operate.beat import JobState, read_beat
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.savepoints.folder import open_savepoint, verify
 
 Mode: TypeAlias = Literal["append", "update", "complete"]
@@ -118,7 +118,7 @@ def test_who_wants_a_job_to_go_on_from_its_savepoint_has_none_of_a_drained_end(p
     write_events(place, "00:00:01")
     handle = windows_job(place).start()
     wait_until_finished(handle, 0)
-    handle.ask_to_end_with_savepoint(Ending.STOP, "one", place.folder / "saved")
+    handle.ask_to_end_with_savepoint(EndMode.STOP, "one", place.folder / "saved")
     handle.ask_to_drain()
     handle.wait()
     assert handle.is_drained

@@ -30,7 +30,7 @@ from tests.integration.operator_programs import (
     running,
     summed,
 )
-from tidegate.core.fingerprints import NOTHING_ALLOWED, Comparison, Part, compare_at_start
+from tidegate.core.fingerprints import NOTHING_ALLOWED, Comparison, FingerprintPart, compare_at_start
 from tidegate.core.records import OperatorFingerprint
 
 ROOT = Path(__file__).parents[2]
@@ -57,70 +57,98 @@ def walking(key: object, rows: object, state: object) -> object:
     return running(key, rows, state)  # pyright: ignore[reportArgumentType]
 
 
-CHANGES: dict[str, tuple[Program, Program, Part]] = {
-    "sum to count": (summed(), summed("count(n)"), Part.AGGREGATES),
-    "max to min": (summed("max(n)"), summed("min(n)"), Part.AGGREGATES),
-    "avg to sum": (summed("avg(n)"), summed("sum(n)"), Part.AGGREGATES),
-    "order of functions": (summed("sum(n)", "count(n)"), summed("count(n)", "sum(n)"), Part.AGGREGATES),
-    "another argument": (summed("sum(n)"), summed("sum(m)"), Part.AGGREGATES),
-    "an expression as argument": (summed("sum(n)"), summed("sum(n * 2)"), Part.AGGREGATES),
-    "another literal": (summed("sum(n * 3)"), summed("sum(n * 2)"), Part.AGGREGATES),
-    "a filter in a function": (summed(), summed("sum(n) FILTER (WHERE m > 1)"), Part.AGGREGATES),
-    "nulls": (summed("first(n)"), summed("first(n) IGNORE NULLS"), Part.AGGREGATES),
+CHANGES: dict[str, tuple[Program, Program, FingerprintPart]] = {
+    "sum to count": (summed(), summed("count(n)"), FingerprintPart.AGGREGATES),
+    "max to min": (summed("max(n)"), summed("min(n)"), FingerprintPart.AGGREGATES),
+    "avg to sum": (summed("avg(n)"), summed("sum(n)"), FingerprintPart.AGGREGATES),
+    "order of functions": (summed("sum(n)", "count(n)"), summed("count(n)", "sum(n)"), FingerprintPart.AGGREGATES),
+    "another argument": (summed("sum(n)"), summed("sum(m)"), FingerprintPart.AGGREGATES),
+    "an expression as argument": (summed("sum(n)"), summed("sum(n * 2)"), FingerprintPart.AGGREGATES),
+    "another literal": (summed("sum(n * 3)"), summed("sum(n * 2)"), FingerprintPart.AGGREGATES),
+    "a filter in a function": (summed(), summed("sum(n) FILTER (WHERE m > 1)"), FingerprintPart.AGGREGATES),
+    "nulls": (summed("first(n)"), summed("first(n) IGNORE NULLS"), FingerprintPart.AGGREGATES),
     "precision": (
         summed("approx_count_distinct(n, 0.1)"),
         summed("approx_count_distinct(n, 0.05)"),
-        Part.AGGREGATES,
+        FingerprintPart.AGGREGATES,
     ),
-    "another field of an array": (collected("more.a"), collected("more.b"), Part.AGGREGATES),
+    "another field of an array": (collected("more.a"), collected("more.b"), FingerprintPart.AGGREGATES),
     "other bytes": (
         summed("count_if(CAST(word AS binary) = X'616263')"),
         summed("count_if(CAST(word AS binary) = X'616264')"),
-        Part.AGGREGATES,
+        FingerprintPart.AGGREGATES,
     ),
-    "a cast": (summed(), summed("sum(CAST(n AS double))"), Part.AGGREGATES),
-    "the type below": (summed(), lambda rows: summed()(rows.withColumn("n", F.col("n").cast("int"))), Part.TYPES),
+    "a cast": (summed(), summed("sum(CAST(n AS double))"), FingerprintPart.AGGREGATES),
+    "the type below": (
+        summed(),
+        lambda rows: summed()(rows.withColumn("n", F.col("n").cast("int"))),
+        FingerprintPart.TYPES,
+    ),
     "another name and another origin": (
         summed(),
         lambda rows: summed("sum(x)")(rows.withColumn("x", F.col("n") * 2)),
-        Part.AGGREGATES,
+        FingerprintPart.AGGREGATES,
     ),
-    "order of keys": (summed(keys=("word", "more")), summed(keys=("more", "word")), Part.KEYS),
-    "window of 20 seconds": (PROGRAMS["window"], summed(keys=("window(at, '20 seconds')", "word")), Part.KEYS),
-    "slide": (PROGRAMS["sliding"], summed(keys=("window(at, '10 seconds', '2 seconds', '1 second')",)), Part.KEYS),
-    "start": (PROGRAMS["sliding"], summed(keys=("window(at, '10 seconds', '5 seconds', '2 seconds')",)), Part.KEYS),
-    "gap": (PROGRAMS["session"], summed(keys=("session_window(at, '20 seconds')", "word")), Part.KEYS),
+    "order of keys": (summed(keys=("word", "more")), summed(keys=("more", "word")), FingerprintPart.KEYS),
+    "window of 20 seconds": (
+        PROGRAMS["window"],
+        summed(keys=("window(at, '20 seconds')", "word")),
+        FingerprintPart.KEYS,
+    ),
+    "slide": (
+        PROGRAMS["sliding"],
+        summed(keys=("window(at, '10 seconds', '2 seconds', '1 second')",)),
+        FingerprintPart.KEYS,
+    ),
+    "start": (
+        PROGRAMS["sliding"],
+        summed(keys=("window(at, '10 seconds', '5 seconds', '2 seconds')",)),
+        FingerprintPart.KEYS,
+    ),
+    "gap": (PROGRAMS["session"], summed(keys=("session_window(at, '20 seconds')", "word")), FingerprintPart.KEYS),
     "another event time": (
         summed(keys=("at", "word")),
         lambda rows: summed(keys=("at", "word"))(rows.select(F.current_timestamp().alias("at"), "word", "n")),
-        Part.WATERMARK,
+        FingerprintPart.WATERMARK,
     ),
-    "inner to left": (joined(), joined(how="left_outer"), Part.JOIN),
+    "inner to left": (joined(), joined(how="left_outer"), FingerprintPart.JOIN),
     "join condition": (
         joined(),
         joined("word = same AND then >= at AND then <= at + interval 2 minutes"),
-        Part.CONDITION,
+        FingerprintPart.CONDITION,
     ),
     "order of equal columns": (
         joined("word = same AND more = else AND then = at"),
         joined("more = else AND word = same AND then = at"),
-        Part.CONDITION,
+        FingerprintPart.CONDITION,
     ),
-    "columns of one name from the other side": (joined("word = else"), joined("more = same"), Part.CONDITION),
-    "columns of dropDuplicates": (PROGRAMS["once"], lambda rows: rows.dropDuplicates(["word", "n", "at"]), Part.KEYS),
+    "columns of one name from the other side": (
+        joined("word = else"),
+        joined("more = same"),
+        FingerprintPart.CONDITION,
+    ),
+    "columns of dropDuplicates": (
+        PROGRAMS["once"],
+        lambda rows: rows.dropDuplicates(["word", "n", "at"]),
+        FingerprintPart.KEYS,
+    ),
     "order of five columns": (
         lambda rows: rows.dropDuplicates(["at", "n", "m", "word", "more"]),
         lambda rows: rows.dropDuplicates(["at", "m", "n", "word", "more"]),
-        Part.ORDER,
+        FingerprintPart.ORDER,
     ),
-    "within the watermark": (PROGRAMS["once"], PROGRAMS["lately"], Part.KIND),
-    "limit": (PROGRAMS["limit"], lambda rows: rows.limit(6), Part.LIMIT),
-    "another function": (by_hand(), by_hand(walking), Part.FUNCTION),
-    "state of a function": (by_hand(), by_hand(state="n long, m long"), Part.STATE),
-    "timeout of a function": (by_hand(), by_hand(timeout=GroupStateTimeout.ProcessingTimeTimeout), Part.TIME),
-    "variables of a processor": (custom(), custom(another_counter), Part.STATE),
-    "keys of a processor": (custom(), custom(key="more"), Part.KEYS),
-    "timers of a processor": (custom(), custom(time="ProcessingTime"), Part.TIME),
+    "within the watermark": (PROGRAMS["once"], PROGRAMS["lately"], FingerprintPart.KIND),
+    "limit": (PROGRAMS["limit"], lambda rows: rows.limit(6), FingerprintPart.LIMIT),
+    "another function": (by_hand(), by_hand(walking), FingerprintPart.FUNCTION),
+    "state of a function": (by_hand(), by_hand(state="n long, m long"), FingerprintPart.STATE),
+    "timeout of a function": (
+        by_hand(),
+        by_hand(timeout=GroupStateTimeout.ProcessingTimeTimeout),
+        FingerprintPart.TIME,
+    ),
+    "variables of a processor": (custom(), custom(another_counter), FingerprintPart.STATE),
+    "keys of a processor": (custom(), custom(key="more"), FingerprintPart.KEYS),
+    "timers of a processor": (custom(), custom(time="ProcessingTime"), FingerprintPart.TIME),
 }
 
 
@@ -247,5 +275,5 @@ def test_each_fingerprint_is_the_same_under_spark_4_2(rows: DataFrame):
     for name, program in PROGRAMS.items():
         now = msgspec.to_builtins(fingerprints(rows, program))
         for texts in (now[0]["compared"], now[0]["origins"]):
-            texts.pop(Part.ORDER.label, None)
+            texts.pop(FingerprintPart.ORDER.label, None)
         assert json.loads(json.dumps(now)) == older["fingerprints"][name], name

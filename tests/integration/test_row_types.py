@@ -15,9 +15,9 @@ from pyspark.sql.types import DataType, StructType, UserDefinedType
 from tests.integration.place import Place, error_of, run, setting
 from tidegate import FileSink, PrintSink, SQLiteSink, TidegateError
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
-from tidegate.sinks.kafka.checks import _Check
+from tidegate.sinks.kafka.checks import _KafkaCheck
 from tidegate.sinks.kafka.sink import KafkaSink
-from tidegate.sinks.value_table import TABLE, Kind, Target
+from tidegate.sinks.value_table import TABLE, SparkType, Target
 from tidegate.spark.projection import sink_schema
 from tidegate.spark.row_types import KINDS
 from tidegate.testing.contract import IDENTITY
@@ -35,7 +35,7 @@ def test_every_type_of_sparks_stands_in_the_table() -> None:
         if inspect.isclass(each) and issubclass(each, DataType) and not issubclass(each, UserDefinedType)
     }
     assert classes - ABSTRACT <= KINDS.keys()
-    assert set(TABLE) == set(Kind)
+    assert set(TABLE) == set(SparkType)
     assert all(set(cells) == set(Target) for cells in TABLE.values())
 
 
@@ -126,7 +126,7 @@ def test_a_key_that_is_no_text_and_has_no_one_text_is_refused_alike_in_all_json(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     rows = spark.sql(f"SELECT map({KEYS[kind]}, 'x') AS v")
-    kafka = _Check(KafkaSink("out", "none:1", topic="t"), plan_of(PrintSink("out"), rows)).rows()
+    kafka = _KafkaCheck(KafkaSink("out", "none:1", topic="t"), plan_of(PrintSink("out"), rows)).rows()
     found = [found_by(sink, rows) for sink in (FileSink("out", tmp_path / "out", format="json"), PrintSink("out"))]
     for (error,) in [*found, list(kafka)]:
         assert error.found.startswith("'v.key' is ")

@@ -25,13 +25,13 @@ from tests.support.fs_recorder import FsRecorder
 from tests.support.line_server import LineServer
 from tests.support.peer import Peer
 from tidegate import Job, JobHandle, SocketSource, SQLiteSink
-from tidegate.checkpoints.ingest_layout import Position, segments, synced_end
+from tidegate.checkpoints.ingest_layout import IngestPosition, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code
 from tidegate.core.levels import Level
 from tidegate.operate.beat import read_beat
 from tidegate.spark.sources import ingest
-from tidegate.spark.sources.ingest import Kept
+from tidegate.spark.sources.ingest import KeptInput
 
 PROGRAM = Path(__file__).parent / "socket_program.py"
 
@@ -190,8 +190,8 @@ def test_the_log_is_trimmed_behind_the_epochs_that_are_retained(
 
 
 def test_a_log_is_not_trimmed_behind_a_query_that_is_slower(place: Place):
-    kept = Kept(frozenset({"fast", "slow"}), epochs=2)
-    at = [Position("log", number * 10, number) for number in range(10)]
+    kept = KeptInput(frozenset({"fast", "slow"}), epochs=2)
+    at = [IngestPosition("log", number * 10, number) for number in range(10)]
     assert [kept.done("fast", at[number]) for number in range(5)] == [None] * 5
     assert kept.done("slow", at[1]) is None
     assert kept.done("slow", at[2]) == at[1]

@@ -12,13 +12,13 @@ from tidegate import Job
 from tidegate.spark import supervised as supervision
 from tidegate.spark.supervised import Supervised
 from tidegate.supervise.line import (
-    Declared,
     Finished,
     FromDriver,
     GoOn,
     Line,
     Moved,
     Running,
+    StartAnnounced,
     Stop,
     line_to_driver,
     line_to_supervisor,
@@ -78,7 +78,7 @@ def said_by_a_start(place: Place, monkeypatch: pytest.MonkeyPatch) -> list[FromD
     _, line = under_supervision(monkeypatch)
     job_of(place).start(until="caught-up").wait()
     said = line.heard()
-    assert any(isinstance(message, Declared) for message in said)
+    assert any(isinstance(message, StartAnnounced) for message in said)
     assert any(isinstance(message, Running) for message in said)
     return said
 

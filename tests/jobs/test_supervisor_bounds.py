@@ -26,7 +26,7 @@ from tidegate.settings.given import OVERRIDES_VARIABLE
 from tidegate.storages.local.locks import acquire
 from tidegate.supervise import child, cures, progress, session_processes, supervisor
 from tidegate.supervise.news import News
-from tidegate.supervise.outcomes import Ending, Outcome
+from tidegate.supervise.outcomes import JobEnd, JobOutcome
 from tidegate.supervise.supervisor import Supervisor
 
 STARTING = """
@@ -71,7 +71,7 @@ def _short_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_START_SECONDS", 0.0)
 
 
-def supervise(folder: Path, program: str, news: News, *settings: str) -> Ending:
+def supervise(folder: Path, program: str, news: News, *settings: str) -> JobEnd:
     """Run the program to its end, with a driver that is started again at once and for ever."""
     file = folder / "program.py"
     file.write_text(COUNT + DECLARING + program)
@@ -151,7 +151,7 @@ subprocess.Popen(["sleep", "5"])
 def test_a_driver_that_cannot_be_killed_keeps_the_next_one_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """It holds its lock, so the job ends with exit code 4, and no second driver has written beside it."""
     monkeypatch.setattr(cures, "_A_MINUTE_SECONDS", 0.5)
-    monkeypatch.setattr(child.Child, "kill", deaf(child.Child.kill))
+    monkeypatch.setattr(child.DriverProcess, "kill", deaf(child.DriverProcess.kill))
     news = Heard()
     writes = 'print("x", file=open(here / "writes", "a"), flush=True)'
     program = TAKING.replace("sys.exit(9)", f"{writes}\nos.kill(os.getpid(), signal.SIGSTOP)")
@@ -164,10 +164,10 @@ def test_a_driver_that_cannot_be_killed_keeps_the_next_one_out(tmp_path: Path, m
     os.kill(first, signal.SIGKILL)
 
 
-def deaf(kill: Callable[[child.Child], None]) -> Callable[[child.Child], None]:
+def deaf(kill: Callable[[child.DriverProcess], None]) -> Callable[[child.DriverProcess], None]:
     """`kill` of a driver that does not obey it: the signal does nothing."""
 
-    def kill_in_vain(driver: child.Child) -> None:
+    def kill_in_vain(driver: child.DriverProcess) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(child.signal, "SIGKILL", 0)
             kill(driver)
@@ -175,8 +175,8 @@ def deaf(kill: Callable[[child.Child], None]) -> Callable[[child.Child], None]:
     return kill_in_vain
 
 
-@pytest.mark.parametrize(("asked", "outcome"), [(True, Outcome.STOPPED), (False, Outcome.FINISHED)])
-def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: Path, asked: bool, outcome: Outcome):
+@pytest.mark.parametrize(("asked", "outcome"), [(True, JobOutcome.STOPPED), (False, JobOutcome.FINISHED)])
+def test_the_driver_says_whether_its_job_was_stopped_or_has_finished(tmp_path: Path, asked: bool, outcome: JobOutcome):
     """A command has stopped it, of which its supervisor knows nothing."""
     assert supervise(tmp_path, ending(f"report=None, job_ended=True, asked={asked}"), Heard()).outcome is outcome
 
@@ -278,16 +278,16 @@ FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), wh
 
 @pytest.mark.parametrize(
     ("finished", "outcome"),
-    [("report=None, job_ended=True", Outcome.FINISHED), (FAILED, Outcome.STOPPED)],
+    [("report=None, job_ended=True", JobOutcome.FINISHED), (FAILED, JobOutcome.STOPPED)],
     ids=["it had finished", "it had failed, and is not started again"],
 )
-def test_a_signal_that_comes_after_the_last_word_does_not_change_it(tmp_path: Path, finished: str, outcome: Outcome):
+def test_a_signal_that_comes_after_the_last_word_does_not_change_it(tmp_path: Path, finished: str, outcome: JobOutcome):
     """A job that had failed is stopped as in the pause before its restart."""
     signalled = f"time.sleep(1)\nos.kill({os.getpid()}, signal.SIGTERM)\ntime.sleep(0.5)"
     news = Heard()
     assert supervise(tmp_path, ending(finished, signalled), news).outcome is outcome
     assert len(starts(tmp_path)) == 1
-    assert len(news.failures) == (outcome is Outcome.STOPPED)
+    assert len(news.failures) == (outcome is JobOutcome.STOPPED)
 
 
 def test_a_stop_while_the_program_says_its_last_word_does_not_cost_it(tmp_path: Path):
@@ -304,7 +304,7 @@ sys.exit(7)
 """
     news = Heard()
     ended = supervise(tmp_path, program, news)
-    assert (ended.outcome, ended.code, news.failures) == (Outcome.STOPPED, 7, [])
+    assert (ended.outcome, ended.code, news.failures) == (JobOutcome.STOPPED, 7, [])
 
 
 def test_a_signal_that_comes_while_the_ending_is_printed_does_not_change_it(tmp_path: Path):

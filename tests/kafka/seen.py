@@ -7,12 +7,12 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
-from tidegate.testing.kafka.topics import Row, read_all, stable_ends
+from tidegate.testing.kafka.topics import TopicRecord, read_all, stable_ends
 
 _SECONDS = 30.0
 
 
-def visible_now(servers: str, topic: str) -> list[Row]:
+def visible_now(servers: str, topic: str) -> list[TopicRecord]:
     """Every record below the last stable offset of its partition, once no transaction is being ended."""
     await_markers(servers)
     return read_all(servers, topic, ends=stable_ends(servers, topic))

@@ -23,7 +23,7 @@ from tests.kafka.rights import On, grant
 from tests.support.today import sampled
 from tidegate.cli import main
 from tidegate.core.errors import Code, TidegateError
-from tidegate.testing.kafka import Broker, State, status
+from tidegate.testing.kafka import Broker, BrokerState, status
 from tidegate.testing.kafka import process as processes
 from tidegate.testing.kafka.topics import NotReadToTheEnd, make_topic, produce, read_all
 
@@ -90,7 +90,7 @@ def test_a_second_start_is_refused(own: Broker) -> None:
     error = refused(lambda: Broker.start(own.folder))
     assert error.code == Code.BROKER_REFUSED.label
     assert error.found == f"process {own.processes()[0].pid} at {own.servers}"
-    assert status(own.folder).state is State.RUNNING
+    assert status(own.folder).state is BrokerState.RUNNING
 
 
 def test_a_killed_broker_is_noticed_and_its_data_are_still_there(own: Broker) -> None:
@@ -98,11 +98,11 @@ def test_a_killed_broker_is_noticed_and_its_data_are_still_there(own: Broker) ->
     produce(own.servers, topic, [b"before"])
     own.kill()
     seen = status(own.folder)
-    assert (seen.state, seen.nodes[0].pid) == (State.DIED, None)
+    assert (seen.state, seen.nodes[0].pid) == (BrokerState.DIED, None)
     servers = own.servers
     again = Broker.start(own.folder)
     assert again.servers == servers
-    assert status(own.folder).state is State.RUNNING
+    assert status(own.folder).state is BrokerState.RUNNING
     produce(again.servers, topic, [b"after"])
     assert values(again.servers, topic) == [b"after", b"before"]
 
@@ -120,27 +120,27 @@ def test_a_restart_keeps_the_data(own: Broker) -> None:
 def test_a_paused_broker_is_told_apart_from_a_dead_one(own: Broker) -> None:
     own.pause()
     try:
-        assert status(own.folder).state is State.PAUSED
+        assert status(own.folder).state is BrokerState.PAUSED
     finally:
         own.resume()
-    assert status(own.folder).state is State.RUNNING
+    assert status(own.folder).state is BrokerState.RUNNING
 
 
 def test_a_paused_broker_can_be_stopped_and_started_as_the_same_version_only(own: Broker) -> None:
     own.pause()
     own.stop()
-    assert status(own.folder).state is State.STOPPED
+    assert status(own.folder).state is BrokerState.STOPPED
     assert own.processes() == []
     assert refused(lambda: Broker.start(own.folder, version="3.9.1")).code == Code.SETTING_VALUE.label
     own.restart()
-    assert status(own.folder).state is State.RUNNING
+    assert status(own.folder).state is BrokerState.RUNNING
 
 
 def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:
     error = refused(lambda: Broker.start(tmp_path, settings={"num.io.threads": "none"}))
     assert error.code == Code.BROKER_FAILED.label
     assert "num.io.threads" in error.found
-    assert status(tmp_path).state is not State.RUNNING
+    assert status(tmp_path).state is not BrokerState.RUNNING
 
 
 def test_a_port_in_use_is_refused(tmp_path: Path, own: Broker) -> None:
@@ -148,13 +148,13 @@ def test_a_port_in_use_is_refused(tmp_path: Path, own: Broker) -> None:
     error = refused(lambda: Broker.start(tmp_path, port=port))
     assert error.code == Code.BROKER_REFUSED.label
     assert str(port) in error.found
-    assert status(tmp_path).state is State.ABSENT
+    assert status(tmp_path).state is BrokerState.ABSENT
 
 
 def test_without_java_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     assert refused(lambda: Broker.start(tmp_path)).code == Code.JAVA_MISSING.label
-    assert status(tmp_path).state is State.ABSENT
+    assert status(tmp_path).state is BrokerState.ABSENT
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_without_java_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, options) -> None:
     assert refused(lambda: Broker.start(tmp_path, **options)).code == Code.SETTING_VALUE.label
-    assert status(tmp_path).state is State.ABSENT
+    assert status(tmp_path).state is BrokerState.ABSENT
 
 
 @pytest.mark.more
@@ -173,11 +173,11 @@ def test_of_three_brokers_one_may_die(tmp_path: Path) -> None:
         produce(cluster.servers, topic, [b"all three"])
         cluster.kill(2)
         seen = status(tmp_path)
-        assert seen.state is State.DIED
-        assert [node.state for node in seen.nodes] == [State.RUNNING, State.DIED, State.RUNNING]
+        assert seen.state is BrokerState.DIED
+        assert [node.state for node in seen.nodes] == [BrokerState.RUNNING, BrokerState.DIED, BrokerState.RUNNING]
         produce(cluster.servers, topic, [b"two of three"])
         cluster.restart(2)
-        assert status(tmp_path).state is State.RUNNING
+        assert status(tmp_path).state is BrokerState.RUNNING
         assert values(cluster.servers, topic) == [b"all three", b"two of three"]
 
 

@@ -28,8 +28,8 @@ from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.process import Process, _look
 from tidegate.testing.kafka.proxy import Proxy
-from tidegate.testing.kafka.record import NodeRecord, Record, save
-from tidegate.testing.kafka.strike import Strike
+from tidegate.testing.kafka.record import ClusterRecord, NodeRecord, save
+from tidegate.testing.kafka.strike import RequestStrike
 from tidegate.testing.kafka.topics import PARTITIONS, make_topic
 
 PROGRAM = Path(__file__).with_name("faults_program.py")
@@ -94,7 +94,7 @@ def test_all_clients_of_a_proxy_come_by_way_of_it(broker: Broker, proxy: Proxy, 
 
 def test_a_broker_that_was_started_without_a_detour_has_no_proxy(tmp_path: Path) -> None:
     node = NodeRecord(number=1, port=1, controller_port=2)
-    save(tmp_path, Record(version="4.1.1", cluster_id="x", transaction_version=None, settings={}, nodes=(node,)))
+    save(tmp_path, ClusterRecord(version="4.1.1", cluster_id="x", transaction_version=None, settings={}, nodes=(node,)))
     with pytest.raises(TidegateError, match="detour=True"):
         Proxy(Broker(tmp_path))
 
@@ -123,7 +123,7 @@ OF_A_TRANSACTION = (
 def test_whichever_request_is_lost_or_repeated_the_rows_are_there_once(
     broker: Broker, proxy: Proxy, sink: KafkaSink, request_: ApiKey, way: str
 ) -> None:
-    strike: Strike = getattr(proxy, way)(request_)
+    strike: RequestStrike = getattr(proxy, way)(request_)
     committable = prepared_at_last(sink, rows_from(0, 500))
     brought_through(sink, committable, rows_from(0, 500))
     assert (len(strike.requests), len(strike.wait_for_answers())) == (1, WAYS[way])
@@ -309,7 +309,9 @@ def test_a_commit_that_arrives_five_seconds_late_shows_nothing_that_is_undecided
     both_have_every_row_once(tmp_path, broker, topic)
 
 
-def when_an_id_serves_again(held: Strike, process: Process, driver: Driver, broker: Broker, ids: str) -> list[str]:
+def when_an_id_serves_again(
+    held: RequestStrike, process: Process, driver: Driver, broker: Broker, ids: str
+) -> list[str]:
     """What is open in the first epoch that is prepared with an id of which a request is held."""
     while True:
         wait_until(process.is_paused, driver)

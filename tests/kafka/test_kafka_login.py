@@ -21,9 +21,9 @@ from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import cluster_of
 from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.kafka.sink import KafkaSink
-from tidegate.sources.kafka.topics import Selection, Topics
+from tidegate.sources.kafka.topics import Topics, TopicSelection
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
-from tidegate.testing.kafka.topics import Row, make_topic, produce, read_all
+from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce, read_all
 
 PROGRAM = Path(__file__).with_name("login_program.py")
 LOUD = """
@@ -82,7 +82,9 @@ def test_a_job_logs_in_at_both_ends_and_shows_no_secret(
 ) -> None:
     """The user who lacks one right is refused by name, with nothing begun; the next start copies every row once."""
     topic, target = (make_topic(doors.open, name=name) for name in ("lines", "copies"))
-    count = produce(doors.open, topic, [Row(str(number).encode(), partition=number % 8) for number in range(400)])
+    count = produce(
+        doors.open, topic, [TopicRecord(str(number).encode(), partition=number % 8) for number in range(400)]
+    )
     grant(doors.broker, "reader", On.TOPIC, topic, May.READ)
     grant(doors.broker, "reader", On.GROUP, "tidegate.", May.READ, prefix=True)
     for user in ("writer", "poor"):
@@ -179,17 +181,17 @@ def test_a_row_that_may_not_be_read_is_refused_before_it_is_needed(doors: Doors)
     grant(doors.broker, "poor", On.TOPIC, topic, May.DESCRIBE)
     source = Topics(Clients(doors.broker.servers, doors.broker.options("poor")), "job j, source s")
     with pytest.raises(TidegateError) as refused:
-        source.find(Selection((topic,)))
+        source.find(TopicSelection((topic,)))
     assert refused.value.expected == f"READ on topic '{topic}' for the source's user"
     assert refused.value.next_step.endswith(f"--operation Read --topic {topic}")
     grant(doors.broker, "poor", On.TOPIC, topic, May.READ)
-    assert len(source.find(Selection((topic,))).partitions) == 8
+    assert len(source.find(TopicSelection((topic,))).partitions) == 8
 
 
 def test_a_source_whose_login_is_refused_says_so_and_not_the_password(doors: Doors) -> None:
     options = {**doors.broker.options("reader"), "sasl.password": "guessed-wrongly"}
     with pytest.raises(TidegateError) as refused:
-        Topics(Clients(doors.broker.servers, options), "job j, source s").find(Selection(("any",)))
+        Topics(Clients(doors.broker.servers, options), "job j, source s").find(TopicSelection(("any",)))
     assert "Authentication failed" in refused.value.found
     assert "guessed-wrongly" not in str(refused.value)
 
@@ -226,7 +228,7 @@ def test_a_client_at_the_wrong_door_is_told_which_one_it_is(
     if "sasl.mechanism" in given:
         options |= {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "reader", "sasl.password": "guessed"}
     with pytest.raises(TidegateError) as refused:
-        Topics(Clients(servers, options), "job j, source s").find(Selection(("any",)))
+        Topics(Clients(servers, options), "job j, source s").find(TopicSelection(("any",)))
     assert told in refused.value.next_step
     with pytest.raises(TidegateError) as refused:
         cluster_of(KafkaSink("numbers", servers, topic="any", options=options))
@@ -239,7 +241,7 @@ def test_the_command_that_grants_what_the_source_lacks_is_said(doors: Doors) -> 
     source = Topics(Clients(doors.broker.servers, doors.broker.options("poor")), "job j, source s")
     grant = "kafka-acls --bootstrap-server ... --add --allow-principal User:... --operation Read"
     with pytest.raises(TidegateError) as refused:
-        source.find(Selection((topic,)))
+        source.find(TopicSelection((topic,)))
     assert refused.value.next_step == f"{grant} --topic {topic}"
     with pytest.raises(TidegateError) as refused:
         source.committed(frozenset({(topic, 0)}), "readers")

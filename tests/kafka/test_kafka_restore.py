@@ -18,7 +18,7 @@ from tidegate import Job, KafkaSink, KafkaSource, Restore
 from tidegate.core.records import JobRecord, SinkIdentity, decode
 from tidegate.testing.contract import SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
-from tidegate.testing.kafka.topics import Row, make_topic, produce
+from tidegate.testing.kafka.topics import TopicRecord, make_topic, produce
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_going_back_repeats_what_is_visible_and_aborts_what_the_old_generation_l
     lines, more, target = (make_topic(broker.servers) for _ in range(3))
 
     def write(topic: str, *values: str) -> None:
-        produce(broker.servers, topic, [Row(value.encode(), partition=0) for value in values])
+        produce(broker.servers, topic, [TopicRecord(value.encode(), partition=0) for value in values])
 
     def sink() -> KafkaSink:
         return KafkaSink("topic", broker.servers, topic=target, transactional_id_prefix=target, transaction_timeout=60)
@@ -78,7 +78,7 @@ def test_a_sink_that_was_renamed_or_dropped_at_a_restore_keeps_no_reader_waiting
     """An attempt that was killed before *prepared* is in no record: only its name says whose it is."""
     lines, kept, given_up = (make_topic(broker.servers) for _ in range(3))
     prefix = f"waits-{kept}"
-    produce(broker.servers, lines, [Row(b"sea", partition=0)])
+    produce(broker.servers, lines, [TopicRecord(b"sea", partition=0)])
 
     def sink(uid: str, topic: str) -> KafkaSink:
         return KafkaSink(uid, broker.servers, topic=topic, transactional_id_prefix=prefix, transaction_timeout=300)

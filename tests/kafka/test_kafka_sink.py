@@ -27,7 +27,7 @@ from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.transactions import Producer
 from tidegate.sinks.base import SinkPlan, Transaction
-from tidegate.sinks.kafka.producers import Lease, wire_of
+from tidegate.sinks.kafka.producers import ProducerTurn, wire_of
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
 from tidegate.sinks.rows import RowRefused, place_of
@@ -291,7 +291,7 @@ def test_a_writer_never_takes_anothers_transaction_for_its_own(sink: KafkaSink) 
     (name,) = names_of(sink)
     assert isinstance(mine, KafkaTransaction)
     mine._serve("flush", 30)
-    other = Lease(sink._settings().open(name), prepared=lambda: None, give_back=lambda: None)
+    other = ProducerTurn(sink._settings().open(name), prepared=lambda: None, give_back=lambda: None)
     theirs = KafkaTransaction(sink._settings(), sink._look, attempt_of(run=2), other)
     theirs.write(in_partition(0, rows_from(1, 3)))
     theirs._serve("flush", 30)

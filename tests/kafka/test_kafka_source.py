@@ -33,10 +33,10 @@ from tidegate.disk.strikes import STRIKES
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka import reading as tasks
 from tidegate.sources.kafka.offsets import Bounds, Range
-from tidegate.sources.kafka.source import Lost, Reading
-from tidegate.sources.kafka.topics import Selection
+from tidegate.sources.kafka.source import LostRecords, TopicReading
+from tidegate.sources.kafka.topics import TopicSelection
 from tidegate.testing.kafka import Broker
-from tidegate.testing.kafka.topics import PARTITIONS, Row, delete_topic, make_topic, produce
+from tidegate.testing.kafka.topics import PARTITIONS, TopicRecord, delete_topic, make_topic, produce
 
 PROGRAM = Path(__file__).with_name("source_program.py")
 
@@ -51,9 +51,9 @@ def topic(broker: Broker) -> str:
     return make_topic(broker.servers, PARTITIONS)
 
 
-def values(count: int, first: int = 0) -> list[Row]:
+def values(count: int, first: int = 0) -> list[TopicRecord]:
     """Rows `0`, `1`, ..., spread over all partitions."""
-    return [Row(str(number).encode(), partition=number % PARTITIONS) for number in range(first, first + count)]
+    return [TopicRecord(str(number).encode(), partition=number % PARTITIONS) for number in range(first, first + count)]
 
 
 def job_of(place: Place, source: KafkaSource, **settings: Any) -> Job:
@@ -113,9 +113,9 @@ def counts(rows: int) -> Counter[int]:
 
 def test_columns_are_those_of_sparks_connector(place: Place, broker: Broker, topic: str):
     rows = [
-        Row(b"v0", key=b"k", partition=3, headers=(("h", b"1"), ("h", None)), timestamp_ms=1_700_000_000_123),
-        Row(None, key=b"tombstone", partition=3, timestamp_ms=1_700_000_000_124),
-        Row(b"\xff\x00", partition=3, timestamp_ms=1_700_000_000_125),
+        TopicRecord(b"v0", key=b"k", partition=3, headers=(("h", b"1"), ("h", None)), timestamp_ms=1_700_000_000_123),
+        TopicRecord(None, key=b"tombstone", partition=3, timestamp_ms=1_700_000_000_124),
+        TopicRecord(b"\xff\x00", partition=3, timestamp_ms=1_700_000_000_125),
     ]
     produce(broker.servers, topic, rows)
     job = place.job()
@@ -288,7 +288,7 @@ def driver_arguments(folder: Path, broker: Broker, topic: str) -> tuple[str, ...
 
 def test_a_time_and_offsets_say_where_to_begin_and_end(place: Place, broker: Broker, topic: str):
     begin = 1_700_000_000_000
-    rows = [Row(str(n).encode(), partition=n % PARTITIONS, timestamp_ms=begin + n * 1000) for n in range(80)]
+    rows = [TopicRecord(str(n).encode(), partition=n % PARTITIONS, timestamp_ms=begin + n * 1000) for n in range(80)]
     produce(broker.servers, topic, rows)
     since = datetime.fromtimestamp(begin / 1000 + 40, timezone.utc)
     stop = {topic: dict.fromkeys(range(PARTITIONS), 8)}
@@ -338,7 +338,7 @@ def test_partitions_added_later_are_read_from_their_first_record(place: Place, b
     admin = AdminClient({"bootstrap.servers": broker.servers})
     admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(30)
     wait_until(lambda: len(partitions_of(broker, topic)) > PARTITIONS, "the new partition")
-    produce(broker.servers, topic, [Row(b"16", partition=PARTITIONS), Row(b"17", partition=0)])
+    produce(broker.servers, topic, [TopicRecord(b"16", partition=PARTITIONS), TopicRecord(b"17", partition=0)])
     run(job_of(place, source))
     assert read(place) == list(range(18))
 
@@ -534,10 +534,10 @@ def test_an_epoch_that_comes_again_reads_nothing_of_a_topic_made_anew_meanwhile(
     assert read(place) == [*range(80), *range(1000, 1800)]
 
 
-def offsets_read(broker: Broker, wanted: Range, lost: Lost) -> list[int]:
+def offsets_read(broker: Broker, wanted: Range, lost: LostRecords) -> list[int]:
     """The offsets that a task gives for a range."""
-    reading = Reading(
-        clients=Clients(broker.servers), selection=Selection((wanted.topic,)), where="job j, source s", lost=lost
+    reading = TopicReading(
+        clients=Clients(broker.servers), selection=TopicSelection((wanted.topic,)), where="job j, source s", lost=lost
     )
     schema = pa.schema([("offset", pa.int64())])
     return [int(row["offset"]) for batch in tasks.read(reading, wanted, schema) for row in batch.to_pylist()]
@@ -548,10 +548,10 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
 ):
     caplog.set_level(logging.WARNING, "tidegate")
     monkeypatch.setattr(tasks, "_PATIENCE_SECONDS", 1.0)
-    produce(broker.servers, topic, [Row(str(number).encode(), partition=2) for number in range(20)])
+    produce(broker.servers, topic, [TopicRecord(str(number).encode(), partition=2) for number in range(20)])
     lose(broker, topic, 2, 15)
     found = {
-        (start, end): offsets_read(broker, Range(topic, 2, start, end), Lost.SKIP)
+        (start, end): offsets_read(broker, Range(topic, 2, start, end), LostRecords.SKIP)
         for start, end in [(10, 18), (10, 14), (18, 25), (30, 40)]
     }
     assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
@@ -563,7 +563,7 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
     ]
     for start, end, code in ((10, 18, "TG-KAFKA-OFFSETS-LOST"), (18, 25, "TG-KAFKA-UNREACHABLE")):
         with pytest.raises(TidegateError) as refused:
-            offsets_read(broker, Range(topic, 2, start, end), Lost.REFUSE)
+            offsets_read(broker, Range(topic, 2, start, end), LostRecords.REFUSE)
         assert refused.value.code == code
 
 

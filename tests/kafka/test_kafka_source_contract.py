@@ -20,9 +20,9 @@ from tidegate.spark.sources.kafka import KafkaStreamReader
 from tidegate.spark.telling import WORD
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import PARTITIONS, make_topic, produce
-from tidegate.testing.kafka.topics import Row as Record
+from tidegate.testing.kafka.topics import TopicRecord as Record
 from tidegate.testing.source_contract import Row, SourceContract
-from tidegate.testing.source_readings import Place, SourceReading
+from tidegate.testing.source_readings import ReadingPlace, SourceReading
 
 WHERE = "source records"
 
@@ -64,14 +64,14 @@ class KafkaReading(SourceReading):
         self._source = source
         self._reader = self._made()
 
-    def begin(self, where: Begins) -> Place:
+    def begin(self, where: Begins) -> ReadingPlace:
         level = Level.AT_MOST_ONCE if where is Begins.NEWEST else Level.EXACTLY_ONCE
         return Bounds.from_text(self._source.begin(WHERE, level)).start.to_json()
 
-    def end(self, start: Place) -> Place:
+    def end(self, start: ReadingPlace) -> ReadingPlace:
         return json.loads(json.dumps(self._reader.latestOffset(dict(start), ReadAllAvailable())))
 
-    def rows(self, start: Place, end: Place) -> list[Row]:
+    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
         wanted = pickle.loads(pickle.dumps(self._reader.partitions(dict(start), dict(end))))
         return [row for each in wanted for batch in self._made().read(each) for row in batch.to_pylist()]
 

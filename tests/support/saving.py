@@ -8,15 +8,15 @@ from pathlib import Path
 
 from tests.support.saved_job import running, write_job
 from tidegate.core.errors import TidegateError
-from tidegate.spark.savepointing import Savepoints
+from tidegate.spark.savepointing import SavepointTaker
 
 BOUND_SECONDS = 30.0
 
 
-def savepoints(folder: Path, reach: Callable[[str], None] = lambda _step: None) -> Savepoints:
+def savepoints(folder: Path, reach: Callable[[str], None] = lambda _step: None) -> SavepointTaker:
     """Of the job `folder/job`; they go to `folder/saved`."""
     write_job(folder / "job")
-    return Savepoints(running(folder / "job", reach), str(folder / "saved"))
+    return SavepointTaker(running(folder / "job", reach), str(folder / "saved"))
 
 
 class Gate:

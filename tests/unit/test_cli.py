@@ -21,9 +21,9 @@ from tidegate.cli import main
 from tidegate.cli.commands import COMMANDS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.demo.driver import DemoFailed
-from tidegate.testing.demo.run import Event, Options, Report
+from tidegate.testing.demo.run import DemoReport, Event, Options
 
-EXACT = Report(
+EXACT = DemoReport(
     ok=True,
     gate="on",
     seed=7,
@@ -49,11 +49,11 @@ SPOILT = replace(EXACT, ok=False, lost=1, counterexample="lost in lines, batch 3
 class FakeRun:
     """Stands for the demo: notes its options, leaves a file, gives a report or raises."""
 
-    def __init__(self, result: Report | Exception) -> None:
+    def __init__(self, result: DemoReport | Exception) -> None:
         self.result = result
         self.options: Options | None = None
 
-    def __call__(self, options: Options, tell: Callable[[Event], None]) -> Report:
+    def __call__(self, options: Options, tell: Callable[[Event], None]) -> DemoReport:
         self.options = options
         (options.folder / "kept").touch()
         if isinstance(self.result, Exception):
@@ -193,7 +193,7 @@ def test_a_folder_that_is_not_empty_is_not_touched(run: FakeRun, tmp_path: Path)
 def test_the_last_line_is_the_json(run: FakeRun) -> None:
     code, output = invoke("demo", "--json")
     assert code == 0
-    assert msgspec.json.decode(output.splitlines()[-1], type=Report) == EXACT
+    assert msgspec.json.decode(output.splitlines()[-1], type=DemoReport) == EXACT
 
 
 def test_the_table(run: FakeRun) -> None:
@@ -232,7 +232,7 @@ def test_the_temporary_folder_goes_and_the_named_one_stays(run: FakeRun, tmp_pat
 def test_the_temporary_folder_goes_however_it_ends(
     run: FakeRun, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    def fail(options: Options, tell: Callable[[Event], None]) -> Report:
+    def fail(options: Options, tell: Callable[[Event], None]) -> DemoReport:
         run.options = options
         raise error
 

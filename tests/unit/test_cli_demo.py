@@ -13,7 +13,7 @@ import pytest
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.failpoints import parse_strikes
-from tidegate.testing.checker import Change, Line, words_of
+from tidegate.testing.checker import Change, InputLine, words_of
 from tidegate.testing.demo.ends import FileEnds
 from tidegate.testing.demo.feeder import Feeder
 from tidegate.testing.demo.footprint import Footprint
@@ -65,7 +65,7 @@ def test_generated_text_follows_the_seed_and_zipf() -> None:
 
 def test_lines_are_cut_into_batches_that_hold_them_all() -> None:
     batches = cut(["a", "b", "c", "d", "e"], 3)
-    assert [line for batch in batches for line in batch] == [Line(n, t) for n, t in enumerate("abcde", start=1)]
+    assert [line for batch in batches for line in batch] == [InputLine(n, t) for n, t in enumerate("abcde", start=1)]
     assert sorted(map(len, batches)) == [1, 2, 2]
 
 
@@ -83,7 +83,7 @@ def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
 
 def test_the_feeder_puts_no_more_than_it_may_in_rising_time(tmp_path: Path) -> None:
     ends = FileEnds(Places(tmp_path))
-    feeder = Feeder(ends, [[Line(1, "a b")], [Line(2, "\u2028 c")], [Line(3, "")]])
+    feeder = Feeder(ends, [[InputLine(1, "a b")], [InputLine(2, "\u2028 c")], [InputLine(3, "")]])
     with ends.ready():
         while feeder.fed < 2:
             feeder.feed(up_to=2)
@@ -97,7 +97,7 @@ def test_the_feeder_puts_no_more_than_it_may_in_rising_time(tmp_path: Path) -> N
 
 def test_two_files_in_one_epoch_are_one_epoch(tmp_path: Path) -> None:
     ends = FileEnds(Places(tmp_path))
-    lines = [Line(number, "a") for number in range(4)]
+    lines = [InputLine(number, "a") for number in range(4)]
     with ends.ready():
         for line in lines:
             ends.put([line])
@@ -121,7 +121,7 @@ def test_what_a_reader_sees(tmp_path: Path) -> None:
         table.execute("CREATE TABLE counts(word TEXT, count INTEGER)")
         table.execute("INSERT INTO counts VALUES ('a', 1)")
     sinks = FileEnds(places).read()
-    assert sinks.lines == [Line(1, "a\u2028"), Line(-1, '{"numb')]
+    assert sinks.lines == [InputLine(1, "a\u2028"), InputLine(-1, '{"numb')]
     assert sinks.changes == [Change("a", 1)]
     assert sinks.table == {"a": 1}
 

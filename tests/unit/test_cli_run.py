@@ -14,7 +14,7 @@ from tidegate.cli.flink_forms import FORMS, answer_to
 from tidegate.cli.run import exit_of
 from tidegate.core.fingerprints import Allowed
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE
-from tidegate.supervise.outcomes import Ending, Outcome
+from tidegate.supervise.outcomes import JobEnd, JobOutcome
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +26,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         def __init__(self, program: object, *_: object, **__: object) -> None:
             programs.append(program)
 
-        def run(self) -> Ending:
-            return Ending(outcome=Outcome.FINISHED, job="words", restarts=0)
+        def run(self) -> JobEnd:
+            return JobEnd(outcome=JobOutcome.FINISHED, job="words", restarts=0)
 
     monkeypatch.setattr(run_command, "Supervisor", Never)
     return programs
@@ -139,17 +139,17 @@ def test_the_json_is_one_line():
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Outcome.FINISHED, 7),
-        (Outcome.STOPPED, 7),
-        (Outcome.FAILED, 1),
-        (Outcome.UNUSABLE, 2),
-        (Outcome.REFUSED, 4),
-        (Outcome.PENDING, 6),
-        (Outcome.INTERRUPTED, 130),
+        (JobOutcome.FINISHED, 7),
+        (JobOutcome.STOPPED, 7),
+        (JobOutcome.FAILED, 1),
+        (JobOutcome.UNUSABLE, 2),
+        (JobOutcome.REFUSED, 4),
+        (JobOutcome.PENDING, 6),
+        (JobOutcome.INTERRUPTED, 130),
     ],
 )
-def test_exit_codes(outcome: Outcome, code: int):
-    assert exit_of(Ending(outcome=outcome, job=None, restarts=0, code=7)) == code
+def test_exit_codes(outcome: JobOutcome, code: int):
+    assert exit_of(JobEnd(outcome=outcome, job=None, restarts=0, code=7)) == code
 
 
 def test_operators_that_may_be_others_are_handed_on_under_an_id_of_the_command(monkeypatch: pytest.MonkeyPatch):
@@ -159,8 +159,8 @@ def test_operators_that_may_be_others_are_handed_on_under_an_id_of_the_command(m
         def __init__(self, *_: object, environment: dict[str, str], **__: object) -> None:
             environments.append(environment)
 
-        def run(self) -> Ending:
-            return Ending(outcome=Outcome.FINISHED, job="words", restarts=0)
+        def run(self) -> JobEnd:
+            return JobEnd(outcome=JobOutcome.FINISHED, job="words", restarts=0)
 
     monkeypatch.setattr(run_command, "Supervisor", Notes)
     options = ["--allow-changed-operator", "counts", "--allow-changed-operator", "words/0"]

@@ -10,7 +10,7 @@ import pytest
 from tidegate.core.ledger import Query
 from tidegate.core.levels import Level
 from tidegate.spark import epoch_watch
-from tidegate.spark.epoch_watch import CUT_ENDS_WITHIN_SECONDS, EpochWatch, Phase
+from tidegate.spark.epoch_watch import CUT_ENDS_WITHIN_SECONDS, EpochPhase, EpochWatch
 
 
 class Clock:
@@ -26,7 +26,7 @@ def test_an_epoch_that_a_machine_slept_through_is_cut_off_and_not_stuck(monkeypa
     watch.let_in(3)
     clock.now += 3600
     assert watch.cut_if_overdue() == 3
-    assert watch.phase is Phase.CUT
+    assert watch.phase is EpochPhase.CUT
     assert not watch.is_stuck()
     clock.now += CUT_ENDS_WITHIN_SECONDS - 0.1
     assert not watch.is_stuck()

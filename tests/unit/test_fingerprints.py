@@ -10,7 +10,7 @@ from tidegate.core.fingerprints import (
     NOTHING_ALLOWED,
     Allowed,
     Comparison,
-    Part,
+    FingerprintPart,
     compare,
     compare_at_start,
     operator_name,
@@ -41,8 +41,8 @@ def started(
     return compare_at_start("query", before, now, has_state=has_state, allowed=allowed, where="job j", at="now")
 
 
-@pytest.mark.parametrize("part", [each for each in Part if each.refused], ids=lambda each: each.label)
-def test_a_difference_in_any_part_is_refused_with_both_sides(part: Part):
+@pytest.mark.parametrize("part", [each for each in FingerprintPart if each.refused], ids=lambda each: each.label)
+def test_a_difference_in_any_part_is_refused_with_both_sides(part: FingerprintPart):
     before, now = operator(parts={part.label: "one way"}), operator(parts={part.label: "another way"})
     (error,) = started((before,), (now,)).errors
     assert error.code == "TG-OPERATOR-CHANGED"
@@ -50,8 +50,8 @@ def test_a_difference_in_any_part_is_refused_with_both_sides(part: Part):
     assert f"{part.label}: another way" in error.found
 
 
-@pytest.mark.parametrize("part", [each for each in Part if not each.refused], ids=lambda each: each.label)
-def test_what_may_be_a_mended_fault_is_accepted_said_and_noted(part: Part):
+@pytest.mark.parametrize("part", [each for each in FingerprintPart if not each.refused], ids=lambda each: each.label)
+def test_what_may_be_a_mended_fault_is_accepted_said_and_noted(part: FingerprintPart):
     before, now = (
         OperatorFingerprint(number=0, uid="totals", compared={"kind": "limit"}, told={part.label: text})
         for text in ("one way", "another way")

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fs_recorder import FsRecorder
-from tidegate.checkpoints.ingest_layout import MARK, Position, segments, synced_end
+from tidegate.checkpoints.ingest_layout import MARK, IngestPosition, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, require, slices
 from tidegate.core.errors import Code, TidegateError
@@ -207,7 +207,7 @@ def test_trimming_removes_whole_segments_that_nobody_needs_and_never_the_newest(
         log.trim(ends[9])
         assert 0 < log.begin.offset <= ends[9].offset
         assert read(tmp_path, ends[9], ends[19]) == [b"line %d" % number for number in range(10, 20)]
-        assert refused(lambda: read(tmp_path, Position(log.end.log, 0, 0), ends[19])) is Code.INGEST_LOST
+        assert refused(lambda: read(tmp_path, IngestPosition(log.end.log, 0, 0), ends[19])) is Code.INGEST_LOST
         log.trim(ends[19])
         assert len(segments(tmp_path)) == 1
         log.append([b"more"])
@@ -246,7 +246,7 @@ def test_a_log_that_is_not_the_one_of_a_checkpoint_is_refused(tmp_path: Path):
         other = log.append([b"sea", b"sand", b"wind"])
         error = error_of(lambda: require(tmp_path / "other", position, other, WHERE))
     assert (error.catalogue_entry, "removed or exchanged" in error.found) == (Code.INGEST_LOST, True)
-    older = Position(position.log, 0, 0)
+    older = IngestPosition(position.log, 0, 0)
     error = error_of(lambda: require(tmp_path / "one", position, older, WHERE))
     assert (error.catalogue_entry, "an older copy" in error.found) == (Code.INGEST_LOST, True)
     require(tmp_path / "one", position, position, WHERE)
@@ -401,10 +401,10 @@ def folder_with(folder: Path, name: str, data: bytes) -> Path:
     return folder
 
 
-def read(folder: Path, begin: Position | None = None, end: Position | None = None) -> list[bytes]:
+def read(folder: Path, begin: IngestPosition | None = None, end: IngestPosition | None = None) -> list[bytes]:
     """The lines that count, as the tasks of an epoch read them."""
     last = end or synced_end(folder, WHERE)
-    first = begin or Position(last.log, 0, 0)
+    first = begin or IngestPosition(last.log, 0, 0)
     return [line for each in slices(folder, first, last, WHERE) for frame in read_slice(each) for line in frame.lines()]
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, query_folder, running, write_job
 from tests.support.saving import code_of
-from tidegate.checkpoints.ingest_layout import Position, segments
+from tidegate.checkpoints.ingest_layout import IngestPosition, segments
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.checkpoints.retained import QueryFolder, RetainedCheckpoints
@@ -29,7 +29,7 @@ from tidegate.savepoints.ingest_restore import SavedLog, join
 from tidegate.savepoints.restore import Restoring, prepare, settle
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.take import RunningJob, take
-from tidegate.spark.sources.ingest import Kept, Trimmer
+from tidegate.spark.sources.ingest import KeptInput, Trimmer
 
 QUERY = Query(job="job", job_id=RECORD.job_id, generation=1, uid="query", sources=("lines",), sinks=("out",))
 
@@ -71,7 +71,7 @@ def restoring_into(
     return replace(restoring(job, savepoint, generation=generation), logs=(joined,))
 
 
-def lines_behind(log: Path, position: Position) -> list[int]:
+def lines_behind(log: Path, position: IngestPosition) -> list[int]:
     """What a query reads that goes on from a position."""
     opened = IngestLog(log)
     end = opened.end
@@ -181,7 +181,7 @@ def test_what_was_trimmed_since_comes_back_from_the_savepoint(tmp_path: Path):
     world = World(tmp_path, behind=4)
     savepoint = world.taken()
     world.arrive(2)
-    world.log.trim(Position(world.position.log, segments(world.folder / "ingest/lines")[5].begin.offset, 5))
+    world.log.trim(IngestPosition(world.position.log, segments(world.folder / "ingest/lines")[5].begin.offset, 5))
     world.log.close()
     assert segments(world.folder / "ingest/lines")[0].begin.line == 5
     restore(restoring_into(world.folder, savepoint))
@@ -223,7 +223,7 @@ def test_lines_between_savepoint_and_log_are_missed(tmp_path: Path):
     world = World(tmp_path)
     savepoint = world.taken()
     world.arrive(4)
-    world.log.trim(Position(world.position.log, segments(world.folder / "ingest/lines")[7].begin.offset, 7))
+    world.log.trim(IngestPosition(world.position.log, segments(world.folder / "ingest/lines")[7].begin.offset, 7))
     assert code_of(lambda: restoring_into(world.folder, savepoint)) == "TG-INGEST-LOST"
 
 
@@ -290,7 +290,7 @@ def test_the_log_is_not_trimmed_behind_a_retained_checkpoint_that_is_written_lat
     retained.note("query")
     retained.write()
     log = world.folder / "ingest/lines"
-    trimmer = Trimmer("reader", Kept(frozenset({"reader"}), epochs=1), world.log, log)
+    trimmer = Trimmer("reader", KeptInput(frozenset({"reader"}), epochs=1), world.log, log)
     world.arrive(3)
     trimmer.tell(msgspec.json.encode(world.log.end).decode())
     assert segments(log)[0].begin.line == 3

@@ -10,7 +10,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.matrix import Matrix, NotTotal
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.control import Outcome
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import (
     AFTERWARDS,
     ANSWER,
@@ -27,7 +27,7 @@ from tidegate.operate.job_end import (
     wrong_of,
 )
 from tidegate.supervise.outcomes import Fault, Stopped, fault_of, outcome_of
-from tidegate.supervise.outcomes import Outcome as Outcomes
+from tidegate.supervise.outcomes import JobOutcome as Outcomes
 
 WAITS = TidegateError(Code.SINK_UNAVAILABLE, expected="a", found="b", where="c", next_step="d")
 
@@ -49,7 +49,7 @@ def test_every_job_has_an_end(each: Wanted, wrong: Wrong):
 
 def test_a_sink_that_is_not_ready_fails_no_job_that_this_start_was_asked_to_end():
     for asked in (True, False):
-        state = STATE.cell(wanted(Ending.DRAIN, asked=asked, catches_up_with_a_drain=False), Wrong.SINK)
+        state = STATE.cell(wanted(EndMode.DRAIN, asked=asked, catches_up_with_a_drain=False), Wrong.SINK)
         assert state is (JobState.STOPPED if asked else JobState.FAILED)
 
 
@@ -79,24 +79,24 @@ def test_a_driver_that_died_has_ended_nothing():
         assert AFTERWARDS.cell(wish, LastSeen.DIED) is Outcome.FAILED
 
 
-@pytest.mark.parametrize("ending", list(Ending))
-def test_checkpoints_go_with_a_clean_cancel_alone(ending: Ending):
+@pytest.mark.parametrize("ending", list(EndMode))
+def test_checkpoints_go_with_a_clean_cancel_alone(ending: EndMode):
     for error, left in product((None, WAITS), Left):
         gone = gives_up_its_checkpoints(ending, error, lambda left=left: left)
-        assert gone is (ending is Ending.CANCEL and error is None and left is Left.NOTHING)
+        assert gone is (ending is EndMode.CANCEL and error is None and left is Left.NOTHING)
 
 
 def test_a_cancel_leaves_a_sink_to_the_next_start_and_nothing_else():
-    assert is_left_to_the_next_start(WAITS, Ending.CANCEL)
-    assert not is_left_to_the_next_start(WAITS, Ending.STOP)
-    assert not is_left_to_the_next_start(OSError(), Ending.CANCEL)
+    assert is_left_to_the_next_start(WAITS, EndMode.CANCEL)
+    assert not is_left_to_the_next_start(WAITS, EndMode.STOP)
+    assert not is_left_to_the_next_start(OSError(), EndMode.CANCEL)
 
 
 def test_a_drain_that_waits_as_long_as_somebody_has_allowed_is_an_end():
-    assert not leaves_a_drain(Ending.DRAIN, WAITS, asked=True, stands=True)
-    assert leaves_a_drain(Ending.DRAIN, WAITS, asked=False, stands=True)
-    assert leaves_a_drain(Ending.DRAIN, OSError(), asked=True, stands=True)
-    assert not leaves_a_drain(Ending.DRAIN, OSError(), asked=True, stands=False)
+    assert not leaves_a_drain(EndMode.DRAIN, WAITS, asked=True, stands=True)
+    assert leaves_a_drain(EndMode.DRAIN, WAITS, asked=False, stands=True)
+    assert leaves_a_drain(EndMode.DRAIN, OSError(), asked=True, stands=True)
+    assert not leaves_a_drain(EndMode.DRAIN, OSError(), asked=True, stands=False)
 
 
 def test_what_needs_a_decision_is_told_before_what_only_waits():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.unit.test_kafka_offsets import A0, A1, Cluster
-from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.behind import LagGauge
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def behind(cluster: Cluster) -> Iterator[Behind]:
-    opened = Behind(lambda: cluster, look_seconds=0.01)
+def behind(cluster: Cluster) -> Iterator[LagGauge]:
+    opened = LagGauge(lambda: cluster, look_seconds=0.01)
     yield opened
     opened.close()
 
@@ -30,7 +30,7 @@ def soon(seen: Callable[[], object]) -> bool:
     return bool(seen())
 
 
-def test_what_is_not_done_yet_is_counted_over_all_partitions(cluster: Cluster, behind: Behind):
+def test_what_is_not_done_yet_is_counted_over_all_partitions(cluster: Cluster, behind: LagGauge):
     assert behind.records() is None, "nothing is done yet"
     behind.tell({A0: 7, A1: 4})
     assert soon(lambda: behind.records() == 3)
@@ -40,7 +40,7 @@ def test_what_is_not_done_yet_is_counted_over_all_partitions(cluster: Cluster, b
     assert behind.records() == 0
 
 
-def test_while_no_broker_answers_nobody_knows(cluster: Cluster, behind: Behind):
+def test_while_no_broker_answers_nobody_knows(cluster: Cluster, behind: LagGauge):
     behind.tell({A0: 7, A1: 4})
     assert soon(lambda: behind.records() == 3)
     cluster.down = True
@@ -54,7 +54,7 @@ def test_brokers_that_never_answer_hold_no_end_up(cluster: Cluster):
         time.sleep(5)
         return cluster
 
-    asking = Behind(never)
+    asking = LagGauge(never)
     asking.tell({A0: 0})
     begun = time.monotonic()
     asking.close()

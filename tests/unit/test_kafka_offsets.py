@@ -22,7 +22,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.spark_log import goes_back, same_position
 from tidegate.kafka.clients import Clients
-from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.offsets import (
     Bounds,
     OffsetOf,
@@ -35,8 +35,14 @@ from tidegate.sources.kafka.offsets import (
     share_out,
 )
 from tidegate.sources.kafka.places import resolve
-from tidegate.sources.kafka.source import ANSWER_KEPT_SECONDS, LOOK_FOR_PARTITIONS_SECONDS, EndFinder, Lost, Reading
-from tidegate.sources.kafka.topics import Found, Mark, Selection
+from tidegate.sources.kafka.source import (
+    ANSWER_KEPT_SECONDS,
+    LOOK_FOR_PARTITIONS_SECONDS,
+    EndFinder,
+    LostRecords,
+    TopicReading,
+)
+from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, TopicSelection
 from tidegate.spark.sources.kafka import KafkaMonitor, KafkaSource
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
@@ -140,13 +146,15 @@ class Cluster:
     down: bool = False
     asked: int = 0
 
-    def find(self, selection: Selection) -> Found:
+    def find(self, selection: TopicSelection) -> FoundPartitions:
         self._answer()
-        return Found(frozenset(self.ends), {topic: self.ids[topic] for topic, _ in self.ends})
+        return FoundPartitions(frozenset(self.ends), {topic: self.ids[topic] for topic, _ in self.ends})
 
-    def at(self, partitions: frozenset[Partition], mark: Mark) -> dict[Partition, int]:
+    def at(self, partitions: frozenset[Partition], mark: PartitionEnd) -> dict[Partition, int]:
         self._answer()
-        return {each: self.ends[each] if mark is Mark.LATEST else self.oldest.get(each, 0) for each in partitions}
+        return {
+            each: self.ends[each] if mark is PartitionEnd.LATEST else self.oldest.get(each, 0) for each in partitions
+        }
 
     def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> dict[Partition, int]:
         raise NotImplementedError
@@ -175,7 +183,9 @@ def finder(
     stop: dict[Partition, int] | None = None,
     **limits: Any,
 ) -> EndFinder:
-    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s", **limits)
+    reading = TopicReading(
+        clients=Clients("broker:1"), selection=TopicSelection(("a",)), where="job j, source s", **limits
+    )
     return EndFinder(reading, cluster, stop, lambda *_: 100.0, clock or Clock())
 
 
@@ -340,7 +350,7 @@ def test_a_run_until_caught_up_does_not_take_silence_for_the_end():
 
 
 def test_offsets_to_start_at_must_name_every_partition_and_lie_in_the_topic():
-    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    reading = TopicReading(clients=Clients("broker:1"), selection=TopicSelection(("a",)), where="job j, source s")
     cluster = Cluster({A0: 9, A1: 9}, oldest={A0: 3})
     assert resolve(reading, cluster, {"a": {0: 3, 1: 9}}, None).start.next == {A0: 3, A1: 9}
     assert error_of(lambda: resolve(reading, cluster, {"a": {0: 3}}, None)).code == "TG-SOURCE-OPTION"
@@ -349,14 +359,14 @@ def test_offsets_to_start_at_must_name_every_partition_and_lie_in_the_topic():
 
 
 def test_each_partition_has_a_place_of_its_own():
-    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    reading = TopicReading(clients=Clients("broker:1"), selection=TopicSelection(("a",)), where="job j, source s")
     cluster = Cluster({A0: 9, A1: 9}, oldest={A0: 3, A1: 1})
     bounds = resolve(reading, cluster, {"a": {0: "earliest", 1: "latest"}}, {"a": {0: 5, 1: "latest"}})
     assert (bounds.start.next, bounds.stop) == ({A0: 3, A1: 9}, {A0: 5, A1: 9})
 
 
 def test_a_stop_before_the_start_is_refused_with_both_positions():
-    reading = Reading(clients=Clients("broker:1"), selection=Selection(("a",)), where="job j, source s")
+    reading = TopicReading(clients=Clients("broker:1"), selection=TopicSelection(("a",)), where="job j, source s")
     cluster = Cluster({A0: 9, A1: 9})
     error = error_of(lambda: resolve(reading, cluster, {"a": {0: 7, 1: 2}}, {"a": {0: 4, 1: 2}}))
     assert error.code == "TG-SOURCE-OPTION"
@@ -387,7 +397,7 @@ def test_a_place_that_is_none_is_refused_with_what_to_write(place: Any, told: st
 
 
 def skipping(cluster: Cluster, clock: Callable[[], float] | None = None, **given: Any) -> EndFinder:
-    return finder(cluster, clock, lost=Lost.SKIP, **given)
+    return finder(cluster, clock, lost=LostRecords.SKIP, **given)
 
 
 def note(end: Offsets) -> tuple[OffsetOf, dict[Partition, tuple[int, int | None]]]:
@@ -477,8 +487,8 @@ def test_a_partition_that_is_gone_cannot_be_skipped():
     assert (error.code, error.found) == ("TG-KAFKA-TOPIC-MISSING", "a made anew with fewer partitions")
 
 
-@pytest.mark.parametrize("lost", Lost)
-def test_a_source_that_is_read_to_its_bound_does_not_mind_what_becomes_of_its_topic(lost: Lost):
+@pytest.mark.parametrize("lost", LostRecords)
+def test_a_source_that_is_read_to_its_bound_does_not_mind_what_becomes_of_its_topic(lost: LostRecords):
     cluster = Cluster({A0: 40}, ids={"a": "another"})
     ends = finder(cluster, stop={A0: 100}, lost=lost)
     assert ends.after(at(a0=100)) == at(a0=100)
@@ -513,7 +523,7 @@ def test_a_replay_reads_what_its_end_says_and_nothing_of_a_topic_made_anew_since
 
 def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.WARNING, "tidegate")
-    monitor = KafkaMonitor("job.query.lines", None, Behind(lambda: Cluster({A0: 10, A1: 9})))
+    monitor = KafkaMonitor("job.query.lines", None, LagGauge(lambda: Cluster({A0: 10, A1: 9})))
     first = Offsets({A0: 9, A1: 9}, {}, {A0: Skip(7, 2), A1: Skip(4, 1)})
     for offsets in (first, first, Offsets({A0: 10}), Offsets({A0: 0}, {}, {A0: Skip(0, None)})):
         monitor.tell(json.dumps(offsets.to_json()))
@@ -557,14 +567,14 @@ def test_a_group_that_stands_where_no_record_is_kept_is_refused_with_the_numbers
 
 def test_a_group_that_stands_before_what_is_kept_begins_behind_it_when_that_is_asked_for():
     cluster = Cluster({A0: 50, A1: 9}, {A0: 5}, groups={"g": {A0: 4}})
-    assert begin_of(cluster, Lost.SKIP) == {A0: 5, A1: 0}
+    assert begin_of(cluster, LostRecords.SKIP) == {A0: 5, A1: 0}
     cluster.groups["g"][A1] = 10
     with pytest.raises(TidegateError, match="a-1 10"):
-        begin_of(cluster, Lost.SKIP)
+        begin_of(cluster, LostRecords.SKIP)
 
 
-def begin_of(cluster: Cluster, lost: Lost = Lost.REFUSE) -> OffsetOf:
-    reading = Reading(
-        clients=Clients("localhost:1", {}), selection=Selection(("a",)), where="here", group="g", lost=lost
+def begin_of(cluster: Cluster, lost: LostRecords = LostRecords.REFUSE) -> OffsetOf:
+    reading = TopicReading(
+        clients=Clients("localhost:1", {}), selection=TopicSelection(("a",)), where="here", group="g", lost=lost
     )
     return resolve(reading, cluster, "group", None).start.next

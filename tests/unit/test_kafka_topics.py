@@ -14,13 +14,17 @@ from tidegate import TidegateError
 from tidegate.core.errors import Code
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka import topics
-from tidegate.sources.kafka.topics import Mark, Selection, Topics
+from tidegate.sources.kafka.topics import PartitionEnd, Topics, TopicSelection
 
 NEVER: Future[Any] = Future()
 
 QUESTIONS: dict[str, tuple[str, Any, Callable[[Topics], object]]] = {
-    "describe": ("describe_topics", "lines", lambda asked: asked.find(Selection(("lines",)))),
-    "offsets": ("list_offsets", TopicPartition("lines", 0), lambda asked: asked.at([("lines", 0)], Mark.LATEST)),
+    "describe": ("describe_topics", "lines", lambda asked: asked.find(TopicSelection(("lines",)))),
+    "offsets": (
+        "list_offsets",
+        TopicPartition("lines", 0),
+        lambda asked: asked.at([("lines", 0)], PartitionEnd.LATEST),
+    ),
     "group": ("list_consumer_group_offsets", "group", lambda asked: asked.committed([("lines", 0)], "group")),
 }
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from tidegate.cli.live_view import Stage, Watched, duration, live_view
+from tidegate.cli.live_view import SupervisorStage, Watched, duration, live_view
 from tidegate.cli.open_view import open_view
 from tidegate.cli.view import View, stop_message
 from tidegate.operate.beat import Beat, JobState, QueryBeat
@@ -48,7 +48,7 @@ def beat(*queries: QueryBeat, **parts: object) -> Beat:
     return Beat(**{**given, **parts})  # pyright: ignore[reportArgumentType]
 
 
-def watched(stage: Stage = Stage.RUNNING, **parts: object) -> Watched:
+def watched(stage: SupervisorStage = SupervisorStage.RUNNING, **parts: object) -> Watched:
     return Watched(**{"stage": stage, "since": START - 2, **parts})  # pyright: ignore[reportArgumentType]
 
 
@@ -78,18 +78,18 @@ def test_a_query_that_has_done_nothing_yet_shows_dashes():
 
 
 def test_a_driver_that_has_not_spoken_yet_is_starting():
-    assert shown(None, watched(Stage.RUNNING, since=NOW - 8)) == "the driver is starting, 8 s\n"
+    assert shown(None, watched(SupervisorStage.RUNNING, since=NOW - 8)) == "the driver is starting, 8 s\n"
 
 
 def test_what_an_earlier_driver_left_is_not_taken_for_the_present_one():
-    text = shown(beat(at=NOW - 60), watched(Stage.RUNNING, since=NOW - 4, restarts=1))
+    text = shown(beat(at=NOW - 60), watched(SupervisorStage.RUNNING, since=NOW - 4, restarts=1))
     assert text.splitlines()[0] == "wordcount  the driver is starting, 4 s  1 restart"
     assert "no sign of life" not in text
     assert "counts" in text
 
 
 def test_the_pause_before_a_restart_is_counted_down():
-    about = watched(Stage.RESTARTING, restart_at=NOW + 6.2, why="TG-QUERY-FAILED", restarts=3)
+    about = watched(SupervisorStage.RESTARTING, restart_at=NOW + 6.2, why="TG-QUERY-FAILED", restarts=3)
     assert (
         shown(beat(), about)
         .splitlines()[0]
@@ -98,10 +98,10 @@ def test_the_pause_before_a_restart_is_counted_down():
 
 
 def test_when_the_pause_is_over_the_beat_tells_whether_the_next_driver_has_begun():
-    late = watched(Stage.RESTARTING, since=NOW - 40, restart_at=NOW - 5)
+    late = watched(SupervisorStage.RESTARTING, since=NOW - 40, restart_at=NOW - 5)
     assert "the driver is starting, 5 s" in shown(beat(), late)
     assert "running 3 s" in shown(beat(started_at=NOW - 3), late)
-    of_one_query = watched(Stage.RESTARTING, restart_at=NOW - 5)
+    of_one_query = watched(SupervisorStage.RESTARTING, restart_at=NOW - 5)
     assert "running 12 min 34 s" in shown(beat(), of_one_query)
 
 
@@ -118,7 +118,7 @@ def test_a_first_interrupt_is_answered_with_what_is_waited_for():
     )
     assert stop_message(beat(query(finished=18))) == "stopping: nothing is under way; Ctrl-C again ends at once"
     assert stop_message(None).startswith("stopping: nothing")
-    assert stop_message(beat()) in shown(beat(), watched(Stage.STOPPING))
+    assert stop_message(beat()) in shown(beat(), watched(SupervisorStage.STOPPING))
 
 
 @pytest.mark.parametrize("width", [200, 80, 40, 12, 1])

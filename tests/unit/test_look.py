@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tidegate.spark.look import Look
+from tidegate.spark.look import PlanLook
 
 
 class Said:
@@ -20,7 +20,7 @@ class Said:
 
 
 def rows(*lines: str) -> dict[str, int | None]:
-    look = cast("Any", Look.__new__(Look))
+    look = cast("Any", PlanLook.__new__(PlanLook))
     look._look = Said(*lines)
     found = look.state_of(None, names_files=False)
     return {operator: state.rows for operator, state in found.items()}

@@ -12,7 +12,7 @@ from tidegate.core.ledger import COMMITS, OFFSETS, Query
 from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, SinkProgress
 from tidegate.core.recover import _look_at_sources, judge_position
-from tidegate.core.recovery_plan import AddDueEpoch, Found, PutAside, Restore, plan_recovery
+from tidegate.core.recovery_plan import AddDueEpoch, FoundLog, PutAside, RestoreEntry, plan_recovery
 from tidegate.core.spark_log import with_watermark
 
 QUERY = Query(job="job", job_id="j0", generation=1, uid="query", sources=("source",), sinks=("sink",))
@@ -30,10 +30,10 @@ def decided(epoch: int, end: int, *, watermark: int = 0) -> Decided:
     return Decided(epoch=epoch, run=1, prepared_digest="d", offsets=offsets(end), commits=commits(watermark))
 
 
-def found(log_offsets: dict[int, bytes], log_commits: dict[int, bytes], *decisions: Decided) -> Found:
+def found(log_offsets: dict[int, bytes], log_commits: dict[int, bytes], *decisions: Decided) -> FoundLog:
     newest = max((each.epoch for each in decisions), default=-1)
     by_epoch = {each.epoch: each for each in decisions}
-    return Found(newest=newest, decided=by_epoch, log={OFFSETS: log_offsets, COMMITS: log_commits})
+    return FoundLog(newest=newest, decided=by_epoch, log={OFFSETS: log_offsets, COMMITS: log_commits})
 
 
 def test_a_log_that_says_what_was_decided_stays_as_it_is() -> None:
@@ -42,7 +42,7 @@ def test_a_log_that_says_what_was_decided_stays_as_it_is() -> None:
 
 def test_both_entries_of_a_decided_epoch_are_restored() -> None:
     plan = plan_recovery(found({0: b""}, {}, decided(0, 2)))
-    assert plan == [Restore("spark/offsets/0", offsets(2)), Restore("spark/commits/0", commits())]
+    assert plan == [RestoreEntry("spark/offsets/0", offsets(2)), RestoreEntry("spark/commits/0", commits())]
 
 
 def test_entries_beyond_the_next_epoch_go_aside_from_the_newest_on() -> None:
@@ -65,14 +65,14 @@ WHOLE = b'v1\n{"path":"a","timestamp":1,"batchId":1}'
 DECIDED = Decided(epoch=0, run=1, prepared_digest="d", offsets=file_offsets(0), commits=commits())
 
 
-def with_sources(following: bytes | None, entries: dict[str, bytes], *decisions: Decided) -> Found:
+def with_sources(following: bytes | None, entries: dict[str, bytes], *decisions: Decided) -> FoundLog:
     newest = len(decisions) - 1
     log = {number: each.offsets for number, each in enumerate(decisions)}
     if following is not None:
         log[newest + 1] = following
     kept = {number: each.commits for number, each in enumerate(decisions)}
     decided = dict(enumerate(decisions))
-    return Found(newest=newest, decided=decided, log={OFFSETS: log, COMMITS: kept}, sources={0: entries})
+    return FoundLog(newest=newest, decided=decided, log={OFFSETS: log, COMMITS: kept}, sources={0: entries})
 
 
 @pytest.mark.parametrize("torn", [b"", b"v1\n", b"v1", WHOLE[:-5]])
@@ -142,7 +142,7 @@ def test_where_a_source_stands_twice_its_log_cannot_be_told_and_stays() -> None:
 
 
 def test_first_offsets_of_another_number_of_sources_go_aside() -> None:
-    cut = Found(newest=-1, decided={}, log={OFFSETS: {0: offsets(4)}, COMMITS: {}}, places=2)
+    cut = FoundLog(newest=-1, decided={}, log={OFFSETS: {0: offsets(4)}, COMMITS: {}}, places=2)
     assert plan_recovery(cut) == [PutAside("spark/offsets/0", offsets(4))]
 
 

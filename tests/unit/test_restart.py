@@ -13,7 +13,7 @@ from tidegate.supervise.restart import (
     FixedDelay,
     NoRestart,
     Restarted,
-    Strategy,
+    RestartPolicy,
     strategy_of,
 )
 
@@ -23,7 +23,7 @@ MIDDLE = 0.5
 FLINK = ExponentialDelay(initial=1.0, maximum=60.0, multiplier=1.5, reset=3600.0, jitter=0.1)
 
 
-def pauses(strategy: Strategy, times: list[float], chance: float = MIDDLE) -> list[float | None]:
+def pauses(strategy: RestartPolicy, times: list[float], chance: float = MIDDLE) -> list[float | None]:
     """What follows each of some failures; after a None there is no other."""
     past: list[Restarted] = []
     found: list[float | None] = []
@@ -37,7 +37,7 @@ def pauses(strategy: Strategy, times: list[float], chance: float = MIDDLE) -> li
 
 
 def test_the_defaults_are_those_of_flink():
-    def of(*overrides: str) -> Strategy:
+    def of(*overrides: str) -> RestartPolicy:
         return strategy_of(read_settings({}, {}, overrides))
 
     assert of() == FLINK

@@ -10,14 +10,16 @@ import pytest
 from tests.support.restored_job import restore, restoring
 from tests.support.saved_job import RECORD, finish, write_job
 from tidegate.checkpoints.job_layout import JOB_RECORD
-from tidegate.cli.restore_options import Told, restore_from
+from tidegate.cli.restore_options import RestoreOptions, restore_from
 from tidegate.core.levels import Level
 from tidegate.core.records import encode
 from tidegate.savepoints.take import take
 from tidegate.spark.restoring import open_restore
 from tidegate.storages.local.storage import LocalStorage
 
-TOLD = Told(claim=False, allow=False, allow_of=None, renamed=None, offsets_only=False, state_only=False, rewind=False)
+TOLD = RestoreOptions(
+    claim=False, allow=False, allow_of=None, renamed=None, offsets_only=False, state_only=False, rewind=False
+)
 
 
 def test_a_start_that_its_supervisor_repeats_goes_on_although_a_link_leads_to_a_newer_savepoint_since(

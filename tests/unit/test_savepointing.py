@@ -19,7 +19,7 @@ from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import Incarnation, Wrong
 from tidegate.operate.control import Answer, Desk, Kind, Outcome, Request
 from tidegate.operate.copy_progress import CopyProgress, read_progress, write_progress
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import wrong_of
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import dispose, open_savepoint, savepoints_in, verify
@@ -28,7 +28,7 @@ from tidegate.savepoints.take import HELD, STEPS, remove_held
 from tidegate.spark import savepointing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.last_savepoint import LastSavepoint
-from tidegate.spark.savepointing import Savepoints, Taking
+from tidegate.spark.savepointing import SavepointTaker, Taking
 
 
 def test_what_is_copied_when_the_job_ends_is_called_off_and_nothing_of_it_stays(tmp_path: Path):
@@ -69,7 +69,7 @@ def test_an_end_does_not_wait_for_a_disk_that_hangs_and_the_next_start_is_not_ha
     assert code_of(hung.result) == "TG-SAVEPOINT-CUT-OFF"
 
     remove_held(tmp_path / "job")  # the next start
-    after = Savepoints(running(tmp_path / "job", new.reach), str(tmp_path / "saved"))
+    after = SavepointTaker(running(tmp_path / "job", new.reach), str(tmp_path / "saved"))
     another = after.begin("two", None)
     assert new.arrived.wait(BOUND_SECONDS)
     old.opened.set()
@@ -81,7 +81,7 @@ def test_an_end_does_not_wait_for_a_disk_that_hangs_and_the_next_start_is_not_ha
     assert not (tmp_path / "job" / HELD).exists()
 
 
-def before_is_over(closed: Savepoints) -> None:
+def before_is_over(closed: SavepointTaker) -> None:
     """Its thread has come to its end."""
     assert closed._thread is not None
     closed._thread.join(BOUND_SECONDS)
@@ -221,11 +221,11 @@ class Standing:
     is_drained = False
     left_behind = None
 
-    def __init__(self, saved: Savepoints) -> None:
+    def __init__(self, saved: SavepointTaker) -> None:
         self._saved = saved
         self.last_savepoint = LastSavepoint(self.name)
 
-    def savepoints(self) -> Savepoints:
+    def savepoints(self) -> SavepointTaker:
         return self._saved
 
     def under_way(self) -> dict[str, int]:
@@ -244,7 +244,7 @@ class Standing:
 MINE = Incarnation(host="here", process=7, started_at=1.0)
 
 
-def desk_of(folder: Path, saved: Savepoints) -> tuple[Clerk, Desk]:
+def desk_of(folder: Path, saved: SavepointTaker) -> tuple[Clerk, Desk]:
     clerk = Clerk(folder / "job", MINE, [])
     clerk.begin(Standing(saved))  # type: ignore[arg-type]
     return clerk, Desk(folder / "job")
@@ -302,12 +302,12 @@ def test_what_the_disk_has_against_a_savepoint_is_a_failure_and_no_refusal(
 class Running(Standing):
     """It notes how its end is asked for."""
 
-    def __init__(self, saved: Savepoints, *, a_stop_takes_a_savepoint: bool = False) -> None:
+    def __init__(self, saved: SavepointTaker, *, a_stop_takes_a_savepoint: bool = False) -> None:
         super().__init__(saved)
         self.a_stop_takes_a_savepoint = a_stop_takes_a_savepoint
         self.asked: list[str] = []
 
-    def ask_to_end_with_savepoint(self, ending: Ending, id: str, into: str | None, form: SavepointFormat) -> None:
+    def ask_to_end_with_savepoint(self, ending: EndMode, id: str, into: str | None, form: SavepointFormat) -> None:
         self.asked.append(f"{ending.value} with {id}" + ("" if form is SavepointFormat.NATIVE else f", {form.value}"))
 
     def ask_to_stop(self) -> None:
@@ -342,7 +342,7 @@ def test_a_job_whose_source_keeps_nothing_is_not_stopped_with_a_savepoint_either
     saved.close("the test is over")
 
 
-def with_rows(folder: Path) -> Savepoints:
+def with_rows(folder: Path) -> SavepointTaker:
     """Of a job that can have canonical ones."""
 
     def write_rows(_: object, table: StateTable, _checkpoint: Path, into: Path, _copying: Copying) -> None:
@@ -350,7 +350,7 @@ def with_rows(folder: Path) -> Savepoints:
         (into / "part-00000.parquet").write_text(str(table))
 
     write_job(folder / "job")
-    return Savepoints(replace(running(folder / "job"), write_table=write_rows), str(folder / "saved"))
+    return SavepointTaker(replace(running(folder / "job"), write_table=write_rows), str(folder / "saved"))
 
 
 def test_the_type_that_is_asked_for_reaches_whoever_takes_the_savepoint(tmp_path: Path):
@@ -395,7 +395,7 @@ def test_a_stop_takes_a_savepoint_where_the_job_has_a_folder_for_them(tmp_path: 
 def test_a_stop_takes_no_savepoint_unasked_where_no_folder_is_set(tmp_path: Path):
     saved = savepoints(tmp_path)
     assert saved.are_taken_unasked()
-    assert not Savepoints(running(tmp_path / "job"), None).are_taken_unasked()
+    assert not SavepointTaker(running(tmp_path / "job"), None).are_taken_unasked()
 
 
 def test_an_id_asked_by_the_program_for_one_folder_is_refused_at_the_desk_for_another(tmp_path: Path):

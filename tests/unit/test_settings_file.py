@@ -11,7 +11,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.settings.config import SETTINGS
 from tidegate.settings.found import load_settings
-from tidegate.settings.kinds import Backend, Retention, Strategy
+from tidegate.settings.kinds import Backend, RestartStrategy, Retention
 from tidegate.settings.reading import read_settings
 
 TEXT = """
@@ -172,7 +172,7 @@ def test_the_settings_of_a_flink_job_are_understood() -> None:
     assert settings.checkpointing_retention is Retention.DELETE
     assert settings.checkpointing_after_tasks_finish is False
     assert (settings.state_backend, settings.checkpointing_retained) == (Backend.HASHMAP, 7)
-    assert settings.restart_strategy is Strategy.EXPONENTIAL_DELAY
+    assert settings.restart_strategy is RestartStrategy.EXPONENTIAL_DELAY
     assert (settings.restart_exponential_max, settings.restart_exponential_attempts) == (120.0, 12)
 
 
@@ -194,9 +194,9 @@ def test_the_settings_of_a_flink_job_are_understood() -> None:
             Backend.HASHMAP,
         ),
         ("checkpointing.retention", "RETAIN_ON_CANCELLATION", "checkpointing_retention", Retention.RETAIN),
-        ("restart-strategy", "fixeddelay", "restart_strategy", Strategy.FIXED_DELAY),
-        ("restart-strategy.type", "failure-rate", "restart_strategy", Strategy.FAILURE_RATE),
-        ("restart-strategy.type", "disable", "restart_strategy", Strategy.NONE),
+        ("restart-strategy", "fixeddelay", "restart_strategy", RestartStrategy.FIXED_DELAY),
+        ("restart-strategy.type", "failure-rate", "restart_strategy", RestartStrategy.FAILURE_RATE),
+        ("restart-strategy.type", "disable", "restart_strategy", RestartStrategy.NONE),
         ("execution.checkpointing.mode", "AT_LEAST_ONCE", "checkpointing_mode", Level.AT_LEAST_ONCE),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from tidegate.core.errors import Code, TidegateError
 from tidegate.settings.config import SETTINGS
 from tidegate.settings.reading import read_settings
-from tidegate.settings.rules import RULES, Verdict, notes
+from tidegate.settings.rules import RULES, RuleVerdict, notes
 
 BROKEN = {
     "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),
@@ -104,7 +104,7 @@ def test_a_pause_makes_it_one_epoch_at_a_time(pause: str, at_once: int) -> None:
 
 
 def test_every_parameter_of_a_strategy_has_its_rule() -> None:
-    said = {each for rule in RULES if rule.verdict is Verdict.SAID for each in rule.about}
+    said = {each for rule in RULES if rule.verdict is RuleVerdict.SAID for each in rule.about}
     assert {name for name in SETTINGS if name.startswith("restart_")} <= said
 
 

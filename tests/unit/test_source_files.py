@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from tidegate import TidegateError
 from tidegate.core.spark_log import goes_back, log_offset
-from tidegate.sources.files.after_done import Behind, Cleaning
+from tidegate.sources.files.after_done import Cleaning, DoneReading
 from tidegate.sources.files.choosing import Settling, taken
-from tidegate.sources.files.globs import Selection, expression, split
-from tidegate.sources.files.listing import LocalFiles, Seen
+from tidegate.sources.files.globs import FileSelection, expression, split
+from tidegate.sources.files.listing import LocalFiles, SeenFile
 from tidegate.sources.files.lists import Listed, decode, encode
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.names import why_unreadable
 from tidegate.sources.files.options import FileOptions
 from tidegate.sources.files.reader import FileReader, Wait
-from tidegate.sources.files.runs import Run, open_run
+from tidegate.sources.files.runs import ListRun, open_run
 
 MILLISECOND = 1_000_000
 
@@ -44,7 +44,7 @@ def listed(*names: str) -> list[Listed]:
 
 def reader_in(folder: Path, root: Path, reached: int = -1, **options: object) -> FileReader:
     given = FileOptions(**{"settle_seconds": 0.0, **options})  # pyright: ignore[reportArgumentType]
-    return FileReader(given, LocalFiles(root, Selection()), log_in(folder, reached), "source files")
+    return FileReader(given, LocalFiles(root, FileSelection()), log_in(folder, reached), "source files")
 
 
 # --- lists and positions -----------------------------------------------------------------------------------
@@ -218,24 +218,24 @@ def test_a_link_that_leads_back_is_not_followed_for_ever(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").touch()
     (tmp_path / "a" / "back").symlink_to(tmp_path)
-    assert [seen.name for seen in LocalFiles(tmp_path, Selection(recursive=True)).list()] == ["a/x"]
+    assert [seen.name for seen in LocalFiles(tmp_path, FileSelection(recursive=True)).list()] == ["a/x"]
 
 
 def test_a_new_file_settles_when_it_stays_as_it_is():
     settling, second = Settling(2.0, on_this_clock=False), 10**9
-    growing, whole = Seen("a", 1, 0), Seen("b", 5, 0)
+    growing, whole = SeenFile("a", 1, 0), SeenFile("b", 5, 0)
     assert settling.settled([growing, whole], 0.0, 0) == ([], [growing, whole])
-    longer = Seen("a", 2, 0)
+    longer = SeenFile("a", 2, 0)
     assert settling.settled([longer, whole], 2.0, 0) == ([whole], [longer])
     assert settling.settled([longer], 4.0, 0) == ([longer], [])
     here = Settling(2.0, on_this_clock=True)
-    old, new, ahead = Seen("a", 1, 0), Seen("b", 1, 9 * second), Seen("c", 1, 99 * second)
+    old, new, ahead = SeenFile("a", 1, 0), SeenFile("b", 1, 9 * second), SeenFile("c", 1, 99 * second)
     assert here.settled([old, new, ahead], 0.0, 10 * second) == ([old], [new, ahead])
     assert here.settled([new, ahead], 2.0, 12 * second) == ([new, ahead], [])
 
 
 def test_an_epoch_takes_the_oldest_and_one_at_least():
-    files = [Seen("b", 10, 2), Seen("a", 10, 2), Seen("c", 10, 1)]
+    files = [SeenFile("b", 10, 2), SeenFile("a", 10, 2), SeenFile("c", 10, 1)]
     assert [seen.name for seen in taken(files, [(None, None)])] == ["c", "a", "b"]
     assert [seen.name for seen in taken(files, [(2, None), (None, 100)])] == ["c", "a"]
     assert [seen.name for seen in taken(files, [(None, 5)])] == ["c"]
@@ -266,16 +266,16 @@ class SlowFiles(LocalFiles):
     to while they are looked at."""
 
     def __init__(self, root: Path, listing_seconds: float, changes: int = 0) -> None:
-        super().__init__(root, Selection())
+        super().__init__(root, FileSelection())
         self.now = 0.0
         self.changes = changes
         self._listing_seconds = listing_seconds
 
-    def list(self) -> list[Seen]:
+    def list(self) -> list[SeenFile]:
         self.now += self._listing_seconds
         return super().list()
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> SeenFile | None:
         seen = super().look(name)
         self.changes -= 1
         return seen if seen is None or self.changes < 0 else seen._replace(size=seen.size + 1)
@@ -330,11 +330,11 @@ def test_a_file_goes_behind_the_slowest_reading_and_never_another_of_its_name(tm
     for number, name in enumerate("abc"):
         logs[0].write(number, listed(name))
     logs[1].write(0, listed("a", "b"))
-    cleaning = Cleaning(LocalFiles(root, Selection()), None, "source files")
-    cleaning.clean([Behind(logs[0], 2), Behind(logs[1], -1)])
+    cleaning = Cleaning(LocalFiles(root, FileSelection()), None, "source files")
+    cleaning.clean([DoneReading(logs[0], 2), DoneReading(logs[1], -1)])
     assert sorted(path.name for path in root.iterdir()) == ["a", "b", "c"]
     (root / "b").write_text("another")
-    cleaning.clean([Behind(logs[0], 2), Behind(logs[1], 0)])
+    cleaning.clean([DoneReading(logs[0], 2), DoneReading(logs[1], 0)])
     assert sorted(path.name for path in root.iterdir()) == ["b", "c"]
 
 
@@ -347,7 +347,7 @@ def test_a_file_is_moved_below_the_archive_and_over_no_other(tmp_path: Path):
     os.utime(root / "day=1" / "a", ns=(1, 1))
     log = log_in(tmp_path / "log")
     log.write(0, [Listed(path="day=1/a", size=1, mtime_ns=1)])
-    Cleaning(LocalFiles(root, Selection()), str(archive), "source files").clean([Behind(log, 0)])
+    Cleaning(LocalFiles(root, FileSelection()), str(archive), "source files").clean([DoneReading(log, 0)])
     assert not list((root / "day=1").iterdir())
     assert {path.name: path.read_text() for path in (archive / "day=1").iterdir()} == {
         "a": "there before",
@@ -359,7 +359,7 @@ class Written(LocalFiles):
     """Files of a folder in which somebody writes just before one of them is renamed, and just behind that."""
 
     def __init__(self, root: Path, before: Callable[[], object], behind: Callable[[], object]) -> None:
-        super().__init__(root, Selection())
+        super().__init__(root, FileSelection())
         self._before, self._behind = before, behind
 
     def rename(self, name: str, to: str) -> None:
@@ -386,7 +386,7 @@ def test_a_file_that_replaces_a_done_one_while_that_goes_is_not_lost(
     put("a")
     archive = None if goes_to is None else str(tmp_path / goes_to)
     files = Written(root, lambda: put("b"), lambda: put("c") if again else None)
-    Cleaning(files, archive, "source files").clean([Behind(log, 0)])
+    Cleaning(files, archive, "source files").clean([DoneReading(log, 0)])
     kept = {path.read_text() for path in root.iterdir()}
     assert kept == ({"b", "c"} if again else {"b"})
     assert (root / "a").read_text() == ("c" if again else "b")
@@ -411,10 +411,10 @@ def test_what_a_killed_process_has_hidden_goes_or_comes_back_at_the_next_start(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Cleaning(Written(root, lambda: None, die), None, "source files").clean([Behind(log, 0)])
-    assert LocalFiles(root, Selection()).list() == []
+        Cleaning(Written(root, lambda: None, die), None, "source files").clean([DoneReading(log, 0)])
+    assert LocalFiles(root, FileSelection()).list() == []
     assert len(list(root.iterdir())) == 1
-    Cleaning(LocalFiles(root, Selection()), None, "source files").clean([Behind(log, 0)])
+    Cleaning(LocalFiles(root, FileSelection()), None, "source files").clean([DoneReading(log, 0)])
     assert [path.name for path in root.iterdir()] == left
 
 
@@ -425,7 +425,7 @@ def test_a_million_names_that_were_read_cost_a_search_and_no_reading_in(tmp_path
     """A thousand names are asked at once. What counts is memory and calls: both grow with them, not with the index."""
     halves = np.random.default_rng(seed=1).integers(0, 1 << 63, (3, 1_000_000), np.uint64)
     order = np.argsort(halves[0])
-    run = Run(0, 9, halves[0][order], halves[1], halves[2], np.zeros(1_000_000, np.uint32))
+    run = ListRun(0, 9, halves[0][order], halves[1], halves[2], np.zeros(1_000_000, np.uint32))
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / run.name).write_bytes(run.to_bytes())
     log = log_in(tmp_path, 9)

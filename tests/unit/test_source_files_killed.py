@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tidegate import TidegateError
-from tidegate.sources.files.globs import Selection
+from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import LocalFiles
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import FileOptions
@@ -104,7 +104,7 @@ class Life:
         log = FileLog(self.folder / "log", lambda uri: uri, "source", epochs_kept=3, lists_in_a_run=4)
         log.open(-1 if newest is None else position_of(newest).logOffset)
         options = FileOptions(settle_seconds=0, max_files=self.chance.randrange(1, 4))
-        reader = FileReader(options, LocalFiles(self.root, Selection()), log, "source", committed=committed)
+        reader = FileReader(options, LocalFiles(self.root, FileSelection()), log, "source", committed=committed)
         reader.catch_up()
         for _ in range(kill_after):
             if not self.step(reader, log):

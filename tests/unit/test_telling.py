@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.redaction import SECRETS
-from tidegate.core.telling import DETAIL_AT_MOST, TEXT_AT_MOST, Step, Told, all_heard, heard, told
+from tidegate.core.telling import DETAIL_AT_MOST, TEXT_AT_MOST, ToldError, ToldStep, all_heard, heard, told
 from tidegate.disk.durable import SyncFailed, is_of_a_failed_sync
 from tidegate.sinks.rows import RowRefused, row_text
 
@@ -31,11 +31,11 @@ def error_with(**changed: Any) -> TidegateError:
     return TidegateError(given.pop("code"), **given)
 
 
-def text_of(error: TidegateError, step: Step = Step.WRITE, behind: BaseException | None = None) -> str:
+def text_of(error: TidegateError, step: ToldStep = ToldStep.WRITE, behind: BaseException | None = None) -> str:
     """As Spark hands it on: a traceback with a stack of the JVM's around it."""
     try:
         raise told(error, step, WORD, behind)
-    except Told as raised:
+    except ToldError as raised:
         python = "".join(traceback.format_exception(raised))
     java = "\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(Python.scala:580)\n"
     return f"Job aborted due to stage failure: PythonException: {python}\n{java * 30}"
@@ -43,9 +43,13 @@ def text_of(error: TidegateError, step: Step = Step.WRITE, behind: BaseException
 
 def test_an_error_comes_whole_out_of_another_process_s_traceback():
     error = error_with()
-    said = heard(text_of(error, Step.PRE_COMMIT), WORD)
+    said = heard(text_of(error, ToldStep.PRE_COMMIT), WORD)
     assert said is not None
-    assert (str(said.error), dict(said.error.details), said.step) == (str(error), dict(error.details), Step.PRE_COMMIT)
+    assert (str(said.error), dict(said.error.details), said.step) == (
+        str(error),
+        dict(error.details),
+        ToldStep.PRE_COMMIT,
+    )
     assert "row:      {id: None}" in str(said.error)
 
 
@@ -69,7 +73,7 @@ def test_text_that_was_cut_gives_no_half_error_and_the_whole_one_behind_it():
 
 def test_a_row_that_looks_like_the_mark_is_no_error():
     """Also a whole line of another process, as a job meets it that reads logs."""
-    other = str(told(error_with(found="of another job"), Step.WRITE, "another"))
+    other = str(told(error_with(found="of another job"), ToldStep.WRITE, "another"))
     assert heard(text_of(error_with(found=other)), "yet another") is None
     said = heard(f"ValueError: {other}\n{text_of(error_with(details={'row': other}))}", WORD)
     assert said is not None
@@ -93,7 +97,9 @@ def test_an_error_is_bounded_and_says_how_long_it_was():
 
 def test_no_secret_and_nothing_but_ascii_is_handed_on():
     SECRETS.add("hush-hush-hush")
-    text = str(told(error_with(found="hush-hush-hush ä \ud800", details={"row": "{password: 'x7'}"}), Step.WRITE, WORD))
+    text = str(
+        told(error_with(found="hush-hush-hush ä \ud800", details={"row": "{password: 'x7'}"}), ToldStep.WRITE, WORD)
+    )
     assert text.isascii()
     assert "hush-hush-hush" not in text
     assert "x7" not in text
@@ -139,6 +145,6 @@ def test_a_row_is_shown_also_where_python_has_no_value_for_what_is_in_it():
 
 
 def test_the_line_is_json_for_every_other_reader():
-    text = str(told(error_with(), Step.WRITE, WORD))
+    text = str(told(error_with(), ToldStep.WRITE, WORD))
     parts = json.loads(text.removeprefix(f"@tidegate-error {WORD} "))
     assert (parts["code"], parts["details"]["column"]) == ("TG-RECORD-REFUSED", "id")

@@ -11,7 +11,7 @@ import pytest
 from tidegate.core.errors import TidegateError
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import SyncFailed, Trust, storage_error
-from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
+from tidegate.spark.epoch_watch import EpochPhase, EpochRefused, EpochWatch
 from tidegate.spark.run_errors import is_of_the_storage
 
 
@@ -68,7 +68,7 @@ def test_an_epoch_that_was_cut_off_does_not_count_as_prepared():
         with pytest.raises(EpochRefused):
             step()
     watch.left()
-    assert watch.phase is Phase.CUT, "for the rest of the run"
+    assert watch.phase is EpochPhase.CUT, "for the rest of the run"
 
 
 def test_an_epoch_that_is_prepared_is_not_cut_off_any_more():

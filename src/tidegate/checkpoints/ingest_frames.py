@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tidegate.checkpoints.ingest_layout import Position
+from tidegate.checkpoints.ingest_layout import IngestPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Payload:
 class Frame:
     """Whole rows, and where they begin and end. `rows` is how many the payload has."""
 
-    begin: Position
-    end: Position
+    begin: IngestPosition
+    end: IngestPosition
     payload: bytes
 
     @property
@@ -45,15 +45,15 @@ class Frame:
         return self.payload.split(b"\n")[:-1]
 
 
-def encode_frame(begin: Position, payload: Payload) -> tuple[bytes, Position]:
+def encode_frame(begin: IngestPosition, payload: Payload) -> tuple[bytes, IngestPosition]:
     """The frame of a payload with at least one row, and where it ends."""
     place = _PLACE.pack(begin.log.encode(), begin.offset, begin.line, payload.rows, len(payload.data))
     checksum = zlib.crc32(payload.data, zlib.crc32(place))
     data = _MAGIC + checksum.to_bytes(4, "big") + place + payload.data
-    return data, Position(begin.log, begin.offset + len(data), begin.line + payload.rows)
+    return data, IngestPosition(begin.log, begin.offset + len(data), begin.line + payload.rows)
 
 
-def whole_frames(data: bytes, begin: Position) -> Iterator[Frame]:
+def whole_frames(data: bytes, begin: IngestPosition) -> Iterator[Frame]:
     """The consecutive frames from `begin`, where `data` begins, up to the first that is not whole."""
     at = begin
     while (frame := _frame(data, at.offset - begin.offset, at.log, at.offset)) is not None and frame.begin == at:
@@ -61,7 +61,7 @@ def whole_frames(data: bytes, begin: Position) -> Iterator[Frame]:
         at = frame.end
 
 
-def frame_behind(data: bytes, begin: Position, end: Position) -> Position | None:
+def frame_behind(data: bytes, begin: IngestPosition, end: IngestPosition) -> IngestPosition | None:
     """The place of a whole frame after a broken one, or None. If there is one, the broken frame is not a torn end."""
     at = end.offset - begin.offset
     while (at := data.find(_MAGIC, at + 1)) >= 0:
@@ -82,8 +82,8 @@ def _frame(data: bytes, at: int, log: str, offset: int) -> Frame | None:
         return None
     if zlib.crc32(payload, zlib.crc32(head[8:])) != int.from_bytes(head[4:8], "big"):
         return None
-    end = Position(log, offset + _HEAD + length, line + count)
-    return Frame(Position(log, offset, line), end, payload)
+    end = IngestPosition(log, offset + _HEAD + length, line + count)
+    return Frame(IngestPosition(log, offset, line), end, payload)
 
 
 _MAGIC = b"TGL1"

@@ -22,7 +22,7 @@ INGEST = "ingest"
 """The folder of a job with one log for each source. It belongs to the checkpoints and is removed only with them."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class IngestPosition(msgspec.Struct, frozen=True):
     """A place between two lines: the id of the log, the bytes of frames before it, and the number of lines before it.
 
     Both numbers count from the beginning of the log, also after a trim. Spark's offsets hold it as JSON.
@@ -41,10 +41,10 @@ class Segment:
     """One file of the log, and its begin."""
 
     path: Path
-    begin: Position
+    begin: IngestPosition
 
 
-def segment_name(begin: Position) -> str:
+def segment_name(begin: IngestPosition) -> str:
     """The order of names is the order of the segments."""
     return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}.lines"
 
@@ -55,7 +55,7 @@ def segments(folder: Path) -> list[Segment]:
         found = [(name, parsed) for name in sorted(os.listdir(folder)) if (parsed := _SEGMENT.fullmatch(name))]
     except FileNotFoundError:
         return []
-    return [Segment(folder / name, Position(parts[3], int(parts[1]), int(parts[2]))) for name, parts in found]
+    return [Segment(folder / name, IngestPosition(parts[3], int(parts[1]), int(parts[2]))) for name, parts in found]
 
 
 def unbroken(found: Sequence[Segment]) -> list[Segment]:
@@ -79,13 +79,13 @@ def _reaches(segment: Segment, offset: int) -> bool:
         return False
 
 
-def write_mark(descriptor: int, end: Position) -> None:
+def write_mark(descriptor: int, end: IngestPosition) -> None:
     """Record the end of the synced lines. Only living processes read it, so it is never synced itself."""
     body = _MARK.pack(end.log.encode(), end.offset, end.line)
     os.pwrite(descriptor, zlib.crc32(body).to_bytes(4, "big") + body, 0)
 
 
-def synced_end(folder: Path, where: str) -> Position:
+def synced_end(folder: Path, where: str) -> IngestPosition:
     """The end of the synced lines, read by another process than the writer."""
     for _ in range(_LOOKS):
         try:
@@ -95,14 +95,14 @@ def synced_end(folder: Path, where: str) -> Position:
         body = data[4:]
         if len(body) == _MARK.size and zlib.crc32(body).to_bytes(4, "big") == data[:4]:
             log, offset, line = _MARK.unpack(body)
-            return Position(log.decode(), offset, line)
+            return IngestPosition(log.decode(), offset, line)
     raise lines_lost(f"the end of the ingest log, in {MARK}", "no whole record", f"{where}, {folder}")
 
 
-def position_in(text: str | None) -> Position | None:
+def position_in(text: str | None) -> IngestPosition | None:
     """The position in an ingest log from Spark's offsets; None for a source of another kind."""
     try:
-        return None if text is None else msgspec.json.decode(text, type=Position)
+        return None if text is None else msgspec.json.decode(text, type=IngestPosition)
     except msgspec.MsgspecError:
         return None
 
@@ -119,7 +119,7 @@ def lines_lost(expected: str, found: str, where: str, next_step: str = "") -> Ti
     )
 
 
-def missing_before(wanted: Position, found: Sequence[Segment]) -> Iterator[str]:
+def missing_before(wanted: IngestPosition, found: Sequence[Segment]) -> Iterator[str]:
     """The reason why reading from `wanted` is impossible, as far as the names of the segments show; None if it is
     possible.
     """

@@ -18,7 +18,7 @@ from pathlib import Path
 from tidegate.checkpoints.ingest_frames import Frame, Payload, encode_frame, frame_behind, whole_frames
 from tidegate.checkpoints.ingest_layout import (
     MARK,
-    Position,
+    IngestPosition,
     Segment,
     segment_name,
     segments,
@@ -46,7 +46,7 @@ class IngestLog:
             with self._trust.over(folder, "open the ingest log"):
                 ensure_folder(folder)
                 self._take_lock()
-                self._segments = _kept(folder) or [_create(folder, Position(secrets.token_hex(4), 0, 0))]
+                self._segments = _kept(folder) or [_create(folder, IngestPosition(secrets.token_hex(4), 0, 0))]
                 self._open_newest()
                 self._end = self._cut_back()
                 self._mark = self._open(folder / MARK, os.O_CREAT)
@@ -56,20 +56,20 @@ class IngestLog:
             raise
 
     @property
-    def begin(self) -> Position:
+    def begin(self) -> IngestPosition:
         """The position before the oldest kept line."""
         return self._segments[0].begin
 
     @property
-    def end(self) -> Position:
+    def end(self) -> IngestPosition:
         """The position after the newest line that counts."""
         return self._end
 
-    def append(self, lines: Sequence[bytes]) -> Position:
+    def append(self, lines: Sequence[bytes]) -> IngestPosition:
         """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them."""
         return self.append_payload(Payload.of_lines(lines))
 
-    def append_payload(self, payload: Payload) -> Position:
+    def append_payload(self, payload: Payload) -> IngestPosition:
         """Add rows and give the new end. They count when this returns, all of them.
 
         If it raises, none of them counts. It writes at the end of the lines that count, so it can continue after a full
@@ -104,17 +104,17 @@ class IngestLog:
                     return frames[0]
         return None
 
-    def has_segments_before(self, position: Position) -> bool:
+    def has_segments_before(self, position: IngestPosition) -> bool:
         """True if `trim` would remove something."""
         with self._lock:
             return self._is_trimmed(position)
 
-    def _is_trimmed(self, before: Position) -> bool:
+    def _is_trimmed(self, before: IngestPosition) -> bool:
         """Whether the oldest segment goes. One that has the last frame stays, also where the newest one is empty."""
         second = self._segments[1].begin.offset if len(self._segments) > 1 else self._end.offset
         return second <= before.offset and second < self._end.offset
 
-    def trim(self, before: Position) -> None:
+    def trim(self, before: IngestPosition) -> None:
         """Remove the segments that end at `before` or earlier, the oldest first; never the one with the last frame."""
         with self._lock, self._trust.over(self._folder, "trim the ingest log"):
             removed = False
@@ -154,7 +154,7 @@ class IngestLog:
     def _open_newest(self) -> None:
         self._newest = self._open(self._segments[-1].path)
 
-    def _cut_back(self) -> Position:
+    def _cut_back(self) -> IngestPosition:
         """The end of the last whole frame. The rest of the file is cut off. The whole frames are written again and
         synced: the process that wrote them may have been killed before its sync, or its sync may have failed.
         """
@@ -182,7 +182,7 @@ class IngestLog:
         os.close(old)
 
 
-def whole_end(newest: Segment) -> tuple[Position, int]:
+def whole_end(newest: Segment) -> tuple[IngestPosition, int]:
     """The end of the last whole frame of a log's newest segment, and the size of the file, which a crash may have made
     longer. Raises RECORD_CORRUPT if whole frames follow a broken one, because then it is not a torn end.
     """
@@ -228,7 +228,7 @@ def _without_strangers(found: list[Segment]) -> list[Segment]:
     return begun or found
 
 
-def _create(folder: Path, begin: Position) -> Segment:
+def _create(folder: Path, begin: IngestPosition) -> Segment:
     """Create an empty segment, under a name that survives a power loss."""
     path = folder / segment_name(begin)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))

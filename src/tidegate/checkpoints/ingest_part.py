@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_layout import (
-    Position,
+    IngestPosition,
     lines_lost,
     position_in,
     segment_name,
@@ -29,9 +29,9 @@ from tidegate.disk.durable import sync_file
 from tidegate.disk.linking import linked
 
 
-def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, Position]:
+def needed_from(epochs: Iterable[DoneEpoch]) -> dict[str, IngestPosition]:
     """For each source with an ingest log, the end of the first of these epochs: the lines after it are needed."""
-    found: dict[str, Position] = {}
+    found: dict[str, IngestPosition] = {}
     for done in epochs:
         offsets = parse_offsets(done.offsets)
         for uid, text in zip(done.sources, () if offsets is None else offsets.positions, strict=False):
@@ -69,7 +69,7 @@ def bring_parts(
         bring(slices(log, begin, end, where), begin, into / uid, go_on=go_on)
 
 
-def log_end(log: Path, where: str) -> Position:
+def log_end(log: Path, where: str) -> IngestPosition:
     """The position after the last line that counts, in a log that another process or thread may append to. If no
     process appends, this syncs the lines that a killed process wrote; then these count.
     """
@@ -85,7 +85,7 @@ def log_end(log: Path, where: str) -> Position:
 
 def bring(
     pieces: Sequence[Slice],
-    begin: Position,
+    begin: IngestPosition,
     into: Path,
     may_link: Callable[[Slice], bool] = lambda _: True,
     go_on: Callable[[], None] = lambda: None,

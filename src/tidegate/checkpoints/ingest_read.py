@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.checkpoints.ingest_frames import Frame, whole_frames
-from tidegate.checkpoints.ingest_layout import Position, Segment, lines_lost, missing_before, segments, unbroken
+from tidegate.checkpoints.ingest_layout import IngestPosition, Segment, lines_lost, missing_before, segments, unbroken
 from tidegate.checkpoints.ingest_log import altered
 from tidegate.disk.durable import Trust
 
@@ -17,19 +17,19 @@ class Slice:
     """Lines of one segment, for one task. It can be pickled."""
 
     segment: Segment
-    begin: Position
+    begin: IngestPosition
     end: int
     where: str
 
 
-def require(folder: Path, wanted: Position, end: Position, where: str) -> None:
+def require(folder: Path, wanted: IngestPosition, end: IngestPosition, where: str) -> None:
     """Raise if the log that ends at `end` is not the log of `wanted`, or does not contain this position."""
     require_between(None, end, wanted, f"{where}, {folder}")
     for found in missing_before(wanted, unbroken(segments(folder))):
         raise lines_lost(_expected(wanted), found, f"{where}, {folder}")
 
 
-def require_between(begin: Position | None, end: Position, wanted: Position, where: str) -> None:
+def require_between(begin: IngestPosition | None, end: IngestPosition, wanted: IngestPosition, where: str) -> None:
     """Raise if a log from `begin` to `end` does not contain `wanted`. `begin` None: check the end alone."""
     if wanted.log != end.log:
         raise lines_lost(_expected(wanted), f"log {end.log}: the folder was removed or exchanged", where)
@@ -39,11 +39,11 @@ def require_between(begin: Position | None, end: Position, wanted: Position, whe
         raise lines_lost(_expected(wanted), f"the oldest line that is kept: {begin}", where)
 
 
-def _expected(wanted: Position) -> str:
+def _expected(wanted: IngestPosition) -> str:
     return f"the ingest log with {wanted} in it"
 
 
-def slices(folder: Path, begin: Position, end: Position, where: str) -> list[Slice]:
+def slices(folder: Path, begin: IngestPosition, end: IngestPosition, where: str) -> list[Slice]:
     """The slices between two positions, in order; each segment is for one task."""
     found = unbroken(segments(folder))
     for missing in missing_before(begin, found):

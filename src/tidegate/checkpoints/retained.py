@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tidegate.checkpoints.done_epoch import done_epoch
-from tidegate.checkpoints.ingest_layout import Position
+from tidegate.checkpoints.ingest_layout import IngestPosition
 from tidegate.checkpoints.ingest_part import needed_from
 from tidegate.checkpoints.job_layout import CHECKPOINTS, MANIFEST, checkpoint_folders, retained_numbers
 from tidegate.core.ledger import FINISHED_THROUGH, Query
@@ -154,7 +154,7 @@ def read_retained(job_folder: Path, number: int) -> CheckpointRecord | None:
     return None if data is None else decode(CheckpointRecord, data, storage.where(_manifest(number)))
 
 
-def retained_from(job_folder: Path, source: str) -> list[Position]:
+def retained_from(job_folder: Path, source: str) -> list[IngestPosition]:
     """The position in the ingest log of a source where the retained checkpoints of a job end: later lines are
     needed.
     """

@@ -10,7 +10,7 @@ import typer
 
 from tidegate.cli.common import Printed, printed_as
 from tidegate.core.errors import TidegateError
-from tidegate.testing.kafka import DEFAULT_VERSION, Broker, State, Status, status
+from tidegate.testing.kafka import DEFAULT_VERSION, Broker, BrokerState, Status, status
 from tidegate.testing.kafka.jars import require_version
 
 NOT_RUNNING = 1
@@ -20,8 +20,8 @@ broker = typer.Typer(
     no_args_is_help=True,
 )
 
-Folder = Annotated[Path, typer.Option(file_okay=False, help="Where its data, settings, log and state are kept.")]
-Json = Annotated[bool, typer.Option("--json", help="Show how it is as one JSON object.")]
+BrokerFolder = Annotated[Path, typer.Option(file_okay=False, help="Where its data, settings, log and state are kept.")]
+BrokerJson = Annotated[bool, typer.Option("--json", help="Show how it is as one JSON object.")]
 FOLDER = Path(".tidegate-broker")
 
 
@@ -37,7 +37,7 @@ def _version(wanted: str | None) -> str | None:
 
 @broker.command()
 def start(
-    folder: Folder = FOLDER,
+    folder: BrokerFolder = FOLDER,
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Where it listens on 127.0.0.1; 0: any free port.")
     ] = 9092,
@@ -45,7 +45,7 @@ def start(
         str | None,
         typer.Option(callback=_version, metavar="X.Y.Z", help="Kafka's version.", show_default=DEFAULT_VERSION),
     ] = None,
-    json: Json = False,
+    json: BrokerJson = False,
 ) -> None:
     """Start a broker and wait until it answers.
 
@@ -64,7 +64,7 @@ def start(
 
 
 @broker.command()
-def stop(folder: Folder = FOLDER, json: Json = False) -> None:
+def stop(folder: BrokerFolder = FOLDER, json: BrokerJson = False) -> None:
     """Stop the broker of a folder; its data stay.
 
     Example:
@@ -76,7 +76,7 @@ def stop(folder: Folder = FOLDER, json: Json = False) -> None:
 
 
 @broker.command(name="status")
-def show_status(folder: Folder = FOLDER, json: Json = False) -> None:
+def show_status(folder: BrokerFolder = FOLDER, json: BrokerJson = False) -> None:
     """Show how the broker of a folder is. Exit code 0 only if it runs and answers, else 1.
 
     Example:
@@ -85,7 +85,7 @@ def show_status(folder: Folder = FOLDER, json: Json = False) -> None:
     """
     seen = status(folder)
     _show(seen, printed_as(json))
-    if seen.state is not State.RUNNING:
+    if seen.state is not BrokerState.RUNNING:
         raise typer.Exit(NOT_RUNNING)
 
 

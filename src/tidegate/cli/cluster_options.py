@@ -28,21 +28,21 @@ _OF_YARN = "yarn.application.id="
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommandLine:
     """A command line without these options, and what is said of each of them."""
 
     args: list[str]
     notes: list[str]
 
 
-def taken_off(args: Sequence[str], options: Mapping[str, str], *, with_value: Collection[str] = ()) -> Line:
+def taken_off(args: Sequence[str], options: Mapping[str, str], *, with_value: Collection[str] = ()) -> CommandLine:
     """Take the options off, up to a bare `--`. Where `with_value` names the options of the command that have a value,
     what stands behind the first argument is the program's own, and stays."""
-    line, rest = Line([], []), list(args)
+    line, rest = CommandLine([], []), list(args)
     while rest:
         each = rest.pop(0)
         if each == "--" or (with_value and not each.startswith("-")):
-            return Line([*line.args, each, *rest], line.notes)
+            return CommandLine([*line.args, each, *rest], line.notes)
         name, is_joined, value = each.partition("=")
         if name in options:
             value = value if is_joined else rest.pop(0) if rest else ""
@@ -62,7 +62,7 @@ def _is_of_yarn(rest: Sequence[str]) -> bool:
     return bool(rest) and rest[0].startswith(_OF_YARN)
 
 
-def answered(line: Line) -> list[str]:
+def answered(line: CommandLine) -> list[str]:
     """The arguments that are left. What is said of the others goes to the standard error."""
     for note in line.notes:
         typer.echo(f"note: {note}", err=True)

@@ -65,7 +65,7 @@ def checkpoint(
 
     - `tidegate checkpoint wordcount --timeout 30s --json`
     """
-    ask_job(operate.open(jobs_folder(dir), job), Request(Kind.CHECKPOINT, id, timeout), printed_as(json))
+    ask_job(operate.open(jobs_folder(dir), job), CommandRequest(Kind.CHECKPOINT, id, timeout), printed_as(json))
 
 
 def stop(
@@ -110,7 +110,7 @@ def stop(
     - `tidegate stop wordcount --id nightly-2026-11-22 --json`
     """
     client = operate.open(jobs_folder(dir), job)
-    request = Request(_STOPS[savepoint is not None, drain], id, timeout, folder_of(savepoint), form)
+    request = CommandRequest(_STOPS[savepoint is not None, drain], id, timeout, folder_of(savepoint), form)
     _only_with_a_savepoint(client, request, "-p")
     ask_job(client, request, printed_as(json))
 
@@ -149,13 +149,13 @@ def cancel(
     """
     client = operate.open(jobs_folder(dir), job)
     kind = Kind.CANCEL if savepoint is None else Kind.CANCEL_WITH_SAVEPOINT
-    request = Request(kind, id, timeout, folder_of(savepoint), form)
+    request = CommandRequest(kind, id, timeout, folder_of(savepoint), form)
     _only_with_a_savepoint(client, request, "-s")
     ask_job(client, request, printed_as(json))
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CommandRequest:
     """What a command asks of a job, in the words of its line."""
 
     kind: Kind
@@ -165,7 +165,7 @@ class Request:
     form: SavepointFormat | None = None
 
 
-def _only_with_a_savepoint(client: JobClient, request: Request, option: str) -> None:
+def _only_with_a_savepoint(client: JobClient, request: CommandRequest, option: str) -> None:
     if request.form is not None and not client.takes_savepoint(request.kind):
         raise typer.BadParameter(f"only with a savepoint: {option}", param_hint="--type")
 
@@ -216,7 +216,7 @@ _EXITS: Mapping[Outcome, Exit] = {
 }
 
 
-def ask_job(client: JobClient, request: Request, shown: Printed) -> None:
+def ask_job(client: JobClient, request: CommandRequest, shown: Printed) -> None:
     """Ask a job, show its answer, and end with the exit code that belongs to it."""
     ticket, view = _asked(client, request)
     answer = view.answer
@@ -228,20 +228,20 @@ def ask_job(client: JobClient, request: Request, shown: Printed) -> None:
         raise typer.Exit(_EXITS[answer.outcome])
 
 
-def _asked(client: JobClient, request: Request) -> tuple[Ticket, TicketView]:
+def _asked(client: JobClient, request: CommandRequest) -> tuple[Ticket, TicketView]:
     with show_waiting(f"{request.kind.value} {client.name}") as tell:
         form = request.form or SavepointFormat.NATIVE
         ticket = client.ask(request.kind, into=request.into, format=form, id=request.id)
         return ticket, ticket.wait(None if request.timeout is None else DURATION.read(request.timeout), tell)
 
 
-def _show_json(client: JobClient, request: Request, answer: Answer) -> None:
+def _show_json(client: JobClient, request: CommandRequest, answer: Answer) -> None:
     shown = {"outcome": answer.outcome.value, "detail": answer.detail, "at": answer.at, "epochs": answer.epochs}
     taken = {} if answer.savepoint is None else {"savepoint": answer.savepoint}
     print_json({"job": client.name, "id": answer.id, "kind": request.kind.value, **shown, **taken})
 
 
-def _show_text(client: JobClient, request: Request, answer: Answer) -> None:
+def _show_text(client: JobClient, request: CommandRequest, answer: Answer) -> None:
     done, kind = answer.outcome is Outcome.DONE, request.kind
     typer.echo(f"{kind.value} {client.name}: {answer.outcome.value}: {answer.detail}", err=not done)
     if answer.savepoint is not None:
@@ -261,13 +261,13 @@ def _show_how_it_is_taken_of_an_end(client: JobClient, into: str | None) -> None
     )
 
 
-def _show_none_json(client: JobClient, request: Request, ticket: Ticket, view: TicketView) -> None:
+def _show_none_json(client: JobClient, request: CommandRequest, ticket: Ticket, view: TicketView) -> None:
     detail = _why_there_is_none(request, ticket, view)
     about = {"job": client.name, "id": ticket.id, "kind": ticket.kind.value}
     print_json({**about, "outcome": "no answer", "detail": detail})
 
 
-def _show_none_text(client: JobClient, request: Request, ticket: Ticket, view: TicketView) -> None:
+def _show_none_text(client: JobClient, request: CommandRequest, ticket: Ticket, view: TicketView) -> None:
     kind, into = ticket.kind, ticket.into
     typer.echo(f"{kind.value} {client.name}: no answer: {_why_there_is_none(request, ticket, view)}", err=True)
     where = "" if into is None else f" {shlex.quote(into)}"
@@ -278,7 +278,7 @@ def _show_none_text(client: JobClient, request: Request, ticket: Ticket, view: T
     typer.echo(f"  next: {again} --dir {_storage(client)}", err=True)
 
 
-def _why_there_is_none(request: Request, ticket: Ticket, view: TicketView) -> str:
+def _why_there_is_none(request: CommandRequest, ticket: Ticket, view: TicketView) -> str:
     waited = ticket.patience_seconds if request.timeout is None else DURATION.read(request.timeout)
     stands = view.stage is Stage.ASKED
     what = f"request {ticket.id} stands, and may still be done" if stands else "nothing was asked of it"

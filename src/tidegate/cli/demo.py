@@ -18,7 +18,7 @@ import typer
 
 from tidegate.core.errors import TidegateError
 from tidegate.settings.config import Settings
-from tidegate.settings.given import Place
+from tidegate.settings.given import SettingPlace
 from tidegate.settings.reading import read_settings
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.places import Places
@@ -123,7 +123,7 @@ def _settings(folder: Path, overrides: list[str]) -> Settings:
     except TidegateError as error:
         typer.echo(error, err=True)
         raise typer.Exit(WRONG_USAGE) from None
-    if settings.origins["checkpointing.dir"].place is Place.OVERRIDE:
+    if settings.origins["checkpointing.dir"].place is SettingPlace.OVERRIDE:
         raise typer.BadParameter("the demo keeps its checkpoints in the folder that --dir names", param_hint="-D")
     return settings
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tidegate.testing.demo.run import Began, Event, Killed, Moved, Options, Prepared, Report, Started
+from tidegate.testing.demo.run import Began, DemoProgress, DemoReport, Event, Killed, Options, Preparation, Started
 from tidegate.testing.demo.schedule import Phase
 
 
@@ -25,7 +25,7 @@ def show_progress(options: Options) -> Generator[Callable[[Event], None], None, 
             match event:
                 case Began(batches=batches):
                     bar.update(task, total=batches)
-                case Moved(complete=complete):
+                case DemoProgress(complete=complete):
                     bar.update(task, completed=complete)
                 case _:
                     pass
@@ -36,7 +36,7 @@ def show_progress(options: Options) -> Generator[Callable[[Event], None], None, 
         yield tell
 
 
-def show_report(report: Report) -> None:
+def show_report(report: DemoReport) -> None:
     """The result on standard output."""
     console = Console(highlight=False)
     verdict = "[bold green]exact" if report.ok else "[bold red]NOT exact"
@@ -68,7 +68,7 @@ def show_report(report: Report) -> None:
 
 def _line(event: Event, options: Options) -> str | None:
     match event:
-        case Prepared(line):
+        case Preparation(line):
             return line
         case Began(lines, batches, kills):
             who = "tidegate" if options.gated else "plain foreachBatch"
@@ -80,9 +80,9 @@ def _line(event: Event, options: Options) -> str | None:
             where = f"epoch {kill.epoch} of {' and '.join(queries)}"
             at = f", at {kill.point}" if options.gated else ""
             return f"kill -9 number {number} ({what}) in {where}: phase {kill.phase.name}, {kill.phase.value}{at}"
-        case Moved():
+        case DemoProgress():
             return None
 
 
-def _by_phase(report: Report) -> str:
+def _by_phase(report: DemoReport) -> str:
     return ", ".join(f"{phase.name} {report.kills_by_phase[phase.name]}" for phase in Phase)

@@ -42,13 +42,13 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bo
     if process == 0:
         os.close(reading)
         _be_background(descriptor)
-        os._exit(_supervise(supervise, shown, Told(shown, writing, log, move=move)))
+        os._exit(_supervise(supervise, shown, HandedNews(shown, writing, log, move=move)))
     os.close(writing)
     os.close(descriptor)
     return _first_news(process, reading, log)
 
 
-class Told(News):
+class HandedNews(News):
     """Hands the news on, and the first that counts to the process that waits for it."""
 
     def __init__(self, shown: News, told: int, log: Path, *, move: bool) -> None:
@@ -104,7 +104,7 @@ class Told(News):
 _REFUSALS = frozenset({Exit.USAGE, Exit.REFUSED})
 
 
-def _supervise(supervise: Callable[[News], int], shown: News, told: Told) -> int:
+def _supervise(supervise: Callable[[News], int], shown: News, told: HandedNews) -> int:
     try:
         code = supervise(told)
     except TidegateError as error:

@@ -22,7 +22,7 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from tidegate.cli.live_view import Stage, Watched, live_view
+from tidegate.cli.live_view import SupervisorStage, Watched, live_view
 from tidegate.cli.view import Restarts, View
 
 _LOOK_SECONDS = 0.25
@@ -41,7 +41,7 @@ class LiveView(View):
         self._terminal = terminal
         self._redirected = redirected
         self._clock = clock
-        self._watched = Watched(stage=Stage.RUNNING, since=clock())
+        self._watched = Watched(stage=SupervisorStage.RUNNING, since=clock())
         file = open(terminal, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 (closed below)
         self._console = Console(file=file, force_terminal=True, highlight=False)
         self._live = Live(
@@ -82,11 +82,13 @@ class LiveView(View):
     def failed(self, why: str, restart_at: float, what: Restarts) -> None:
         since = self._clock() if what is Restarts.DRIVER else self._watched.since
         restarts = self._watched.restarts + 1
-        self._watched = Watched(stage=Stage.RESTARTING, since=since, restarts=restarts, restart_at=restart_at, why=why)
+        self._watched = Watched(
+            stage=SupervisorStage.RESTARTING, since=since, restarts=restarts, restart_at=restart_at, why=why
+        )
 
     def stopping(self) -> None:
         self._answer()
-        self._watched = replace(self._watched, stage=Stage.STOPPING)
+        self._watched = replace(self._watched, stage=SupervisorStage.STOPPING)
 
     def _work(self) -> None:
         while not self._ending.wait(_LOOK_SECONDS) and not self._gone.is_set():

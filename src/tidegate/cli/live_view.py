@@ -20,7 +20,7 @@ STILL_SECONDS = 30.0
 """An epoch whose phase has not moved for this long is worth a word; a long one is no fault."""
 
 
-class Stage(Enum):
+class SupervisorStage(Enum):
     """What the supervisor is at. Whether a driver has begun its job, its beat tells."""
 
     RUNNING = "running"
@@ -36,7 +36,7 @@ class Watched:
     words; `restart_at`: when the next one starts, or has started.
     """
 
-    stage: Stage
+    stage: SupervisorStage
     since: float
     restarts: int = 0
     restart_at: float = 0.0
@@ -66,7 +66,7 @@ def _head(beat: Beat | None, watched: Watched, now: float, job: str = "") -> Tex
 
 
 def _said_of(beat: Beat | None, watched: Watched, now: float) -> Sequence[tuple[str, str]]:
-    if watched.stage is Stage.STOPPING:
+    if watched.stage is SupervisorStage.STOPPING:
         return [(stop_message(beat), "yellow")]
     if _pauses(watched, now):
         why = f" after {watched.why}" if watched.why else ""
@@ -77,7 +77,7 @@ def _said_of(beat: Beat | None, watched: Watched, now: float) -> Sequence[tuple[
 
 
 def _pauses(watched: Watched, now: float) -> bool:
-    return watched.stage is Stage.RESTARTING and watched.restart_at > now
+    return watched.stage is SupervisorStage.RESTARTING and watched.restart_at > now
 
 
 def _worries(beat: Beat, now: float) -> Sequence[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli.commands import COMMANDS, Entry
+from tidegate.cli.commands import COMMANDS, CommandEntry
 from tidegate.cli.exits import Exit, exit_of
 from tidegate.core.errors import TidegateError
 
@@ -66,7 +66,7 @@ _TYPED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """What typer's scripts for the shells hand over: that a line is to be completed, and the line."""
 
 
-def _add(commands: typer.Typer, name: str, entry: Entry) -> None:
+def _add(commands: typer.Typer, name: str, entry: CommandEntry) -> None:
     found = _loaded(entry.place)
     if isinstance(found, typer.Typer):
         commands.add_typer(found, name=name)

@@ -123,7 +123,7 @@ def allowed_changes(given: list[str] | None) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RestoreOptions:
     """The options beside the savepoint itself, as they were given."""
 
     claim: bool
@@ -147,7 +147,7 @@ class Told:
         }
 
 
-def restore_from(path: Path, told: Told) -> Restore:
+def restore_from(path: Path, told: RestoreOptions) -> Restore:
     """The restore that these options name. A link is followed now: whoever starts the program again for this command
     means the same savepoint, wherever the link leads by then."""
     return Restore(
@@ -161,7 +161,7 @@ def restore_from(path: Path, told: Told) -> Restore:
     )
 
 
-def restore_if_any(path: Path | None, told: Told) -> Restore | None:
+def restore_if_any(path: Path | None, told: RestoreOptions) -> Restore | None:
     """The same, for a command that need not restore: what only goes with a savepoint is wrong usage without one."""
     if path is not None:
         return restore_from(path, told)
@@ -171,7 +171,7 @@ def restore_if_any(path: Path | None, told: Told) -> Restore | None:
     return None
 
 
-def _scope(told: Told) -> Scope:
+def _scope(told: RestoreOptions) -> Scope:
     match told.offsets_only, told.state_only:
         case True, True:
             raise typer.BadParameter("not with --state-only: leave both out", param_hint="--offsets-only")

@@ -31,9 +31,9 @@ from tidegate.cli.restore_options import (
     FromSavepoint,
     OffsetsOnly,
     Renamed,
+    RestoreOptions,
     Rewind,
     StateOnly,
-    Told,
     allowed_changes,
     begin_fresh,
     restore_if_any,
@@ -46,7 +46,7 @@ from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
 from tidegate.supervise.news import News
-from tidegate.supervise.outcomes import Ending, Outcome
+from tidegate.supervise.outcomes import JobEnd, JobOutcome
 from tidegate.supervise.signals import Signals
 from tidegate.supervise.supervisor import Supervisor
 
@@ -114,7 +114,7 @@ def run(
 
     - `tidegate run --fresh wordcount.py`
     """
-    told = Told(
+    told = RestoreOptions(
         claim=claim,
         allow=allow_non_restored,
         allow_of=allow_non_restored_of,
@@ -154,20 +154,20 @@ def run(
         raise typer.Exit(exit_of(ending))
 
 
-def exit_of(ending: Ending) -> int:
+def exit_of(ending: JobEnd) -> int:
     """The exit code of the command."""
     match ending.outcome:
-        case Outcome.FINISHED | Outcome.STOPPED:
+        case JobOutcome.FINISHED | JobOutcome.STOPPED:
             return ending.code
-        case Outcome.FAILED:
+        case JobOutcome.FAILED:
             return Exit.FAILED
-        case Outcome.UNUSABLE:
+        case JobOutcome.UNUSABLE:
             return Exit.USAGE
-        case Outcome.REFUSED:
+        case JobOutcome.REFUSED:
             return Exit.REFUSED
-        case Outcome.PENDING:
+        case JobOutcome.PENDING:
             return Exit.PENDING
-        case Outcome.INTERRUPTED:
+        case JobOutcome.INTERRUPTED:
             return Exit.INTERRUPTED
 
 
@@ -227,7 +227,7 @@ def _supervise(
     news: News,
     signals: Signals,
     shown: Printed,
-) -> Ending:
+) -> JobEnd:
     """With `--json` the standard output is for the one value alone: the program's goes to the standard error."""
     output = sys.stderr.buffer if shown is Printed.JSON else None
     started = Supervisor(program, settings, environment=environment, news=news, output=output, signals=signals)
@@ -241,7 +241,7 @@ def _supervise_here(
     choice: LogChoice,
     signals: Signals,
     shown: Printed,
-) -> Ending:
+) -> JobEnd:
     """In this terminal, with the live view where it is one."""
     with open_view() as view:
         news = Watching(news_in(choice), view)

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from tidegate import operate
 from tidegate.cli.cluster_options import OF_A_JOB, answered, taken_off
 from tidegate.cli.common import Dir, JobName, Json, Overrides, jobs_folder, print_json, printed_as
-from tidegate.cli.control import Form, Request, RequestId, Timeout, ask_job, folder_of
+from tidegate.cli.control import CommandRequest, Form, RequestId, Timeout, ask_job, folder_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.restore_options import (
     AllowChangedOperator,
@@ -25,9 +25,9 @@ from tidegate.cli.restore_options import (
     GivenSavepoint,
     OffsetsOnly,
     Renamed,
+    RestoreOptions,
     Rewind,
     StateOnly,
-    Told,
     allowed_changes,
     restore_from,
 )
@@ -64,7 +64,7 @@ savepoint.command("import")(import_)
 _SHOWN = 10
 """Of a savepoint that was copied in part every file may be missing; so many are told to people."""
 
-Place = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
+SavepointPath = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
 
 @savepoint.command()
@@ -93,7 +93,7 @@ def take(
 
     - `tidegate savepoint wordcount --id before-the-upgrade --json`
     """
-    request = Request(Kind.SAVEPOINT, id, timeout, folder_of(folder), form)
+    request = CommandRequest(Kind.SAVEPOINT, id, timeout, folder_of(folder), form)
     ask_job(operate.open(jobs_folder(dir), job), request, printed_as(json))
 
 
@@ -130,7 +130,7 @@ def ls(
 
 
 @savepoint.command()
-def inspect(path: Place, json: Json = False) -> None:
+def inspect(path: SavepointPath, json: Json = False) -> None:
     """Show what a savepoint is of: by query its epoch, where its sources end, watermark, state, sinks.
 
     State by stateful operator: in how many stores and partitions, how many rows and bytes. It reads the manifest alone.
@@ -149,7 +149,7 @@ def inspect(path: Place, json: Json = False) -> None:
 
 
 @savepoint.command()
-def verify(path: Place, json: Json = False) -> None:
+def verify(path: SavepointPath, json: Json = False) -> None:
     """Read every file of a savepoint and compare it with the manifest. Exit code 1 when something is wrong.
 
     Examples:
@@ -206,7 +206,7 @@ def check(
 
     - `tidegate savepoint check wordcount.py -s savepoint-0f1e2d3c-nightly --map counts=words --json`
     """
-    told = Told(
+    told = RestoreOptions(
         claim=claim,
         allow=allow_non_restored,
         allow_of=allow_non_restored_of,
@@ -230,7 +230,7 @@ def check(
 
 
 @savepoint.command()
-def dispose(path: Place, json: Json = False) -> None:
+def dispose(path: SavepointPath, json: Json = False) -> None:
     """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
 
     After a kill the same command completes it.

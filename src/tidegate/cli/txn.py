@@ -28,7 +28,7 @@ Force = Annotated[
     str | None,
     typer.Option("--force", metavar="NAME", help="Do it against the verdict; the whole name, typed out once more."),
 ]
-Wait = Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a sink is waited for.")]
+WaitSeconds = Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a sink is waited for.")]
 
 
 @txn.command()
@@ -72,7 +72,7 @@ def commit(
     job: JobName,
     name: Name,
     force: Force = None,
-    wait: Wait = 30.0,
+    wait: WaitSeconds = 30.0,
     dir: Dir = None,
     option: SinkOptions = None,
     json: Json = False,

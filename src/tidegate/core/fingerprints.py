@@ -20,7 +20,7 @@ Pairs = Sequence[tuple[OperatorFingerprint | None, OperatorFingerprint | None]]
 """An operator before and now; None where it was not there, or is no more."""
 
 
-class Part(Enum):
+class FingerprintPart(Enum):
     """One part of a fingerprint: its name, the operators that have it, what counts, and if a difference is refused."""
 
     KIND = ("kind", "all", "which operator it is", True)
@@ -96,7 +96,9 @@ def operator_name(query: str, operator: OperatorFingerprint) -> str:
 def operator_summary(operator: OperatorFingerprint) -> str:
     """What it is, in a few words."""
     parts = [operator.compared.get(part.label, "") for part in _SHOWN]
-    return " ".join([operator.compared.get(Part.KIND.label, "operator"), *(f"({text})" for text in parts if text)])
+    return " ".join(
+        [operator.compared.get(FingerprintPart.KIND.label, "operator"), *(f"({text})" for text in parts if text)]
+    )
 
 
 def compare_at_start(
@@ -141,7 +143,7 @@ def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Compariso
             continue
         name = operator_name(query, now)
         refused = list(_refused(before, now))
-        if refused and (name not in allowed.operators or refused[0][0] == Part.KIND.label):
+        if refused and (name not in allowed.operators or refused[0][0] == FingerprintPart.KIND.label):
             errors.append(_changed(name, refused, where))
         elif refused:
             accepted += [f"operator {name}: {_text(each)}" for each in refused]
@@ -191,7 +193,7 @@ def without_uid(query: str, operators: Iterable[OperatorFingerprint], taken: Ite
     for each in operators:
         if each.uid:
             continue
-        kind = each.compared.get(Part.KIND.label, "operator")
+        kind = each.compared.get(FingerprintPart.KIND.label, "operator")
         wanted = f"{query[:40]}-{kind}".replace(" ", "-")[:60]
         name = next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 1000))) if name not in used)
         used.add(name)
@@ -205,12 +207,12 @@ def markdown_table() -> str:
     """For the documents."""
     rows = [
         f"| {part.label} | {part.operators} | {part.counts} | {'refused' if part.refused else 'accepted, and said'} |"
-        for part in Part
+        for part in FingerprintPart
     ]
     return "\n".join(["| part | operators | what counts | a difference is |", "|---|---|---|---|", *rows])
 
 
-_SHOWN = (Part.KEYS, Part.AGGREGATES, Part.JOIN, Part.FUNCTION)
+_SHOWN = (FingerprintPart.KEYS, FingerprintPart.AGGREGATES, FingerprintPart.JOIN, FingerprintPart.FUNCTION)
 _ACCEPT = (
     "put the operator back as it was; or keep its state under the new definition: tidegate run"
     " --allow-changed-operator "
@@ -224,13 +226,13 @@ def _refused(before: OperatorFingerprint, now: OperatorFingerprint) -> Iterator[
     for part, old, new in _differences(before.compared, now.compared):
         if before.origins.get(part, old) != now.origins.get(part, new):
             yield part, old, new
-            if part == Part.KIND.label:
+            if part == FingerprintPart.KIND.label:
                 return
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """The parts that both have, with different texts: a release that knows one part more finds it on one side only."""
-    for part in (each.label for each in Part):
+    for part in (each.label for each in FingerprintPart):
         old, new = before.get(part), now.get(part)
         if old is not None and new is not None and old != new:
             yield part, old, new
@@ -242,7 +244,7 @@ def _text(difference: tuple[str, str, str]) -> str:
 
 
 def _changed(name: str, differences: Sequence[tuple[str, str, str]], where: str) -> TidegateError:
-    another_kind = differences[0][0] == Part.KIND.label
+    another_kind = differences[0][0] == FingerprintPart.KIND.label
     return TidegateError(
         Code.OPERATOR_CHANGED,
         expected=f"operator {name} as its state was computed: "

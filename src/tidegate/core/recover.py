@@ -73,9 +73,9 @@ from tidegate.core.levels import Level
 from tidegate.core.records import Decided, FinishedThrough, Position, Run, SinkProgress, encode
 from tidegate.core.recovery_plan import (
     AddDueEpoch,
-    Found,
+    FoundLog,
     PutAside,
-    Restore,
+    RestoreEntry,
     due_epoch,
     plan_recovery,
     position_of,
@@ -218,7 +218,7 @@ def _mend_log(query: Query, run: Run) -> Steps[None]:
     for step in plan_recovery(found):
         yield from stop_if_superseded(query, run)
         match step:
-            case Restore(name, data):
+            case RestoreEntry(name, data):
                 yield Delete(_checksum_of(name), "heal.checksum")
                 yield Replace(name, data, "heal.entry")
                 yield Tell(LogRestored(name))
@@ -231,7 +231,7 @@ def _mend_log(query: Query, run: Run) -> Steps[None]:
                     yield Tell(DueEpochAdded(epoch, watermark_ms))
 
 
-def _look_at_log(query: Query) -> Steps[Found]:
+def _look_at_log(query: Query) -> Steps[FoundLog]:
     """Spark's log first, then the decisions: what an older run, still alive, added in between is decided then."""
     log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}
     for folder, entries in log.items():
@@ -245,7 +245,7 @@ def _look_at_log(query: Query) -> Steps[Found]:
         if record is not None:
             decided[number] = record
     sources = yield from _look_at_sources(query, decided.get(newest), newest)
-    return Found(newest=newest, decided=decided, log=log, sources=sources, places=len(query.sources))
+    return FoundLog(newest=newest, decided=decided, log=log, sources=sources, places=len(query.sources))
 
 
 def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[dict[int, dict[str, bytes]]]:

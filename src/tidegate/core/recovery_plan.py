@@ -19,7 +19,7 @@ from tidegate.core.spark_log import (
 )
 
 
-def plan_recovery(found: Found) -> list[Step]:
+def plan_recovery(found: FoundLog) -> list[RecoveryStep]:
     """What must change in Spark's log so that it says what was decided, and nothing else.
 
     Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
@@ -27,11 +27,11 @@ def plan_recovery(found: Found) -> list[Step]:
     goes back or names what is torn or missing in a file source's own log. A no-data epoch that is due is added: Spark
     forgets it at a restart, and with it the last windows.
     """
-    plan: list[Step] = []
+    plan: list[RecoveryStep] = []
     for epoch, decided in sorted(found.decided.items()):
         for folder, right in ((OFFSETS, decided.offsets), (COMMITS, decided.commits)):
             if found.log[folder].get(epoch) != right:
-                plan.append(Restore(entry(folder, epoch), right))
+                plan.append(RestoreEntry(entry(folder, epoch), right))
     offsets, commits = found.log[OFFSETS], found.log[COMMITS]
     beyond = {epoch for epoch in offsets if epoch > found.newest + 1}
     broken = _broken_sources(found)
@@ -55,7 +55,7 @@ def plan_recovery(found: Found) -> list[Step]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLog:
     """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder.
 
     `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: how
@@ -70,7 +70,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
+class RestoreEntry:
     """Make an entry equal to the decision."""
 
     name: str
@@ -94,10 +94,10 @@ class AddDueEpoch:
     watermark_ms: int
 
 
-Step: TypeAlias = Restore | PutAside | AddDueEpoch
+RecoveryStep: TypeAlias = RestoreEntry | PutAside | AddDueEpoch
 
 
-def _follows(found: Found, following: bytes, broken: Mapping[int, int]) -> bool:
+def _follows(found: FoundLog, following: bytes, broken: Mapping[int, int]) -> bool:
     offsets = parse_offsets(following)
     if offsets is None or found.places not in (None, len(offsets.positions)):
         return False
@@ -118,7 +118,7 @@ def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
     return position is not None and (reached is None or reached >= first)
 
 
-def _broken_sources(found: Found) -> dict[int, int]:
+def _broken_sources(found: FoundLog) -> dict[int, int]:
     """By source, the first undecided entry of its own log that is torn, or missing below what Spark has written.
 
     Spark does not sync it, and refuses to start without it. The entries below it were made durable with the decided
@@ -137,7 +137,7 @@ def _broken_sources(found: Found) -> dict[int, int]:
     return broken
 
 
-def _decided_log_offset(found: Found, source: int) -> int:
+def _decided_log_offset(found: FoundLog, source: int) -> int:
     newest = found.decided.get(found.newest)
     before = None if newest is None else parse_offsets(newest.offsets)
     reached = log_offset(position_of(before, source))
@@ -160,7 +160,7 @@ def source_entry(name: str) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def due_epoch(newest: Decided) -> list[Step]:
+def due_epoch(newest: Decided) -> list[RecoveryStep]:
     """The no-data epoch that follows the newest decided one, where its watermark has moved on."""
     commits, offsets = parse_commits(newest.commits), parse_offsets(newest.offsets)
     if commits is None or offsets is None or commits.next_watermark_ms <= offsets.watermark_ms:

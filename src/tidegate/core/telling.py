@@ -23,7 +23,7 @@ DETAIL_AT_MOST = 300
 """Characters of each detail: a row, a key, a name."""
 
 
-class Step(Enum):
+class ToldStep(Enum):
     """What did not come to its end in the process that tells."""
 
     WRITE = "a sink did not take the rows of a task"
@@ -32,14 +32,14 @@ class Step(Enum):
     START = "a job could not start"
 
 
-class Told(Exception):
+class ToldError(Exception):
     """An error that goes to another process, or came from one. Its text is the line, and nothing else.
 
     `causes` are the names of the types of the error and of all behind it, outermost first: what became of them is
     text by now.
     """
 
-    def __init__(self, error: TidegateError, step: Step, causes: tuple[str, ...], word: str) -> None:
+    def __init__(self, error: TidegateError, step: ToldStep, causes: tuple[str, ...], word: str) -> None:
         self.error = error
         self.step = step
         self.causes = causes
@@ -47,19 +47,19 @@ class Told(Exception):
         super().__init__(f"{_mark(word)}{json.dumps(line)}")
 
 
-def told(error: TidegateError, step: Step, word: str, behind: BaseException | None = None) -> Told:
+def told(error: TidegateError, step: ToldStep, word: str, behind: BaseException | None = None) -> ToldError:
     """What is raised, or written, in place of `error`: bounded, without secrets, and in ASCII. `behind`: the error that
     this one was made of."""
     causes = tuple(type(each).__name__ for each in _chain(behind or error))
-    return Told(error, step, causes, word)
+    return ToldError(error, step, causes, word)
 
 
-def heard(text: str, word: str) -> Told | None:
+def heard(text: str, word: str) -> ToldError | None:
     """The first whole error in `text` that a process of this program has told."""
     return next(all_heard(text, word), None)
 
 
-def all_heard(text: str, word: str) -> Iterator[Told]:
+def all_heard(text: str, word: str) -> Iterator[ToldError]:
     """Every whole error in `text`, in its order. One that was cut is passed by."""
     mark, decoder = _mark(word), json.JSONDecoder()
     at = text.find(mark)
@@ -114,8 +114,8 @@ def _mark(word: str) -> str:
     return f"@tidegate-error {word} "
 
 
-def _told_by(line: Mapping[str, Any], word: str) -> Told:
-    return Told(error_of(line), Step[line["step"]], tuple(str(each) for each in line["causes"]), word)
+def _told_by(line: Mapping[str, Any], word: str) -> ToldError:
+    return ToldError(error_of(line), ToldStep[line["step"]], tuple(str(each) for each in line["causes"]), word)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.telling import Told
+from tidegate.core.telling import ToldError
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRASH = ".trash-"
@@ -71,7 +71,7 @@ def is_of_a_failed_sync(error: BaseException) -> bool:
     """True if an error comes from a failed sync, here or in a task of Spark's that reported it."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, SyncFailed) or (isinstance(cause, Told) and SyncFailed.__name__ in cause.causes):
+        if isinstance(cause, SyncFailed) or (isinstance(cause, ToldError) and SyncFailed.__name__ in cause.causes):
             return True
         cause = cause.__cause__
     return False

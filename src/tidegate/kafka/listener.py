@@ -20,7 +20,7 @@ _ANSWER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class BrokerListener:
     """`mechanisms`: the logins that it takes; empty where it takes none, None where it did not say.
 
     `wants_certificate`: whether it has refused a client without a certificate of its own.
@@ -32,7 +32,7 @@ class Listener:
     wants_certificate: bool = False
 
 
-def listener_at(servers: str) -> Listener | None:
+def listener_at(servers: str) -> BrokerListener | None:
     """The first of these that answers; None where none does. Takes at most some seconds."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
@@ -46,7 +46,7 @@ def listener_at(servers: str) -> Listener | None:
     return None
 
 
-def hint(settings: Mapping[str, Any], listener: Listener) -> str | None:
+def hint(settings: Mapping[str, Any], listener: BrokerListener) -> str | None:
     """What solves it, where a client with these settings cannot get in at that listener; None where they agree."""
     protocol = str(settings.get("security.protocol", "plaintext")).upper()
     tls, login = "SSL" in protocol, "SASL" in protocol
@@ -79,7 +79,7 @@ def _protocol(*, tls: bool, login: bool) -> str:
     return f"SASL_{encrypted}" if login else encrypted
 
 
-def _over_tls(server: str, place: tuple[str, int]) -> Listener | None:
+def _over_tls(server: str, place: tuple[str, int]) -> BrokerListener | None:
     """None where it speaks no TLS. Nothing is sent but the question, so no certificate has to be trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -90,14 +90,14 @@ def _over_tls(server: str, place: tuple[str, int]) -> Listener | None:
             return None
         with secured:
             try:
-                return Listener(server, tls=True, mechanisms=_mechanisms(secured))
+                return BrokerListener(server, tls=True, mechanisms=_mechanisms(secured))
             except ssl.SSLError as error:
-                return Listener(server, tls=True, wants_certificate="CERTIFICATE" in (error.reason or ""))
+                return BrokerListener(server, tls=True, wants_certificate="CERTIFICATE" in (error.reason or ""))
 
 
-def _over_nothing(server: str, place: tuple[str, int]) -> Listener:
+def _over_nothing(server: str, place: tuple[str, int]) -> BrokerListener:
     with socket.create_connection(place, _SECONDS) as connection:
-        return Listener(server, tls=False, mechanisms=_mechanisms(connection))
+        return BrokerListener(server, tls=False, mechanisms=_mechanisms(connection))
 
 
 def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class TransactionState(Enum):
+class CoordinatorState(Enum):
     """How a transaction stands at its coordinator, as far as it matters here."""
 
     OPEN = "Ongoing"
@@ -29,24 +29,24 @@ class Producer:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class TransactionDescription:
     """A transactional id at its coordinator; `partitions` are those of the open transaction, as (topic, number).
 
     `begun_ms`: when the open transaction began, by the broker's clock (Unix time); None where none is open.
     """
 
     producer: Producer
-    state: TransactionState
+    state: CoordinatorState
     partitions: frozenset[tuple[str, int]]
     begun_ms: int | None = None
 
     def is_open(self, producer: Producer) -> bool:
         """Whether this very producer's transaction is open."""
-        return self.state is TransactionState.OPEN and self.producer == producer
+        return self.state is CoordinatorState.OPEN and self.producer == producer
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class OffsetMark:
     """An offset of a consumer group that was committed with a transaction: what proves that it was."""
 
     group: str

@@ -28,7 +28,7 @@ from kafka.protocol.producer.transaction import (
 
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
-from tidegate.kafka.transactions import Described, Mark, Producer, TransactionState
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer, TransactionDescription
 from tidegate.kafka.wire_options import wire_settings
 
 ResultT = TypeVar("ResultT")
@@ -90,19 +90,19 @@ class Wire:
 
         return self._patiently(ask)
 
-    def describe(self, transactional_ids: Iterable[str], *, settled: bool = False) -> dict[str, Described]:
+    def describe(self, transactional_ids: Iterable[str], *, settled: bool = False) -> dict[str, TransactionDescription]:
         """How these ids stand; those that their coordinator does not know are left out. With `settled`, waits while
         a transaction is being ended."""
 
-        async def ask() -> dict[str, Described]:
-            found: dict[str, Described] = {}
+        async def ask() -> dict[str, TransactionDescription]:
+            found: dict[str, TransactionDescription] = {}
             for node, names in await self._by_coordinator(CoordinatorType.TRANSACTION, transactional_ids):
                 answer = await self._ask(DescribeTransactionsRequest(transactional_ids=names), node)
                 for each in answer.transaction_states:
                     if each.error_code != Reply.TRANSACTIONAL_ID_NOT_FOUND:
                         self._must("DescribeTransactions", each.error_code, each.transactional_id)
                         found[each.transactional_id] = _described(each)
-            if settled and any(each.state is TransactionState.ENDING for each in found.values()):
+            if settled and any(each.state is CoordinatorState.ENDING for each in found.values()):
                 raise _Passing("DescribeTransactions", Reply.CONCURRENT_TRANSACTIONS, "")
             return found
 
@@ -114,7 +114,7 @@ class Wire:
         async def ask() -> list[tuple[str, int]]:
             found: list[tuple[str, int]] = []
             for node in await self._coordinators_of(_TRANSACTIONS_TOPIC):
-                request = ListTransactionsRequest(state_filters=[TransactionState.OPEN.value], producer_id_filters=[])
+                request = ListTransactionsRequest(state_filters=[CoordinatorState.OPEN.value], producer_id_filters=[])
                 answer = await self._ask(request, node)
                 self._must("ListTransactions", answer.error_code)
                 found += [(each.transactional_id, each.producer_id) for each in answer.transaction_states]
@@ -160,7 +160,7 @@ class Wire:
 
     # --- evidence ------------------------------------------------------------------------------------------
 
-    def send_mark(self, producer: Producer, mark: Mark) -> None:
+    def send_mark(self, producer: Producer, mark: OffsetMark) -> None:
         """Make `mark` part of the producer's open transaction: it is committed with it, or not at all."""
 
         async def add() -> None:
@@ -183,7 +183,7 @@ class Wire:
         self._patiently(add)
         self._patiently(write)
 
-    def marks(self, wanted: Mapping[str, str | None], *, stable: bool = True) -> dict[str, list[Mark]]:
+    def marks(self, wanted: Mapping[str, str | None], *, stable: bool = True) -> dict[str, list[OffsetMark]]:
         """The committed marks of groups, by name; `wanted` says in which topic a group's mark is, where that is known.
 
         With `stable`, waits while a transaction is open or being ended on a group whose topic is given: a commit may
@@ -191,8 +191,8 @@ class Wire:
         partitions that have only pending offsets.
         """
 
-        async def ask() -> dict[str, list[Mark]]:
-            found: dict[str, list[Mark]] = {}
+        async def ask() -> dict[str, list[OffsetMark]]:
+            found: dict[str, list[OffsetMark]] = {}
             for node, names in await self._by_coordinator(CoordinatorType.GROUP, wanted):
                 groups = [_marks_wanted(name, wanted[name]) for name in names]
                 request = OffsetFetchRequest(groups=groups, require_stable=stable, min_version=8, max_version=8)
@@ -228,14 +228,14 @@ class Wire:
 
         self._patiently(ask)
 
-    def _marks_in(self, group: Any) -> list[Mark]:
-        found: list[Mark] = []
+    def _marks_in(self, group: Any) -> list[OffsetMark]:
+        found: list[OffsetMark] = []
         for topic in group.topics:
             for each in topic.partitions:
                 self._must("OffsetFetch", each.error_code, group.group_id)
                 if each.committed_offset >= 0:
                     metadata = (each.metadata or "").rstrip("\0")
-                    found.append(Mark(group.group_id, topic.name, each.committed_offset, metadata))
+                    found.append(OffsetMark(group.group_id, topic.name, each.committed_offset, metadata))
         return found
 
     # --- any broker ----------------------------------------------------------------------------------------
@@ -338,13 +338,13 @@ _TRANSACTIONS_TOPIC = "__transaction_state"
 _ENDING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
-def _described(each: Any) -> Described:
+def _described(each: Any) -> TransactionDescription:
     state = each.transaction_state
-    if state != TransactionState.OPEN.value:
-        state = TransactionState.ENDING.value if state in _ENDING else TransactionState.CLOSED.value
-    return Described(
+    if state != CoordinatorState.OPEN.value:
+        state = CoordinatorState.ENDING.value if state in _ENDING else CoordinatorState.CLOSED.value
+    return TransactionDescription(
         producer=Producer(each.transactional_id, each.producer_id, each.producer_epoch),
-        state=TransactionState(state),
+        state=CoordinatorState(state),
         partitions=frozenset((topic.topic, number) for topic in each.topics for number in topic.partitions),
         begun_ms=each.transaction_start_time_ms if each.transaction_start_time_ms > 0 else None,
     )
@@ -362,7 +362,7 @@ def _marks_wanted(group: str, topic: str | None) -> Any:
     return kind(group_id=group, topics=topics)
 
 
-def _mark_request(producer: Producer, mark: Mark) -> TxnOffsetCommitRequest:
+def _mark_request(producer: Producer, mark: OffsetMark) -> TxnOffsetCommitRequest:
     topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
     partition = topic.TxnOffsetCommitRequestPartition(
         partition_index=MARK_PARTITION,

@@ -28,7 +28,7 @@ class LogFormat(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """The content of one record, without secrets. `fields`: the fields of the happening, by their names in the code."""
 
     at: datetime
@@ -44,11 +44,11 @@ class Line:
     error: BaseException | None = None
 
 
-def line_of(record: logging.LogRecord) -> Line:
+def line_of(record: logging.LogRecord) -> LogLine:
     """The content of a record of any logger. If the record names no subject, the subject of this thread counts."""
     about = subject()
     given: Mapping[str, object] = getattr(record, "fields", None) or {}
-    return Line(
+    return LogLine(
         at=datetime.fromtimestamp(record.created, timezone.utc),
         level=record.levelname,
         logger=record.name,
@@ -71,7 +71,7 @@ def message_of(record: logging.LogRecord) -> str:
         return f"{record.msg} {record.args!r} ({type(error).__name__})"
 
 
-def as_text(line: Line) -> str:
+def as_text(line: LogLine) -> str:
     """Format as text. Further lines are indented, so that no message can look like a separate line."""
     whose = "/".join(str(each) for each in (line.job, line.query) if each is not None)
     told = [
@@ -92,7 +92,7 @@ def as_text(line: Line) -> str:
     return "\n    ".join(_visible(each) for each in text.splitlines())
 
 
-def as_json(line: Line) -> str:
+def as_json(line: LogLine) -> str:
     """Format as one JSON object. Time is UTC; unknown values are null; the parts of an error are fields."""
     value: dict[str, object] = {
         "time": f"{line.at:%Y-%m-%dT%H:%M:%S}.{line.at.microsecond // 1000:03}Z",

@@ -117,7 +117,7 @@ class _Written(logging.Handler):
         """The reader of the standard error has closed it: the error cannot be reported."""
 
 
-class _Told(logging.Filter):
+class _RecordFilter(logging.Filter):
     """Adds the subject to the records of tidegate and hides secrets, for all handlers of a program."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -134,8 +134,8 @@ class _Told(logging.Filter):
         return True
 
 
-if not any(isinstance(each, _Told) for each in _LOG.filters):
-    _LOG.addFilter(_Told())
+if not any(isinstance(each, _RecordFilter) for each in _LOG.filters):
+    _LOG.addFilter(_RecordFilter())
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

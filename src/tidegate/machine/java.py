@@ -15,14 +15,14 @@ JAVA_AT_LEAST = 17
 
 
 @dataclass(frozen=True, slots=True)
-class Java:
+class JavaCommand:
     """The command of a Java that is new enough for Spark, and its version output."""
 
     command: str
     says: str
 
 
-def find_java() -> Java:
+def find_java() -> JavaCommand:
     """The Java of JAVA_HOME if that is set, otherwise the first on the PATH. Raises JAVA_MISSING."""
     command = java_command()
     printed = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
@@ -30,7 +30,7 @@ def find_java() -> Java:
     version = re.search(r'version "(\d+)', printed)
     if version is None or int(version[1]) < JAVA_AT_LEAST:
         raise _missing(f"{command}: {says}")
-    return Java(command, says)
+    return JavaCommand(command, says)
 
 
 def require_java() -> None:

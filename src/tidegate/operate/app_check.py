@@ -20,7 +20,7 @@ from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
 from tidegate.operate.guarantees import finding_of
 from tidegate.savepoints.asked_restore import RESTORE_VARIABLE, SAYS, Said
-from tidegate.savepoints.judgement import Verdict
+from tidegate.savepoints.judgement import RestoreVerdict
 from tidegate.savepoints.restoring import Restore
 
 CHECK_ONLY = "TIDEGATE_CHECK_ONLY"
@@ -82,7 +82,7 @@ def check_restore(
     return RestoreCheck(said, () if stands else tuple(_problems(app, done)))
 
 
-_IMPOSSIBLE = Said(verdict=Verdict.IMPOSSIBLE.value)
+_IMPOSSIBLE = Said(verdict=RestoreVerdict.IMPOSSIBLE.value)
 
 
 def _checked(

@@ -52,19 +52,19 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RequestStep:
     """One look at an open request: its stage, and a description of the event that it waits for."""
 
     stage: Stage
     waits_for: str
 
 
-Steps: TypeAlias = Generator[Step, None, Answer]
-_LivingSteps: TypeAlias = Generator[Step, None, Incarnation | None]
+RequestSteps: TypeAlias = Generator[RequestStep, None, Answer]
+_LivingSteps: TypeAlias = Generator[RequestStep, None, Incarnation | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestOrder:
     """A request as the caller gives it. `into`: the folder for a savepoint; None: the job's own setting. `format`: the
     format of the state in the savepoint."""
 
@@ -81,7 +81,7 @@ class Asking:
     After a stop, a drain or a cancel, the locks of driver and supervisor are free too, so that a new start is possible.
     """
 
-    def __init__(self, job_folder: Path, asked: Asked) -> None:
+    def __init__(self, job_folder: Path, asked: RequestOrder) -> None:
         self._folder = job_folder
         self._asked = asked
         self.patient_until = 0.0
@@ -90,7 +90,7 @@ class Asking:
         self._supervisor: Supervising | None = None
         self._has_begun = (job_folder / JOB_RECORD).exists()
 
-    def steps(self) -> Steps:
+    def steps(self) -> RequestSteps:
         """Send the request, unless this id was sent before. Yield one step for each look; return the answer."""
         kind = self._asked.kind
         answer = yield from self._answered()
@@ -101,7 +101,7 @@ class Asking:
             yield from self._until_the_locks_are_free()
         return answer
 
-    def _answered(self) -> Steps:
+    def _answered(self) -> RequestSteps:
         asked = self._asked
         asked_before = self._desk.standing(asked.id)
         known = self._desk.answer_to(asked.id)
@@ -155,13 +155,13 @@ class Asking:
                 return supervisor.incarnation
             what = "the job, which is starting or ending" if lives else "the job's next start"
             whose = "" if supervisor is None else f" (its supervisor is {supervisor})"
-            yield Step(Stage.UNASKED, f"{what}{whose}")
+            yield RequestStep(Stage.UNASKED, f"{what}{whose}")
 
-    def _awaited(self, request: Request) -> Steps:
+    def _awaited(self, request: Request) -> RequestSteps:
         while (answer := self._desk.answer_to(request.id)) is None:
             if self._has_ended(request.to):
                 return self._without_driver(request)
-            yield Step(Stage.ASKED, self._awaiting(request))
+            yield RequestStep(Stage.ASKED, self._awaiting(request))
         return answer
 
     def _awaiting(self, request: Request) -> str:
@@ -200,7 +200,7 @@ class Asking:
     def _settled(self, request: Request) -> Answer:
         return settle(request, self._beat(), time.time(), drained_at=drained_at(self._folder))
 
-    def _save_ended(self) -> Steps:
+    def _save_ended(self) -> RequestSteps:
         """The job has ended, perhaps by an earlier try of this request: take the missing savepoint."""
         from tidegate.operate.ended_savepoint import saving_ended  # not needed for other requests: loaded here
 
@@ -209,7 +209,7 @@ class Asking:
         copying = saving_ended(self._folder, asked.id, asked.into, asked.format, ended_by=asked.kind)
         try:
             while True:
-                yield Step(Stage.SAVING, f"the savepoint: {next(copying)} copied")
+                yield RequestStep(Stage.SAVING, f"the savepoint: {next(copying)} copied")
         except StopIteration as stop:
             savepoint: Savepoint = stop.value
         finally:
@@ -230,7 +230,7 @@ class Asking:
             )
         )
 
-    def _until_the_locks_are_free(self) -> Generator[Step, None, None]:
+    def _until_the_locks_are_free(self) -> Generator[RequestStep, None, None]:
         """Wait until the locks are free. A driver or supervisor answers before it releases its locks. A driver also
         answers before its supervisor ends, and a living supervisor prevents a new `tidegate run`."""
         answered_at = time.monotonic()
@@ -238,7 +238,7 @@ class Asking:
         while driver_lives(self._folder) or (time.monotonic() < supervised_until and self._is_supervised()):
             if time.monotonic() >= max(self.patient_until, answered_at + _UNTIL_THE_LOCK_IS_FREE_SECONDS):
                 return  # the answer is valid even so: the program may still run after its job
-            yield Step(Stage.ENDING, "the driver to end")
+            yield RequestStep(Stage.ENDING, "the driver to end")
 
     def _is_supervised(self) -> bool:
         """True if the supervisor that ran when the request was sent still runs."""

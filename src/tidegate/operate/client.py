@@ -154,12 +154,12 @@ class JobClient:
 
         Raises REQUEST_REFUSED if the id is not a valid name, or belongs to a different request.
         """
-        from tidegate.operate.asking import Asked, new_id
+        from tidegate.operate.asking import RequestOrder, new_id
         from tidegate.operate.patience import patience_seconds
         from tidegate.operate.tickets import Ticket
 
         folder = str(Path(into).absolute()) if into else None
-        asked = Asked(kind=kind, id=id or new_id(), into=folder, format=format)
+        asked = RequestOrder(kind=kind, id=id or new_id(), into=folder, format=format)
         ticket = Ticket(self._folder, asked, patience_seconds(kind, self.view().beat))
         ticket.poll()
         return ticket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Ending(Enum):
+class EndMode(Enum):
     """The requested end of a job: none, stop after the current epoch, drain, or cancel.
 
     If there are several requests, the last one in this order counts.

@@ -13,7 +13,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
-from tidegate.operate.reports import Report
+from tidegate.operate.reports import FailureReport
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Pause before the restart, in seconds; None if there was no restart."""
 
 
-def failure_of(report: Report, *, at: float, restart_in_seconds: float | None) -> Failure:
+def failure_of(report: FailureReport, *, at: float, restart_in_seconds: float | None) -> Failure:
     """Convert a driver's report into a failure record."""
     return Failure(
         at=at,

@@ -15,7 +15,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.matrix import Matrix
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.control import Outcome
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 
 
 class Wanted(Enum):
@@ -32,23 +32,23 @@ class Wanted(Enum):
     CAUGHT_UP_CANCEL = "until caught up; drain, an earlier start; then cancel"
 
 
-def wanted(ending: Ending, *, asked: bool, catches_up_with_a_drain: bool) -> Wanted:
+def wanted(ending: EndMode, *, asked: bool, catches_up_with_a_drain: bool) -> Wanted:
     """The strongest request. `asked`: the request to this start, not to one before. `catches_up_with_a_drain`: the
     start runs until it has caught up, and found the drain of an earlier start."""
     if catches_up_with_a_drain:
-        if ending is Ending.CANCEL:
+        if ending is EndMode.CANCEL:
             return Wanted.CAUGHT_UP_CANCEL
         return Wanted.CAUGHT_UP_DRAIN if asked else Wanted.CAUGHT_UP_DRAIN_OF_BEFORE
-    if ending is Ending.DRAIN and not asked:
+    if ending is EndMode.DRAIN and not asked:
         return Wanted.DRAIN_OF_BEFORE
     return _WANTED[ending]
 
 
 _WANTED = {
-    Ending.NONE: Wanted.NOTHING,
-    Ending.STOP: Wanted.STOP,
-    Ending.DRAIN: Wanted.DRAIN,
-    Ending.CANCEL: Wanted.CANCEL,
+    EndMode.NONE: Wanted.NOTHING,
+    EndMode.STOP: Wanted.STOP,
+    EndMode.DRAIN: Wanted.DRAIN,
+    EndMode.CANCEL: Wanted.CANCEL,
 }
 
 
@@ -105,15 +105,15 @@ class Left(Enum):
     THREAD = "a thread that could not be stopped"
 
 
-def is_left_to_the_next_start(error: BaseException, ending: Ending) -> TypeGuard[TidegateError]:
+def is_left_to_the_next_start(error: BaseException, ending: EndMode) -> TypeGuard[TidegateError]:
     """True if this is not an error of the job: a cancel waits for no sink."""
-    return ending is Ending.CANCEL and is_of_an_unready_sink(error)
+    return ending is EndMode.CANCEL and is_of_an_unready_sink(error)
 
 
-def gives_up_its_checkpoints(ending: Ending, error: BaseException | None, left: Callable[[], Left]) -> bool:
+def gives_up_its_checkpoints(ending: EndMode, error: BaseException | None, left: Callable[[], Left]) -> bool:
     """True if a canceled job has left no work for a next start. `error`: also the error of its last savepoint. `left`:
     called only if all other conditions hold; it inspects the job's threads."""
-    return ending is Ending.CANCEL and error is None and left() is Left.NOTHING
+    return ending is EndMode.CANCEL and error is None and left() is Left.NOTHING
 
 
 def is_final(error: BaseException | None, *, asked: bool, drain_goes_on: bool) -> bool:
@@ -121,13 +121,13 @@ def is_final(error: BaseException | None, *, asked: bool, drain_goes_on: bool) -
     return error is None or (asked and not drain_goes_on)
 
 
-def leaves_a_drain(ending: Ending, error: BaseException | None, *, asked: bool, stands: bool) -> bool:
+def leaves_a_drain(ending: EndMode, error: BaseException | None, *, asked: bool, stands: bool) -> bool:
     """True if the job failed during a drain that the next start resumes. `stands`: the drain has begun and is not
     complete.
 
     False if the drain waited for a sink for its full time limit: the job has then ended as requested.
     """
-    if error is None or ending is not Ending.DRAIN or not stands:
+    if error is None or ending is not EndMode.DRAIN or not stands:
         return False
     return not (asked and is_of_an_unready_sink(error))
 

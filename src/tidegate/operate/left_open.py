@@ -22,13 +22,13 @@ from tidegate.sinks.base import TwoPhaseSink
 
 _LOG = logging.getLogger("tidegate")
 
-Names = tuple[str, str]
+SinkNames = tuple[str, str]
 """The uids of a query and of a sink."""
 
 
 def give_up_what_is_left(
     job: JobPlace,
-    sinks: Mapping[Names, TwoPhaseSink],
+    sinks: Mapping[SinkNames, TwoPhaseSink],
     described: Sequence[DescribedSink],
     passed: Callable[[str], None] = lambda _step: None,
 ) -> None:
@@ -55,7 +55,7 @@ def give_up_what_is_left(
         passed(f"query {query}, sink {uid} of an earlier start, aborted")
 
 
-def _renamed(job: JobPlace, sinks: Mapping[Names, TwoPhaseSink]) -> Iterator[tuple[Names, TwoPhaseSink]]:
+def _renamed(job: JobPlace, sinks: Mapping[SinkNames, TwoPhaseSink]) -> Iterator[tuple[SinkNames, TwoPhaseSink]]:
     """The names that the program's sinks have in the savepoint from which the job was opened. In a folder that the job
     has moved to, only the savepoint has them."""
     restored = read_restored(job.folder, job.record)

@@ -11,7 +11,7 @@ from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import parts_of
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a driver. `codes`: the codes of the single errors; empty for an error of the program's own."""
 
     code: str
@@ -26,10 +26,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Details of the error: a column, a row, a topic, a file."""
 
 
-def report_of(error: TidegateError) -> Report:
+def report_of(error: TidegateError) -> FailureReport:
     """Convert an error into a report. If several problems prevent a start, the report lists all of them."""
     single = error.violations or (error,)
-    return Report(
+    return FailureReport(
         code=error.code,
         codes=tuple(each.code for each in single),
         what=SECRETS.hide(str(error)),

@@ -5,11 +5,11 @@ List, inspect, verify and compare only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,11 +21,11 @@ from tidegate.savepoints import folder as savepoint_folder
 from tidegate.savepoints.claim import read_claim
 from tidegate.savepoints.folder import MANIFEST, Savepoint, open_savepoint
 
+if TYPE_CHECKING:
+    from tidegate.savepoints.archive import BytesPassed
+
 BESIDE_TOPICS = (TOPIC_IDS, SKIPPED)
 """The keys beside the topics in the end offsets of a Kafka source."""
-
-Passed = Callable[[int, int], None]
-"""Called with the bytes passed so far and the bytes in total."""
 
 
 class SavepointView(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ def dispose_savepoint(path: str | Path) -> None:
         savepoint_folder.dispose(open_savepoint(place))
 
 
-def export_savepoint(path: str | Path, target: str | Path, passed: Passed = lambda _more, _total: None) -> Archive:
+def export_savepoint(path: str | Path, target: str | Path, passed: BytesPassed = lambda _more, _total: None) -> Archive:
     """Write a savepoint as one tar archive. The archive is complete or absent."""
     from tidegate.savepoints.archive import export_file
 
@@ -182,7 +182,7 @@ def export_savepoint(path: str | Path, target: str | Path, passed: Passed = lamb
     return Archive(str(archive), archive.stat().st_size)
 
 
-def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: Passed) -> None:
+def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: BytesPassed) -> None:
     """Write a savepoint as a tar archive into a stream. `called`: the name of the stream in errors."""
     from tidegate.disk.durable import Trust
     from tidegate.savepoints.archive import export_stream
@@ -194,7 +194,7 @@ def stream_savepoint(path: str | Path, into: IO[bytes], called: Path, passed: Pa
 
 
 def import_savepoint(
-    archive: IO[bytes], folder: str | Path, called: str, passed: Passed = lambda _more, _total: None
+    archive: IO[bytes], folder: str | Path, called: str, passed: BytesPassed = lambda _more, _total: None
 ) -> SavepointDetails:
     """Unpack a savepoint from an archive into a folder; it is complete or absent. `called`: the name of the archive in
     errors."""

@@ -27,7 +27,7 @@ from tidegate.core.records import Evidence, Outcome, SinkIdentity
 from tidegate.operate.finishing import finish
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
-from tidegate.operate.transactions import Look, Recorded, Waiting, look, name_of, recorded
+from tidegate.operate.transactions import GatheredTransactions, Recorded, Waiting, look, name_of, recorded
 from tidegate.operate.verdicts import Act, Named, Permission, Runs, Seen, permission, price
 from tidegate.savepoints.restore import settle as finish_restore
 from tidegate.sinks.base import TwoPhaseSink
@@ -190,7 +190,7 @@ def _commit_undecided(job: JobPlace, order: Order, waiting: Waiting) -> Ended:
 # --- abort -------------------------------------------------------------------------------------------------
 
 
-def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
+def _abort(job: JobPlace, order: Order, waiting: Waiting, found: GatheredTransactions) -> Ended:
     if waiting.seen is Seen.NOT_KNOWN:
         _raise_why(found, waiting)
     if waiting.seen is not Seen.OPEN:
@@ -209,7 +209,7 @@ def _abort(job: JobPlace, order: Order, waiting: Waiting, found: Look) -> Ended:
 # --- unknown names and errors ------------------------------------------------------------------------------
 
 
-def _what_is_done(job: JobPlace, order: Order, found: Look) -> Ended:
+def _what_is_done(job: JobPlace, order: Order, found: GatheredTransactions) -> Ended:
     """The outcome for a name that does not wait: the transaction was committed, or is unknown."""
     for place in job.queries():
         if any(name_of(each.committable) == order.name for each in recorded(job, place, Runs.NO).done):
@@ -254,7 +254,7 @@ def _described(job: JobPlace, waiting: Waiting) -> DescribedSink:
     return described
 
 
-def _raise_why(found: Look, waiting: Waiting) -> NoReturn:
+def _raise_why(found: GatheredTransactions, waiting: Waiting) -> NoReturn:
     """Raise the error that kept a transaction's sink out of reach."""
     raise (
         found.problems[0]

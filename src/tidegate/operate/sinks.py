@@ -54,13 +54,13 @@ class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.target.get("what", self.target["type"]))
 
 
-class _Sinks(msgspec.Struct, frozen=True, kw_only=True):
+class _SinksRecord(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     interval_seconds: float
     sinks: tuple[DescribedSink, ...]
 
 
-class _Version(msgspec.Struct, frozen=True):
+class _RecordVersion(msgspec.Struct, frozen=True):
     format: int
 
 
@@ -80,7 +80,7 @@ def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
 
 def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_seconds: float) -> None:
     """Write *sinks.json* into the job's folder, in place of an older one."""
-    found = _Sinks(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
+    found = _SinksRecord(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
     storage.replace(SINKS, msgspec.json.encode(found))
 
 
@@ -100,7 +100,7 @@ class Sinks:
 
     def __init__(self, storage: Storage) -> None:
         data = storage.read(SINKS)
-        found = _decoded(data) if data is not None else _Sinks(format=FORMAT, interval_seconds=0.0, sinks=())
+        found = _decoded(data) if data is not None else _SinksRecord(format=FORMAT, interval_seconds=0.0, sinks=())
         self.interval_seconds = found.interval_seconds
         self._sinks = {(each.query, each.uid): each for each in found.sinks}
 
@@ -165,11 +165,11 @@ def _put_in(described: DescribedSink, options: Mapping[str, str]) -> dict[str, s
     return {name: options[name] for name in left_out}
 
 
-def _decoded(data: bytes) -> _Sinks:
+def _decoded(data: bytes) -> _SinksRecord:
     try:
-        version = msgspec.json.decode(data, type=_Version).format
+        version = msgspec.json.decode(data, type=_RecordVersion).format
         if version <= FORMAT:
-            return msgspec.json.decode(data, type=_Sinks)
+            return msgspec.json.decode(data, type=_SinksRecord)
         found = f"format {version}"
     except msgspec.DecodeError as error:
         found = str(error)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import TidegateError
-from tidegate.operate.asking import Asked, Asking, Stage, Step
+from tidegate.operate.asking import Asking, RequestOrder, RequestStep, Stage
 from tidegate.operate.beat import Beat
 from tidegate.operate.control import Answer, Desk, Kind, Outcome
 from tidegate.operate.patience import patience_seconds
@@ -64,7 +64,7 @@ class Ticket:
     A request with the same `id`, from this process or another one, is the same request and has the same answer.
     """
 
-    def __init__(self, job_folder: Path, asked: Asked, patience_seconds: float) -> None:
+    def __init__(self, job_folder: Path, asked: RequestOrder, patience_seconds: float) -> None:
         self.id = asked.id
         self.kind = asked.kind
         self.into = asked.into
@@ -95,7 +95,7 @@ class Ticket:
         end = time.monotonic() + (self.patience_seconds if timeout_seconds is None else timeout_seconds)
         self._asking.patient_until = end
         try:
-            while isinstance(step := self._step(), Step):
+            while isinstance(step := self._step(), RequestStep):
                 if step.stage in _BOUNDED and time.monotonic() >= end:
                     break
                 progress(step.waits_for)
@@ -105,7 +105,7 @@ class Ticket:
             raise
         return self._view(step)
 
-    def _step(self) -> Step | Answer:
+    def _step(self) -> RequestStep | Answer:
         match self._over:
             case None:
                 return self._next_step()
@@ -114,7 +114,7 @@ class Ticket:
             case answer:
                 return answer
 
-    def _next_step(self) -> Step | Answer:
+    def _next_step(self) -> RequestStep | Answer:
         try:
             return next(self._steps)
         except StopIteration as stop:
@@ -125,7 +125,7 @@ class Ticket:
             self._over = error
             raise
 
-    def _view(self, step: Step | Answer) -> TicketView:
+    def _view(self, step: RequestStep | Answer) -> TicketView:
         if isinstance(step, Answer):
             return TicketView(id=self.id, kind=self.kind, state=_STATES[step.outcome], answer=step)
         return TicketView(
@@ -146,5 +146,5 @@ def ticket_of(job_folder: Path, request_id: str, beat: Beat | None) -> Ticket | 
     known = desk.standing(request_id) or desk.answer_to(request_id)
     if known is None or known.kind is None:
         return None
-    asked = Asked(kind=known.kind, id=known.id, into=known.into, format=known.format)
+    asked = RequestOrder(kind=known.kind, id=known.id, into=known.into, format=known.format)
     return Ticket(job_folder, asked, patience_seconds(asked.kind, beat))

@@ -67,7 +67,7 @@ class Transactions:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GatheredTransactions:
     """The same while it is collected."""
 
     waiting: list[Waiting]
@@ -77,13 +77,13 @@ class Look:
         return Transactions(tuple(self.waiting), tuple(self.problems))
 
 
-def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) -> Look:
+def look(job: JobPlace, options: Mapping[str, str], runs: Runs | None = None) -> GatheredTransactions:
     """All waiting transactions of a job. `options`: the options that *sinks.json* leaves out.
 
     `runs`: given by a caller that holds the locks itself.
     """
     runs = Runs.of(driver_or_engine_lives(job.folder)) if runs is None else runs
-    found = Look([], [])
+    found = GatheredTransactions([], [])
     sinks = Sinks(job.storage)
     for place in job.queries():
         records = recorded(job, place, runs)
@@ -229,7 +229,7 @@ def _written_at(storage: Storage, prepared: Prepared) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SinkReport:
     """The answer of one sink: its open transactions, and the state of each committable by name."""
 
     target: str
@@ -240,9 +240,9 @@ class _Asked:
 
 def _ask(
     described: DescribedSink | None, identity: SinkIdentity, committables: list[Committable], options: Mapping[str, str]
-) -> _Asked:
+) -> _SinkReport:
     if described is None:
-        return _Asked("not described", [], {}, [not_described(identity.query, identity.sink)])
+        return _SinkReport("not described", [], {}, [not_described(identity.query, identity.sink)])
     target = described.told
     try:
         sink = open_sink(described, options)
@@ -250,8 +250,8 @@ def _ask(
         names = {each.name for each in open_}
         standing = {name_of(each): _standing(sink, each, names) for each in committables}
     except TidegateError as error:
-        return _Asked(target, [], {}, [error])
-    return _Asked(target, open_, standing, [])
+        return _SinkReport(target, [], {}, [error])
+    return _SinkReport(target, open_, standing, [])
 
 
 def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> Seen:
@@ -272,7 +272,7 @@ def _standing(sink: TwoPhaseSink, committable: Committable, open_: set[str]) -> 
 
 
 def _joined(
-    job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _Asked, runs: Runs
+    job: JobPlace, place: QueryPlace, uid: str, records: Iterable[Recorded], asked: _SinkReport, runs: Runs
 ) -> list[Waiting]:
     """Recorded transactions first, then open transactions without a record."""
     now = time.time()

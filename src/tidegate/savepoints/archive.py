@@ -42,11 +42,11 @@ _NO_ARCHIVE = (tarfile.TarError, EOFError, ValueError, zlib.error, LZMAError)
 
 _EXPORT_AGAIN = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
 
-Passed = Callable[[int, int], None]
+BytesPassed = Callable[[int, int], None]
 """Told of so many bytes more, and of how many there are in all."""
 
 
-def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda _more, _total: None) -> None:
+def export_stream(savepoint: Savepoint, into: IO[bytes], passed: BytesPassed = lambda _more, _total: None) -> None:
     """Write a savepoint as an archive. If that fails, the archive has no end, and every reader refuses it.
 
     Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken, what
@@ -64,7 +64,7 @@ def export_stream(savepoint: Savepoint, into: IO[bytes], passed: Passed = lambda
             passed(file.size_bytes, total)
 
 
-def export_file(savepoint: Savepoint, target: Path, passed: Passed = lambda _more, _total: None) -> None:
+def export_file(savepoint: Savepoint, target: Path, passed: BytesPassed = lambda _more, _total: None) -> None:
     """Write a savepoint as an archive of this name, which is complete or absent. Raises REQUEST_REFUSED if the name is
     taken, or another process writes it."""
     partial = target.with_name(f".{target.name}.export")
@@ -85,7 +85,7 @@ def export_file(savepoint: Savepoint, target: Path, passed: Passed = lambda _mor
 
 
 def import_stream(
-    source: IO[bytes], into: Path, passed: Passed = lambda _more, _total: None, *, called: str = ""
+    source: IO[bytes], into: Path, passed: BytesPassed = lambda _more, _total: None, *, called: str = ""
 ) -> Savepoint:
     """The savepoint in an archive, in a folder of its own below `into`; also of one that was compressed since. `called`
     is what a refusal calls the archive, where that is no tar or has no end.
@@ -154,7 +154,7 @@ class _Hashing:
 # --- in ----------------------------------------------------------------------------------------------------
 
 
-def _import(archive: tarfile.TarFile, into: Path, passed: Passed) -> Savepoint:
+def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepoint:
     name, manifest = _manifest(archive, into)
     record = decode(SavepointRecord, manifest, f"{name}/{MANIFEST} in the archive")
     target, hidden = into / name, into / f".{name}.import"
@@ -191,7 +191,9 @@ def _manifest(archive: tarfile.TarFile, into: Path) -> tuple[str, bytes]:
     return name, _content(archive, member).read()
 
 
-def _import_files(archive: tarfile.TarFile, name: str, record: SavepointRecord, hidden: Path, passed: Passed) -> None:
+def _import_files(
+    archive: tarfile.TarFile, name: str, record: SavepointRecord, hidden: Path, passed: BytesPassed
+) -> None:
     missing = {file.name: file for file in record.files}
     total = sum(file.size_bytes for file in record.files)
     while (member := archive.next()) is not None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate.checkpoints.ingest_layout import INGEST, Position, lines_lost, segments, unbroken
+from tidegate.checkpoints.ingest_layout import INGEST, IngestPosition, lines_lost, segments, unbroken
 from tidegate.checkpoints.ingest_log import whole_end
 from tidegate.checkpoints.ingest_part import bring
 from tidegate.checkpoints.ingest_read import Slice, slices
@@ -38,19 +38,19 @@ class JoinedLog:
     `is_in_place`: the job's own log is that already."""
 
     source: str
-    begin: Position
-    end: Position
+    begin: IngestPosition
+    end: IngestPosition
     pieces: tuple[Slice, ...]
     is_in_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _LogPart:
     folder: Path
-    begin: Position
-    end: Position
+    begin: IngestPosition
+    end: IngestPosition
 
-    def slices(self, begin: Position, end: Position, where: str) -> list[Slice]:
+    def slices(self, begin: IngestPosition, end: IngestPosition, where: str) -> list[Slice]:
         return slices(self.folder, begin, end, where) if begin.offset < end.offset else []
 
 
@@ -126,25 +126,25 @@ def _folders_of(log: str, ingest: Path) -> list[Path]:
     return [path for path in folders if any(segment.begin.log == log for segment in segments(path))]
 
 
-def _part(folder: Path) -> _Part | None:
+def _part(folder: Path) -> _LogPart | None:
     found = unbroken(segments(folder))
-    return _Part(folder, found[0].begin, whole_end(found[-1])[0]) if found else None
+    return _LogPart(folder, found[0].begin, whole_end(found[-1])[0]) if found else None
 
 
 def _fresh(source: str) -> JoinedLog:
-    begin = Position(secrets.token_hex(4), 0, 0)
+    begin = IngestPosition(secrets.token_hex(4), 0, 0)
     return JoinedLog(source, begin, begin, ())
 
 
-def _in_place(source: str, mine: _Part) -> JoinedLog:
+def _in_place(source: str, mine: _LogPart) -> JoinedLog:
     return JoinedLog(source, mine.begin, mine.end, (), is_in_place=True)
 
 
-def _is_unbegun(log: _Part) -> bool:
+def _is_unbegun(log: _LogPart) -> bool:
     return log.end.offset == 0
 
 
-def _check_one_past(mine: _Part, part: _Part, saved: SavedLog, where: str) -> None:
+def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str) -> None:
     """Raise where the two are not parts of one log, or lines between them are missing."""
     place = f"{where}, {mine.folder}"
     other = (
@@ -166,17 +166,17 @@ def _check_one_past(mine: _Part, part: _Part, saved: SavedLog, where: str) -> No
             )
 
 
-def _bytes(log: _Part, begin: int, end: int, where: str) -> bytes:
+def _bytes(log: _LogPart, begin: int, end: int, where: str) -> bytes:
     """The bytes of a log between two offsets, wherever in a frame those are."""
     found: list[bytes] = []
-    for piece in log.slices(Position(log.begin.log, begin, 0), Position(log.begin.log, end, 0), where):
+    for piece in log.slices(IngestPosition(log.begin.log, begin, 0), IngestPosition(log.begin.log, end, 0), where):
         with piece.segment.path.open("rb") as file:
             file.seek(piece.begin.offset - piece.segment.begin.offset)
             found.append(file.read(piece.end - piece.begin.offset))
     return b"".join(found)
 
 
-def _offset(position: Position) -> int:
+def _offset(position: IngestPosition) -> int:
     return position.offset
 
 

@@ -26,7 +26,7 @@ from tidegate.savepoints.restoring_sources import query_errors, sinks_told, sour
 from tidegate.savepoints.state_change import StateChange, changes_told, state_change
 
 
-class Verdict(Enum):
+class RestoreVerdict(Enum):
     """What becomes of a restore."""
 
     OK = "ok"
@@ -56,10 +56,10 @@ class Judgement:
     changed: frozenset[str] = frozenset()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RestoreVerdict:
         if self.errors:
-            return Verdict.IMPOSSIBLE
-        return Verdict.MIGRATE if self.changes else Verdict.OK
+            return RestoreVerdict.IMPOSSIBLE
+        return RestoreVerdict.MIGRATE if self.changes else RestoreVerdict.OK
 
 
 def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:

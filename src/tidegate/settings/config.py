@@ -21,9 +21,9 @@ from tidegate.settings.kinds import (
     RETENTION,
     STRATEGY,
     Backend,
-    Kind,
+    RestartStrategy,
     Retention,
-    Strategy,
+    SettingKind,
     ValueT,
     number_between,
     optional,
@@ -35,14 +35,14 @@ class Setting(Generic[ValueT]):
     """One setting: its name, kind, default (as a user would write it), meaning, and Flink's keys for it."""
 
     name: str
-    kind: Kind[ValueT]
+    kind: SettingKind[ValueT]
     default: str
     meaning: str
     flink: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One setting as it is shown: its value as text (empty: not set), and the place that set it."""
 
     attribute: str
@@ -55,7 +55,7 @@ class Row:
 # --- the settings ------------------------------------------------------------------------------------------
 
 
-def _setting(name: str, kind: Kind[ValueT], default: str, meaning: str, flink: tuple[str, ...] = ()) -> ValueT:
+def _setting(name: str, kind: SettingKind[ValueT], default: str, meaning: str, flink: tuple[str, ...] = ()) -> ValueT:
     entry = Setting(name, kind, default, meaning, flink)
     return field(default=kind.read(default), metadata={_ENTRY: entry})
 
@@ -202,7 +202,7 @@ class Settings:
         "10min",
         "time without progress after which the supervisor kills a driver; 0: never",
     )
-    restart_strategy: Strategy = _setting(
+    restart_strategy: RestartStrategy = _setting(
         "restart.strategy",
         STRATEGY,
         "exponential-delay",
@@ -299,10 +299,10 @@ class Settings:
         (docs/dev/datastream/fault-tolerance/checkpointing, minimum time between checkpoints)."""
         return 1 if self.checkpointing_min_pause > 0 else self.checkpointing_max_concurrent
 
-    def describe(self) -> list[Row]:
+    def describe(self) -> list[SettingRow]:
         """Every setting in the order of the table, as it may be shown."""
         return [
-            Row(
+            SettingRow(
                 attribute=attribute,
                 name=setting.name,
                 value=shown(setting.kind.write(getattr(self, attribute))),

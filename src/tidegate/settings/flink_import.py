@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from tidegate.settings.config import SETTINGS, Settings
 from tidegate.settings.flink import ALWAYS_FILES, FILESYSTEM, STORAGES, UNKNOWN, answer
-from tidegate.settings.kinds import Kind
+from tidegate.settings.kinds import SettingKind
 from tidegate.settings.names import ATTRIBUTES, BARE_NUMBER, folded
-from tidegate.settings.rules import RULES, Rule, Verdict
+from tidegate.settings.rules import RULES, Rule, RuleVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ _MEANS_OFF: Final = {"checkpointing_interval": "0 turns checkpoints off in Flink
 
 
 def _read(attribute: str, key: str, value: str) -> Taken | LeftOut:
-    kind: Kind[Any] = SETTINGS[attribute].kind
+    kind: SettingKind[Any] = SETTINGS[attribute].kind
     unit = "ms" if kind.unit_of_flink and BARE_NUMBER.fullmatch(value) else ""
     try:
         read = kind.read(f"{value}{unit}")
@@ -122,7 +122,7 @@ def _against_rules(taken: dict[str, Taken]) -> list[LeftOut]:
     """Remove from `taken` the settings that a rule refuses: for each rule one key."""
     left_out: list[LeftOut] = []
     for rule in RULES:
-        if rule.verdict is Verdict.REFUSED and rule.applies(_settings(taken)):
+        if rule.verdict is RuleVerdict.REFUSED and rule.applies(_settings(taken)):
             dropped = taken.pop(_to_drop(rule, taken))
             left_out.append(LeftOut(dropped.key, f"it does not go with the others; allowed is {rule.text}"))
     return left_out

@@ -43,7 +43,7 @@ NOT_SETTINGS = frozenset(
 _JOBS_TABLE = "job"
 
 
-class Place(Enum):
+class SettingPlace(Enum):
     """The places of a value, in rising order."""
 
     CODE = "program"
@@ -57,7 +57,7 @@ class Place(Enum):
 class Origin:
     """The place that set a value, and the name used there; `file` is the path of a settings file."""
 
-    place: Place
+    place: SettingPlace
     name: str
     file: str = ""
 
@@ -74,7 +74,7 @@ class SettingsFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """One value of one place, under the name of a setting or a key of Flink's."""
 
     origin: Origin
@@ -94,18 +94,18 @@ def everything_given(
     job: str,
     environment: Mapping[str, str],
     overrides: Sequence[str],
-) -> Iterator[Given]:
+) -> Iterator[GivenValue]:
     """Every value that was set, the strongest place last. Raises if TIDEGATE_OVERRIDES is not a list."""
     for name, value in code.items():
-        yield Given(Origin(Place.CODE, name), name, value)
+        yield GivenValue(Origin(SettingPlace.CODE, name), name, value)
     if file is not None:
         yield from _in_file(file, job)
     for name, value in environment.items():
         if name.startswith(_ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS:
-            yield Given(Origin(Place.ENVIRONMENT, name), name.removeprefix(_ENVIRONMENT_PREFIX), value)
+            yield GivenValue(Origin(SettingPlace.ENVIRONMENT, name), name.removeprefix(_ENVIRONMENT_PREFIX), value)
     for override in (*handed_on(environment), *overrides):
         name, equals, value = override.partition("=")
-        yield Given(Origin(Place.OVERRIDE, name), name, value if equals else Missing.VALUE)
+        yield GivenValue(Origin(SettingPlace.OVERRIDE, name), name, value if equals else Missing.VALUE)
 
 
 def shown(text: str) -> str:
@@ -116,21 +116,21 @@ def shown(text: str) -> str:
 _LOGIN = re.compile(r"://[^/@\s]*@")
 
 
-def _in_file(file: SettingsFile, job: str) -> Iterator[Given]:
+def _in_file(file: SettingsFile, job: str) -> Iterator[GivenValue]:
     jobs = file.tables.get(_JOBS_TABLE)
     common = {name: value for name, value in file.tables.items() if name != _JOBS_TABLE}
     for key, value in _flat(common):
-        yield Given(Origin(Place.FILE, key, file.path), key, value)
+        yield GivenValue(Origin(SettingPlace.FILE, key, file.path), key, value)
     if jobs is not None and not isinstance(jobs, dict):
-        yield Given(Origin(Place.FILE, _JOBS_TABLE, file.path), _JOBS_TABLE, jobs)
+        yield GivenValue(Origin(SettingPlace.FILE, _JOBS_TABLE, file.path), _JOBS_TABLE, jobs)
         return
     own = cast("dict[str, object]", jobs or {}).get(job, {})
     named = f"{_JOBS_TABLE}.{job}"
     if not isinstance(own, dict):
-        yield Given(Origin(Place.FILE, named, file.path), named, own)
+        yield GivenValue(Origin(SettingPlace.FILE, named, file.path), named, own)
         return
     for key, value in _flat(cast("dict[str, object]", own)):
-        yield Given(Origin(Place.JOB_TABLE, f"{named}.{key}", file.path), key, value)
+        yield GivenValue(Origin(SettingPlace.JOB_TABLE, f"{named}.{key}", file.path), key, value)
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

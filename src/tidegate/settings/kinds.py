@@ -19,7 +19,7 @@ def _plain(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[ValueT]):
+class SettingKind(Generic[ValueT]):
     """The values that a setting takes: a description, and the function that reads them. `read` raises ValueError for an
     invalid value.
 
@@ -46,7 +46,7 @@ class Backend(Enum):
     ROCKSDB = "rocksdb"
 
 
-class Strategy(Enum):
+class RestartStrategy(Enum):
     """When and how often a failed job is restarted."""
 
     NONE = "none"
@@ -132,7 +132,7 @@ def _count(least: int) -> Callable[[object], int]:
     return read
 
 
-def number_between(least: float, most: float, expected: str) -> Kind[float]:
+def number_between(least: float, most: float, expected: str) -> SettingKind[float]:
     """A number between `least` and `most`, both included."""
 
     def read(value: object) -> float:
@@ -143,7 +143,7 @@ def number_between(least: float, most: float, expected: str) -> Kind[float]:
             raise ValueError
         return number
 
-    return Kind(expected, read, lambda value: f"{value:g}")
+    return SettingKind(expected, read, lambda value: f"{value:g}")
 
 
 def _flag(value: object) -> bool:
@@ -155,9 +155,9 @@ def _flag(value: object) -> bool:
     raise ValueError
 
 
-def optional(kind: Kind[ValueT]) -> Kind[ValueT | None]:
+def optional(kind: SettingKind[ValueT]) -> SettingKind[ValueT | None]:
     """The same kind, with an empty text (the default) for: not set."""
-    return Kind(
+    return SettingKind(
         f"{kind.expected}, or nothing",
         lambda value: None if value == "" else kind.read(value),
         lambda value: "" if value is None else kind.write(value),
@@ -170,7 +170,7 @@ def optional(kind: Kind[ValueT]) -> Kind[ValueT | None]:
 ChoiceT = TypeVar("ChoiceT", bound=Enum)
 
 
-def _one_of(choices: type[ChoiceT], of_flink: Mapping[str, ChoiceT]) -> Kind[ChoiceT]:
+def _one_of(choices: type[ChoiceT], of_flink: Mapping[str, ChoiceT]) -> SettingKind[ChoiceT]:
     """One of the texts of a closed set, or Flink's name for it. `-` and `_` are equal, and so are capital and small
     letters."""
 
@@ -182,7 +182,7 @@ def _one_of(choices: type[ChoiceT], of_flink: Mapping[str, ChoiceT]) -> Kind[Cho
         text = value.strip().lower().replace("_", "-")
         return of_flink.get(text) or choices(text)
 
-    return Kind(f"one of {', '.join(choice.value for choice in choices)}", read)
+    return SettingKind(f"one of {', '.join(choice.value for choice in choices)}", read)
 
 
 _RETENTIONS_OF_FLINK = {
@@ -200,11 +200,11 @@ _CLASSES_OF_FLINK = {
 _BACKENDS_OF_FLINK = {"filesystem": Backend.HASHMAP, "jobmanager": Backend.HASHMAP, **_CLASSES_OF_FLINK}
 """`filesystem` and `jobmanager` are Flink 1.x names of its heap backend, from the place of its checkpoints."""
 _STRATEGIES_OF_FLINK = {
-    "off": Strategy.NONE,
-    "disable": Strategy.NONE,
-    "fixeddelay": Strategy.FIXED_DELAY,
-    "failurerate": Strategy.FAILURE_RATE,
-    "exponentialdelay": Strategy.EXPONENTIAL_DELAY,
+    "off": RestartStrategy.NONE,
+    "disable": RestartStrategy.NONE,
+    "fixeddelay": RestartStrategy.FIXED_DELAY,
+    "failurerate": RestartStrategy.FAILURE_RATE,
+    "exponentialdelay": RestartStrategy.EXPONENTIAL_DELAY,
 }
 
 
@@ -218,12 +218,14 @@ def _backend(value: object) -> Backend:
 _named_backend = _one_of(Backend, _BACKENDS_OF_FLINK)
 
 
-LEVEL = Kind(f"one of {', '.join(level.value for level in Level)}", read_level)
-DURATION = Kind("a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, _duration_text, "milliseconds")
-LOCAL_FOLDER = Kind("the path of a folder on a local disk", _local_folder)
-FLAG = Kind("true or false", _flag, lambda value: str(value).lower())
-COUNT_FROM_0 = Kind("a whole number, 0 or more", _count(0))
-COUNT_FROM_1 = Kind("a whole number, 1 or more", _count(1))
+LEVEL = SettingKind(f"one of {', '.join(level.value for level in Level)}", read_level)
+DURATION = SettingKind(
+    "a duration such as 500ms, 1s, 10min, or a number of seconds", _seconds, _duration_text, "milliseconds"
+)
+LOCAL_FOLDER = SettingKind("the path of a folder on a local disk", _local_folder)
+FLAG = SettingKind("true or false", _flag, lambda value: str(value).lower())
+COUNT_FROM_0 = SettingKind("a whole number, 0 or more", _count(0))
+COUNT_FROM_1 = SettingKind("a whole number, 1 or more", _count(1))
 RETENTION = _one_of(Retention, _RETENTIONS_OF_FLINK)
-BACKEND = Kind(_named_backend.expected, _backend)
-STRATEGY = _one_of(Strategy, _STRATEGIES_OF_FLINK)
+BACKEND = SettingKind(_named_backend.expected, _backend)
+STRATEGY = _one_of(RestartStrategy, _STRATEGIES_OF_FLINK)

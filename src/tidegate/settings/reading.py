@@ -14,7 +14,7 @@ from typing import Any
 from tidegate.core.errors import Code, TidegateError, raise_all
 from tidegate.settings.config import SETTINGS, Setting, Settings
 from tidegate.settings.flink import FILESYSTEM, STORAGES, answer
-from tidegate.settings.given import Given, Missing, Origin, Place, SettingsFile, everything_given, shown
+from tidegate.settings.given import GivenValue, Missing, Origin, SettingPlace, SettingsFile, everything_given, shown
 from tidegate.settings.names import ATTRIBUTES, BARE_NUMBER, folded
 from tidegate.settings.rules import violations
 
@@ -60,14 +60,14 @@ class _Unread(Exception):
         self.attributes = attributes
 
 
-def _read(given: Given, origins: dict[str, Origin]) -> tuple[str, object]:
+def _read(given: GivenValue, origins: dict[str, Origin]) -> tuple[str, object]:
     """The attribute that is set, and its value. Adds its place to `origins`."""
     attribute = ATTRIBUTES.get(folded(given.key))
     if attribute is None:
         raise _Unread(_unknown(given))
     setting = SETTINGS[attribute]
     before = origins.get(setting.name)
-    if before is not None and before.place is given.origin.place is not Place.OVERRIDE:
+    if before is not None and before.place is given.origin.place is not SettingPlace.OVERRIDE:
         raise _Unread(_given_twice(setting, before, given.origin), attribute)
     origins[setting.name] = given.origin
     try:
@@ -76,7 +76,7 @@ def _read(given: Given, origins: dict[str, Origin]) -> tuple[str, object]:
         raise _Unread(error, attribute) from None
 
 
-def _value(setting: Setting[Any], given: Given) -> object:
+def _value(setting: Setting[Any], given: GivenValue) -> object:
     raw = given.value
     if isinstance(raw, Missing):
         raise _bad_value(setting, given.origin, raw.value)
@@ -89,7 +89,7 @@ def _value(setting: Setting[Any], given: Given) -> object:
         raise _bad_value(setting, given.origin, shown(repr(raw))) from None
 
 
-def _is_checkpoints_in_files(given: Given) -> bool:
+def _is_checkpoints_in_files(given: GivenValue) -> bool:
     """True if Flink's key requests checkpoints in files, which is always the case. Raises for any other storage."""
     if folded(given.key) not in map(folded, STORAGES):
         return False
@@ -106,7 +106,7 @@ def _is_checkpoints_in_files(given: Given) -> bool:
     )
 
 
-def _unknown(given: Given) -> TidegateError:
+def _unknown(given: GivenValue) -> TidegateError:
     near = get_close_matches(folded(given.key), ATTRIBUTES, n=1)
     meant = f"did you mean {SETTINGS[ATTRIBUTES[near[0]]].name}?" if near else f"leave it out, or take {_LISTED}"
     return TidegateError(

@@ -37,7 +37,7 @@ class _AnyFormat(msgspec.Struct):
     format: int
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _MarkRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int = FORMAT
     entry: Entry
 
@@ -56,7 +56,7 @@ class Marks:
         ensure_folder(folder)
         draft = folder / f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            write_synced(draft, msgspec.json.encode(_Record(entry=entry)))
+            write_synced(draft, msgspec.json.encode(_MarkRecord(entry=entry)))
             os.link(draft, file)
         except FileExistsError:
             pass
@@ -132,7 +132,7 @@ def _read(file: Path) -> Entry:
     try:
         if msgspec.json.decode(data, type=_AnyFormat).format > FORMAT:
             raise _unreadable(Code.RECORD_NEWER, file, "a newer format")
-        record = msgspec.json.decode(data, type=_Record)
+        record = msgspec.json.decode(data, type=_MarkRecord)
     except SPOILT as error:
         raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
     if hashlib.sha256("\n".join(record.entry.committables).encode()).hexdigest() != record.entry.digest:

@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagedFiles:
     """The staged files below `root`. Each file is named after its attempt and `suffix`; further files of an attempt are
     numbered from 1 on.
     """

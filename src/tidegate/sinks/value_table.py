@@ -1,8 +1,8 @@
 """One table of types and targets: how a value of each Spark type is written, or why it is refused.
 
-It is complete: each Spark type is a `Kind`, each place of a value is a `Target`, and each pair has a cell. A refusal in
-this table is raised before a query starts. `tidegate.sinks.row_values` holds the refusals that depend on a row (a text
-that is not UTF-8, a NaN in SQLite, a null in a key).
+It is complete: each Spark type is a `SparkType`, each place of a value is a `Target`, and each pair has a cell. A
+refusal in this table is raised before a query starts. `tidegate.sinks.row_values` holds the refusals that depend on a
+row (a text that is not UTF-8, a NaN in SQLite, a null in a key).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.sinks.arrow import fields_in, fields_of
 from tidegate.sinks.nested import element_of, is_list
 
 
-class Kind(Enum):
+class SparkType(Enum):
     """Spark's types, by Spark's names. A user-defined type counts as the type in which Spark stores it."""
 
     BOOLEAN = "boolean"
@@ -61,32 +61,34 @@ class Target(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedType:
     """A type that is refused. `instead`: the change that the program can make."""
 
     instead: str
 
 
-Cell: TypeAlias = str | Refused
+Cell: TypeAlias = str | RefusedType
 """The form in which a value is written, in words, or the refusal."""
 
-_TO_JSON = Refused("make it a string with F.to_json")
-_TO_STRING = Refused('make it a string with .cast("string")')
-_BASE64 = Refused("make it a string with F.base64 or F.hex")
-_KEYS = Refused("make the keys strings, or the map an array with F.map_entries")
-_NO_FIELDS = Refused("leave the column out of select=[...], or give the struct a field")
-_TYPELESS = Refused('cast it to the type that it stands for, for instance .cast("string") or .cast("map<string,int>")')
+_TO_JSON = RefusedType("make it a string with F.to_json")
+_TO_STRING = RefusedType('make it a string with .cast("string")')
+_BASE64 = RefusedType("make it a string with F.base64 or F.hex")
+_KEYS = RefusedType("make the keys strings, or the map an array with F.map_entries")
+_NO_FIELDS = RefusedType("leave the column out of select=[...], or give the struct a field")
+_TYPELESS = RefusedType(
+    'cast it to the type that it stands for, for instance .cast("string") or .cast("map<string,int>")'
+)
 
-_NOWHERE: Mapping[Kind, Refused] = {
-    Kind.EMPTY_STRUCT: _NO_FIELDS,
-    Kind.VARIANT: Refused("make it a string with F.to_json, or take values out of it with F.variant_get"),
-    Kind.DAY_TIME_INTERVAL: _TO_STRING,
-    Kind.YEAR_MONTH_INTERVAL: _TO_STRING,
-    Kind.CALENDAR_INTERVAL: _TO_STRING,
-    Kind.VOID: _TYPELESS,
-    Kind.GEOMETRY: Refused("make it binary with ST_AsBinary"),
-    Kind.GEOGRAPHY: Refused("make it binary with ST_AsBinary"),
-    Kind.OTHER: Refused('cast it to another type, for instance with .cast("string")'),
+_NOWHERE: Mapping[SparkType, RefusedType] = {
+    SparkType.EMPTY_STRUCT: _NO_FIELDS,
+    SparkType.VARIANT: RefusedType("make it a string with F.to_json, or take values out of it with F.variant_get"),
+    SparkType.DAY_TIME_INTERVAL: _TO_STRING,
+    SparkType.YEAR_MONTH_INTERVAL: _TO_STRING,
+    SparkType.CALENDAR_INTERVAL: _TO_STRING,
+    SparkType.VOID: _TYPELESS,
+    SparkType.GEOMETRY: RefusedType("make it binary with ST_AsBinary"),
+    SparkType.GEOGRAPHY: RefusedType("make it binary with ST_AsBinary"),
+    SparkType.OTHER: RefusedType('cast it to another type, for instance with .cast("string")'),
 }
 """Types that no target takes. Arrow does not show most of them, or shows another type (a variant as its two halves)."""
 
@@ -101,27 +103,29 @@ _SAME = "the same type"
 _DAY, _TIME = "2026-01-31", "23:59:59.000001"
 _LOCAL = f"{_DAY}T{_TIME}"
 _UTC = f"{_LOCAL}Z"
-_REST: Mapping[Kind, Mapping[Target, Cell]] = {
-    Kind.BOOLEAN: _cells("INTEGER 0, 1", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
-    Kind.INTEGER: _cells("INTEGER", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"),
-    Kind.FLOAT: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
-    Kind.DOUBLE: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
-    Kind.DECIMAL: _cells("TEXT 1.50", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING),
-    Kind.STRING: _cells("TEXT", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
-    Kind.BINARY: _cells("BLOB", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
-    Kind.DATE: _cells(f"TEXT {_DAY}", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
-    Kind.TIMESTAMP: _cells(f"TEXT {_UTC}", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING),
-    Kind.TIMESTAMP_NTZ: _cells(
+_REST: Mapping[SparkType, Mapping[Target, Cell]] = {
+    SparkType.BOOLEAN: _cells("INTEGER 0, 1", "true", '"true"', _SAME, "true", _TO_STRING, "true", "true"),
+    SparkType.INTEGER: _cells("INTEGER", "-5", '"-5"', _SAME, "-5", _TO_STRING, "-5", "-5"),
+    SparkType.FLOAT: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.DOUBLE: _cells("REAL", '0.1, "NaN"', _KEYS, _SAME, "0.1, NaN", _TO_STRING, "0.1, NaN", _TO_STRING),
+    SparkType.DECIMAL: _cells("TEXT 1.50", "1.50", '"1.50"', _SAME, "1.50", _TO_STRING, "1.50", _TO_STRING),
+    SparkType.STRING: _cells("TEXT", "string", "itself", _SAME, "in quotes", "a line", "UTF-8", "itself"),
+    SparkType.BINARY: _cells("BLOB", "base64", "base64", _SAME, _BASE64, _BASE64, "itself", _BASE64),
+    SparkType.DATE: _cells(f"TEXT {_DAY}", f'"{_DAY}"', f'"{_DAY}"', _SAME, _DAY, _TO_STRING, _DAY, _DAY),
+    SparkType.TIMESTAMP: _cells(f"TEXT {_UTC}", f'"{_UTC}"', f'"{_UTC}"', _SAME, _UTC, _TO_STRING, _UTC, _TO_STRING),
+    SparkType.TIMESTAMP_NTZ: _cells(
         f"TEXT {_LOCAL}", f'"{_LOCAL}"', f'"{_LOCAL}"', _SAME, _LOCAL, _TO_STRING, _LOCAL, _TO_STRING
     ),
-    Kind.TIME: _cells(f"TEXT {_TIME}", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING),
-    Kind.ARRAY: _cells(_TO_JSON, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    Kind.STRUCT: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
-    Kind.MAP: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.TIME: _cells(
+        f"TEXT {_TIME}", f'"{_TIME}"', f'"{_TIME}"', _TO_STRING, _TIME, _TO_STRING, _TIME, _TO_STRING
+    ),
+    SparkType.ARRAY: _cells(_TO_JSON, "array", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.STRUCT: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
+    SparkType.MAP: _cells(_TO_JSON, "object", _KEYS, _SAME, _TO_JSON, _TO_JSON, _TO_JSON, _TO_JSON),
 }
 
-TABLE: Mapping[Kind, Mapping[Target, Cell]] = {
-    kind: _REST[kind] if kind in _REST else dict.fromkeys(Target, _NOWHERE[kind]) for kind in Kind
+TABLE: Mapping[SparkType, Mapping[Target, Cell]] = {
+    kind: _REST[kind] if kind in _REST else dict.fromkeys(Target, _NOWHERE[kind]) for kind in SparkType
 }
 
 
@@ -152,21 +156,21 @@ def refusal(path: str, kind: str, target: str, instead: str, where: str) -> Tide
     )
 
 
-def nowhere(kind: Kind) -> Refused | None:
+def nowhere(kind: SparkType) -> RefusedType | None:
     """The refusal of a type that no target takes."""
     return _NOWHERE.get(kind)
 
 
-def kind_of(kind: pa.DataType) -> Kind:
+def kind_of(kind: pa.DataType) -> SparkType:
     """The Spark type of an Arrow type."""
     if pa.types.is_struct(kind) and kind.num_fields == 0:
-        return Kind.EMPTY_STRUCT
-    return next((found for fits, found in _ARROW if fits(kind)), Kind.OTHER)
+        return SparkType.EMPTY_STRUCT
+    return next((found for fits, found in _ARROW if fits(kind)), SparkType.OTHER)
 
 
 def _refused(kind: pa.DataType, path: str, target: Target) -> Iterator[tuple[str, str, str]]:
     cell = TABLE[kind_of(kind)][target]
-    if isinstance(cell, Refused):
+    if isinstance(cell, RefusedType):
         yield path, str(kind), cell.instead
         return
     for inner, name in _inside(kind, path):
@@ -192,22 +196,22 @@ def _names(kind: pa.DataType, path: str) -> Iterator[tuple[str, list[str]]]:
 
 _KEYS_IN = {Target.JSON: Target.JSON_KEY}
 _Fits: TypeAlias = Callable[[pa.DataType], bool]
-_ARROW: tuple[tuple[_Fits, Kind], ...] = (
-    (pa.types.is_boolean, Kind.BOOLEAN),
-    (lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind), Kind.INTEGER),
-    (pa.types.is_float32, Kind.FLOAT),
-    (pa.types.is_float64, Kind.DOUBLE),
-    (pa.types.is_decimal128, Kind.DECIMAL),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), Kind.STRING),
-    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), Kind.BINARY),
-    (pa.types.is_date32, Kind.DATE),
-    (lambda kind: pa.types.is_timestamp(kind) and cast("Any", kind).tz is not None, Kind.TIMESTAMP),
-    (pa.types.is_timestamp, Kind.TIMESTAMP_NTZ),
-    (pa.types.is_time64, Kind.TIME),
-    (pa.types.is_map, Kind.MAP),
-    (pa.types.is_struct, Kind.STRUCT),
-    (is_list, Kind.ARRAY),
-    (pa.types.is_duration, Kind.DAY_TIME_INTERVAL),
-    (pa.types.is_interval, Kind.CALENDAR_INTERVAL),
-    (pa.types.is_null, Kind.VOID),
+_ARROW: tuple[tuple[_Fits, SparkType], ...] = (
+    (pa.types.is_boolean, SparkType.BOOLEAN),
+    (lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind), SparkType.INTEGER),
+    (pa.types.is_float32, SparkType.FLOAT),
+    (pa.types.is_float64, SparkType.DOUBLE),
+    (pa.types.is_decimal128, SparkType.DECIMAL),
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), SparkType.STRING),
+    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), SparkType.BINARY),
+    (pa.types.is_date32, SparkType.DATE),
+    (lambda kind: pa.types.is_timestamp(kind) and cast("Any", kind).tz is not None, SparkType.TIMESTAMP),
+    (pa.types.is_timestamp, SparkType.TIMESTAMP_NTZ),
+    (pa.types.is_time64, SparkType.TIME),
+    (pa.types.is_map, SparkType.MAP),
+    (pa.types.is_struct, SparkType.STRUCT),
+    (is_list, SparkType.ARRAY),
+    (pa.types.is_duration, SparkType.DAY_TIME_INTERVAL),
+    (pa.types.is_interval, SparkType.CALENDAR_INTERVAL),
+    (pa.types.is_null, SparkType.VOID),
 )

@@ -15,7 +15,7 @@ from tidegate.operate.app_check import CHECK_ONLY, CHECKED, NOTED
 from tidegate.savepoints.asked_restore import SAYS, Said
 from tidegate.savepoints.folder import verify
 from tidegate.savepoints.fresh import Fresh
-from tidegate.savepoints.judgement import Verdict
+from tidegate.savepoints.judgement import RestoreVerdict
 from tidegate.savepoints.restoring import Restore
 from tidegate.sinks.staging import unwritable
 from tidegate.spark.advice import operators_without_uid
@@ -72,7 +72,7 @@ def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool)
 def _say_verdict(restore: JobRestore | None, plan: JobPlan) -> None:
     """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
     if restore is None:
-        _say(Said(verdict=Verdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
+        _say(Said(verdict=RestoreVerdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
         return
     alone = not driver_or_engine_lives(restore.job_folder)
     found = judged(restore, plan, alone=alone)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 
 
 class AskedEnd:
@@ -12,7 +12,7 @@ class AskedEnd:
 
     def __init__(self, timeout_seconds: float, *, goes_on_draining: bool) -> None:
         """`goes_on_draining`: an earlier start was asked to drain the job, so this one does nothing else."""
-        self.ending = Ending.DRAIN if goes_on_draining else Ending.NONE
+        self.ending = EndMode.DRAIN if goes_on_draining else EndMode.NONE
         self.of_this_start = False
         """Whether this start was asked to end; what an earlier one was asked goes on, and is nobody's request here."""
         self.timeout_seconds = timeout_seconds
@@ -21,11 +21,11 @@ class AskedEnd:
         if goes_on_draining:
             self._asked.set()
 
-    def ask(self, ending: Ending, timeout_seconds: float) -> bool:
+    def ask(self, ending: EndMode, timeout_seconds: float) -> bool:
         """Whether this start was asked before. Of several endings the strongest counts, and the shortest time."""
         with self.lock:
             before, self.of_this_start = self.of_this_start, True
-            self.ending = max(self.ending, ending, key=list(Ending).index)
+            self.ending = max(self.ending, ending, key=list(EndMode).index)
             self.timeout_seconds = min(self.timeout_seconds, timeout_seconds) if before else timeout_seconds
             self._asked.set()
             return before

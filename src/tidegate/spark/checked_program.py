@@ -10,7 +10,7 @@ import sys
 import traceback
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.telling import Step, told
+from tidegate.core.telling import ToldStep, told
 from tidegate.logs.last_word import is_verbose
 from tidegate.operate.app_check import CHECK_WORD
 from tidegate.spark.program import FAILED, read_program, run_program
@@ -26,7 +26,7 @@ def main(app: str, arguments: list[str]) -> int:
             raise
         if is_verbose(os.environ):
             traceback.print_exception(error)
-        print(told(refused, Step.START, os.environ[CHECK_WORD]), file=sys.stderr, flush=True)
+        print(told(refused, ToldStep.START, os.environ[CHECK_WORD]), file=sys.stderr, flush=True)
         return FAILED
     return 0
 

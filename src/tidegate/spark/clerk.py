@@ -12,7 +12,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.redaction import SECRETS
 from tidegate.operate.beat import Incarnation, Wrong
 from tidegate.operate.control import WITH_SAVEPOINT, Answer, Desk, Kind, Outcome, Request
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import ANSWER, Wish
 from tidegate.operate.supervisor_lock import supervisor_of
 from tidegate.spark.savepoint_requests import (
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 _REACHED = "everything the job had read is done"
 
-_ENDINGS: Mapping[Kind, Ending] = {
-    Kind.STOP: Ending.STOP,
-    Kind.STOP_WITH_SAVEPOINT: Ending.STOP,
-    Kind.DRAIN: Ending.DRAIN,
-    Kind.DRAIN_WITH_SAVEPOINT: Ending.DRAIN,
-    Kind.CANCEL: Ending.CANCEL,
-    Kind.CANCEL_WITH_SAVEPOINT: Ending.CANCEL,
+_ENDINGS: Mapping[Kind, EndMode] = {
+    Kind.STOP: EndMode.STOP,
+    Kind.STOP_WITH_SAVEPOINT: EndMode.STOP,
+    Kind.DRAIN: EndMode.DRAIN,
+    Kind.DRAIN_WITH_SAVEPOINT: EndMode.DRAIN,
+    Kind.CANCEL: EndMode.CANCEL,
+    Kind.CANCEL_WITH_SAVEPOINT: EndMode.CANCEL,
 }
 """How each request that ends a job ends it."""
 
@@ -109,7 +109,7 @@ class Clerk(Ticking):
             self._tell(request, word)
 
     def _end(self, handle: LiveJob, request: Request) -> None:
-        if _ENDINGS[request.kind] is not Ending.CANCEL and self._forgetful:
+        if _ENDINGS[request.kind] is not EndMode.CANCEL and self._forgetful:
             again = f"cancel {handle.name}{' -s' if request.kind in WITH_SAVEPOINT else ''}"
             self._answer(
                 request,
@@ -143,9 +143,9 @@ class Clerk(Ticking):
     def _end_without(self, handle: LiveJob, request: Request) -> None:
         self._endings.add(request.id)
         match _ENDINGS[request.kind]:
-            case Ending.STOP:
+            case EndMode.STOP:
                 handle.ask_to_stop()
-            case Ending.DRAIN:
+            case EndMode.DRAIN:
                 handle.ask_to_drain()
             case _:
                 handle.ask_to_cancel()

@@ -20,7 +20,7 @@ from tidegate.spark.sources.streams import SourceRegistry
 _MODES = ("append", "update", "complete")
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A query as the program declared it. `operators`: the uids that it has given stateful operators. `sinks` has the
     sink of `dead_letters` as its last."""
 
@@ -34,7 +34,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class QueryArguments:
     """The arguments of `Job.query`."""
 
     uid: str
@@ -46,8 +46,8 @@ class Given:
 
 
 def declare(
-    given: Given, sources: SourceRegistry, where: str, *, level: Level, taken: Set[str], operators: Set[str]
-) -> Declared:
+    given: QueryArguments, sources: SourceRegistry, where: str, *, level: Level, taken: Set[str], operators: Set[str]
+) -> DeclaredQuery:
     """The query, once nothing of it stands against a start. `level`: that of the job; `taken`: the uids of its sources,
     queries and sinks; `operators`: those of its stateful operators, which several queries may share."""
     dead = checked_dead_letters(given.dead_letters, given.max_dead, given.rows, given.sinks, where)
@@ -64,7 +64,7 @@ def declare(
     for name in uids_given(given.rows):
         own.add(checked_uid(name, f"{where}, an operator", known | own))
     check_levels(sinks, level, where)
-    return Declared(
+    return DeclaredQuery(
         uid=given.uid,
         rows=given.rows,
         mode=given.mode,

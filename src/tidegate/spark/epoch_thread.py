@@ -16,11 +16,11 @@ from tidegate.core.effects import Compute, Computed
 from tidegate.core.epoch import run_epoch
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Run
-from tidegate.core.telling import Told
+from tidegate.core.telling import ToldError
 from tidegate.core.tolerance import EpochFault
 from tidegate.operate.runner import Runner
 from tidegate.spark.dead_letters import projection_of
-from tidegate.spark.epoch_watch import EpochRefused, Phase
+from tidegate.spark.epoch_watch import EpochPhase, EpochRefused
 from tidegate.spark.failed_epoch import failed_epoch, is_of_a_sink, may_pre_commit_yet
 from tidegate.spark.figures import Figures
 from tidegate.spark.query_plan import QueryPlan
@@ -68,7 +68,7 @@ class EpochThread:
             shared.leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
-            if shared.watch.phase is Phase.CUT:  # what follows from cutting an epoch off is no error of its own
+            if shared.watch.phase is EpochPhase.CUT:  # what follows from cutting an epoch off is no error of its own
                 shared.leave(None)
                 raise EpochRefused(f"epoch {epoch} was cut off") from None
             if shared.is_to_end and shared.patience.is_over() and not is_told_in_any_case(error):
@@ -142,16 +142,16 @@ class EpochThread:
                 shared.changed.wait(left)
             shared.watch.let_in(epoch)
 
-    def _failed(self, epoch: int, error: BaseException, said: Told | None) -> FailedEpoch:
+    def _failed(self, epoch: int, error: BaseException, said: ToldError | None) -> FailedEpoch:
         phase, fault = self._shared.watch.phase, None
-        computing = phase is Phase.COMPUTING
-        if phase is Phase.PREPARING and is_of_the_storage(error):
+        computing = phase is EpochPhase.COMPUTING
+        if phase is EpochPhase.PREPARING and is_of_the_storage(error):
             fault = EpochFault.PREPARED
         elif computing and may_pre_commit_yet(said):
             fault = EpochFault.PRE_COMMIT
         return FailedEpoch(epoch, fault, in_computing=computing and not is_of_a_sink(said))
 
-    def _error_of(self, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
+    def _error_of(self, epoch: int, error: BaseException, said: ToldError | None) -> TidegateError:
         if said is None:
             thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
             unfit = state_fault(thrown, str(self._plan.query), self._plan.folder, self._plan.operator_uids)

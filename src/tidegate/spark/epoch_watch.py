@@ -17,7 +17,7 @@ CUT_ENDS_WITHIN_SECONDS = 30.0
 seconds, and then the stream ends. Later than that something hangs that nobody can cancel: a disk, a sink's own code."""
 
 
-class Phase(Enum):
+class EpochPhase(Enum):
     """Where the epoch under way stands."""
 
     OUTSIDE = "no epoch was let in"
@@ -34,7 +34,7 @@ class EpochWatch:
     """The times of one run's epochs. Every call holds the run's lock, so an epoch is either prepared or cut off."""
 
     def __init__(self, timeout_seconds: float, min_pause_seconds: float) -> None:
-        self.phase = Phase.OUTSIDE
+        self.phase = EpochPhase.OUTSIDE
         self.was_computed = False
         """Whether the tasks of the epoch that was let in last have ended: its rows may have been shown since."""
         self.times: Mapping[int, float] = {}
@@ -55,25 +55,25 @@ class EpochWatch:
 
     def let_in(self, epoch: int) -> None:
         """The epoch has waited for older ones, and begins."""
-        self.phase, self._epoch, self.was_computed = Phase.COMPUTING, epoch, False
+        self.phase, self._epoch, self.was_computed = EpochPhase.COMPUTING, epoch, False
         self.seconds = self.times.get(epoch, self._timeout_seconds)
         self._overdue_at = time.monotonic() + self.seconds
 
     def computed(self) -> None:
         """Its tasks have ended."""
         self.refuse_if_cut(self._epoch)
-        self.phase, self.was_computed = Phase.PREPARING, True
+        self.phase, self.was_computed = EpochPhase.PREPARING, True
 
     def prepared(self) -> None:
         """Its record is durable. Raises when the epoch was cut off before: the record is then one that counts for
         nothing, because Spark never writes the entry to `commits` that would choose it."""
         self.refuse_if_cut(self._epoch)
-        self.phase = Phase.OUTSIDE
+        self.phase = EpochPhase.OUTSIDE
 
     def left(self) -> None:
         """The epoch has returned to Spark, in whatever way."""
-        if self.phase is not Phase.CUT:
-            self.phase = Phase.OUTSIDE
+        if self.phase is not EpochPhase.CUT:
+            self.phase = EpochPhase.OUTSIDE
 
     def done(self) -> None:
         """The commits of an epoch have ended."""
@@ -81,9 +81,9 @@ class EpochWatch:
 
     def cut_if_overdue(self) -> int | None:
         """Cut the epoch under way off when its time is over; its number, once."""
-        if self.phase not in (Phase.COMPUTING, Phase.PREPARING) or time.monotonic() < self._overdue_at:
+        if self.phase not in (EpochPhase.COMPUTING, EpochPhase.PREPARING) or time.monotonic() < self._overdue_at:
             return None
-        self.phase, self._cut_at = Phase.CUT, time.monotonic()
+        self.phase, self._cut_at = EpochPhase.CUT, time.monotonic()
         return self._epoch
 
     def end(self) -> None:
@@ -93,21 +93,21 @@ class EpochWatch:
     def is_stuck(self) -> bool:
         """Whether the stream should have ended long ago: its epoch was cut off, or it was stopped. Counted from then: a
         machine that slept cuts off late, and what was cut off has all its time to end."""
-        since = self._cut_at if self.phase is Phase.CUT else self._end_asked_at
+        since = self._cut_at if self.phase is EpochPhase.CUT else self._end_asked_at
         return time.monotonic() >= since + CUT_ENDS_WITHIN_SECONDS
 
     def has_within(self, epoch: int) -> bool:
         """Whether this epoch was let in and is not prepared yet: who waits for a sink of it waits in its thread."""
-        return epoch == self._epoch and self.phase in (Phase.COMPUTING, Phase.PREPARING)
+        return epoch == self._epoch and self.phase in (EpochPhase.COMPUTING, EpochPhase.PREPARING)
 
     def refuse_if_cut(self, epoch: int) -> None:
         """Raise in the thread of an epoch that was cut off."""
-        if self.phase is Phase.CUT and epoch == self._epoch:
+        if self.phase is EpochPhase.CUT and epoch == self._epoch:
             raise EpochRefused(f"epoch {epoch} was cut off")
 
     def seconds_to_the_end(self) -> float:
         """How long the epoch under way takes at most, with the time that cutting it off takes; 0 where none is."""
-        return 0.0 if self.phase is Phase.OUTSIDE else self.seconds + CUT_ENDS_WITHIN_SECONDS
+        return 0.0 if self.phase is EpochPhase.OUTSIDE else self.seconds + CUT_ENDS_WITHIN_SECONDS
 
     def timeout_error(self, epoch: int, query: Query) -> TidegateError:
         """Why the epoch was cut off, and how much time it has at its next try."""

@@ -11,13 +11,13 @@ from pyspark.errors import PySparkException
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.core.levels import AT_THE_NEXT_START
-from tidegate.core.telling import Step, Told
+from tidegate.core.telling import ToldError, ToldStep
 from tidegate.disk.durable import is_of_a_failed_sync
 from tidegate.spark.jvm_output import see_the_cause
 from tidegate.supervise.cures import Cure, cure_of
 
 
-def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | None) -> TidegateError:
+def failed_epoch(query: Query, epoch: int, error: BaseException, said: ToldError | None) -> TidegateError:
     """The error of an epoch that ended with `error`. What a task has told is said as it is."""
     if isinstance(error, TidegateError):
         return error
@@ -36,16 +36,16 @@ def failed_epoch(query: Query, epoch: int, error: BaseException, said: Told | No
     return failed
 
 
-def is_of_a_sink(said: Told | None) -> bool:
+def is_of_a_sink(said: ToldError | None) -> bool:
     """Whether the rows were computed, and a sink or a journal has not taken them."""
-    return said is not None and said.step in (Step.WRITE, Step.PRE_COMMIT)
+    return said is not None and said.step in (ToldStep.WRITE, ToldStep.PRE_COMMIT)
 
 
-def may_pre_commit_yet(said: Told | None) -> bool:
+def may_pre_commit_yet(said: ToldError | None) -> bool:
     """Whether a pre-commit has failed that the next try may bring to its end. Not after a sync that failed: the next
     run would take for durable what a task of this one has lost, the name of a folder, say, which the second sync calls
     clean. Nor where the rows themselves are refused."""
-    if said is None or said.step is not Step.PRE_COMMIT or is_of_a_failed_sync(said):
+    if said is None or said.step is not ToldStep.PRE_COMMIT or is_of_a_failed_sync(said):
         return False
     return cure_of([said.error.catalogue_entry]) is not Cure.NONE
 

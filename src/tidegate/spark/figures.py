@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from statistics import median
 
-from tidegate.storages.storage import Seen
+from tidegate.storages.storage import RecordStat
 
 _FIGURES_KEPT = 1000
 
@@ -31,7 +31,7 @@ class Figures:
         return _median(self.epoch_ms), _median(self.commit_delay_ms)
 
 
-def keep_age(figures: list[float], seen: Seen | None) -> None:
+def keep_age(figures: list[float], seen: RecordStat | None) -> None:
     """Add the age of a record in milliseconds, if it is there."""
     if seen is None:
         return

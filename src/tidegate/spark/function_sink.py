@@ -25,7 +25,7 @@ from tidegate.sinks.files.formats import FORMATS
 from tidegate.sinks.files.parts import flaws_of, parts_of
 from tidegate.sinks.files.stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
-from tidegate.sinks.staging import Stage
+from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _SHAPE = FileShape(format=FORMATS["parquet"])
@@ -183,8 +183,8 @@ class FunctionSink(TwoPhaseSink):
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a process that the function forked may still have it open
 
     @property
-    def _stage(self) -> Stage:
-        return Stage(self._attached_folder(), ".parquet")
+    def _stage(self) -> StagedFiles:
+        return StagedFiles(self._attached_folder(), ".parquet")
 
     @property
     def _receipts(self) -> Marks:

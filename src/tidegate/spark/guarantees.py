@@ -10,11 +10,11 @@ import msgspec
 from tidegate.core.guarantees import Guarantee, Rows, guarantee_of
 from tidegate.core.levels import Level
 from tidegate.operate.app_check import GUARANTEED
-from tidegate.spark.declared import Declared
+from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.sources.declaring import DeclaredSource
 
 
-def guarantees_of(queries: Iterable[Declared], sources: Mapping[str, Rows], mode: Level) -> Sequence[Guarantee]:
+def guarantees_of(queries: Iterable[DeclaredQuery], sources: Mapping[str, Rows], mode: Level) -> Sequence[Guarantee]:
     """One for each sink of each query."""
     return [
         found
@@ -39,5 +39,5 @@ def say_guarantees(guarantees: Iterable[Guarantee]) -> None:
         print(f"{GUARANTEED}{msgspec.json.encode(each).decode()}", file=sys.stderr, flush=True)
 
 
-def _read_by(query: Declared, sources: Mapping[str, Rows]) -> Mapping[str, Rows]:
+def _read_by(query: DeclaredQuery, sources: Mapping[str, Rows]) -> Mapping[str, Rows]:
     return {uid: sources.get(uid, Rows.REPLAYED) for uid in query.sources}

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.spark.interrupts import main_thread_waits
 from tidegate.spark.job_life import JobLife
 from tidegate.spark.last_savepoint import no_last_savepoint
@@ -83,7 +83,7 @@ class JobHandle(JobLife):
         SINK_UNAVAILABLE for a decided epoch that waits for its sink, or what the disk had to say: the job has ended,
         and `tidegate stop -p` takes what savepoint is missing.
         """
-        ending = Ending.DRAIN if drain else Ending.STOP
+        ending = EndMode.DRAIN if drain else EndMode.STOP
         return self._end_with(ending, _named(id), folder, _form(format), timeout_seconds)
 
     def cancel_with_savepoint(
@@ -95,11 +95,11 @@ class JobHandle(JobLife):
     ) -> Path:
         """As `cancel`, with a savepoint of the newest done epoch, taken when every query has ended; its folder. Raises
         as `stop_with_savepoint`."""
-        return self._end_with(Ending.CANCEL, _named(id), folder, _form(format))
+        return self._end_with(EndMode.CANCEL, _named(id), folder, _form(format))
 
     def _end_with(
         self,
-        ending: Ending,
+        ending: EndMode,
         id: str,
         folder: str | Path | None,
         form: SavepointFormat,

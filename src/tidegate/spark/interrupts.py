@@ -62,7 +62,7 @@ def interrupts_cancel_nothing() -> Generator[None, None, None]:
         )
 
 
-class Running(Protocol):
+class InterruptibleJob(Protocol):
     """A job in this process, as its signals need it."""
 
     def ask_to_stop(self) -> None: ...
@@ -72,7 +72,7 @@ class Running(Protocol):
         ...
 
 
-def obey_signals(job: Running) -> None:
+def obey_signals(job: InterruptibleJob) -> None:
     """Until the job has ended Ctrl-C cancels nothing of Spark's, and SIGTERM stops the job before it ends the process.
     A handler of the program's own, and a signal that is ignored, stay as they are."""
     _running[:] = [*(each for each in _running if not each.await_end(0)), job]
@@ -93,7 +93,7 @@ def main_thread_waits() -> Generator[None, None, None]:
         _waits -= mine
 
 
-_running: list[Running] = []
+_running: list[InterruptibleJob] = []
 _waits = 0
 """How often the main thread waits for a job."""
 
@@ -124,7 +124,7 @@ def _terminate(number: int, _: FrameType | None) -> None:
         threading.Thread(target=_send_again, args=(number, jobs), name="tidegate-sigterm", daemon=True).start()
 
 
-def _send_again(number: int, jobs: Sequence[Running]) -> None:
+def _send_again(number: int, jobs: Sequence[InterruptibleJob]) -> None:
     for each in jobs:
         each.await_end()
     os.kill(os.getpid(), number)

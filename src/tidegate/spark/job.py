@@ -20,7 +20,7 @@ from tidegate.settings.found import load_settings
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sources.base import RowSource
 from tidegate.spark.app_checking import check_only, only_checks
-from tidegate.spark.declared import Declared, Given, checked_name, checked_uid, declare, program_error
+from tidegate.spark.declared import DeclaredQuery, QueryArguments, checked_name, checked_uid, declare, program_error
 from tidegate.spark.fresh import wished
 from tidegate.spark.handle import JobHandle
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_cancel_nothing
@@ -66,7 +66,7 @@ class Job:
         self._operators: set[str] = set()
         """Uids of stateful operators; those of a DataFrame that several queries go on from stand in each of them."""
         self._inputs: dict[str, DeclaredSource] = {}
-        self._queries: list[Declared] = []
+        self._queries: list[DeclaredQuery] = []
         self._fingerprints: dict[str, tuple[OperatorFingerprint, ...] | None] = {}
         self._allowed = NOTHING_ALLOWED
 
@@ -112,7 +112,7 @@ class Job:
         or, as a float, a share of the epoch's rows. More end the job.
         """
         where = f"job {self.name}, query {uid}"
-        given = Given(uid, rows, mode, sinks, dead_letters, max_dead)
+        given = QueryArguments(uid, rows, mode, sinks, dead_letters, max_dead)
         level, sources = self.settings.checkpointing_mode, self._sources()
         declared = declare(given, sources, where, level=level, taken=self._uids, operators=self._operators)
         self._queries.append(declared)

@@ -16,7 +16,7 @@ from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import JobState, Wrong
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import (
     STATE,
     Left,
@@ -37,7 +37,7 @@ from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
 from tidegate.spark.log_of_job import Log
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
-from tidegate.spark.savepointing import Savepoints, not_of_this_job
+from tidegate.spark.savepointing import SavepointTaker, not_of_this_job
 
 _LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
@@ -57,7 +57,7 @@ class JobLife:
         stop_timeout_seconds: float,
         companions: Sequence[Companion] = (),
         drain: DrainRecord | None = None,
-        savepoints: Savepoints | None = None,
+        savepoints: SavepointTaker | None = None,
     ) -> None:
         self.name = name
         self.last_savepoint = LastSavepoint(name)
@@ -114,7 +114,7 @@ class JobLife:
         """The run of each query, now."""
         return self._runs.now
 
-    def savepoints(self) -> Savepoints:
+    def savepoints(self) -> SavepointTaker:
         """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
         if self._savepoints is None:
             raise not_of_this_job(self.name)
@@ -122,19 +122,19 @@ class JobLife:
 
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
         """As `stop`, without waiting."""
-        self._end_by(Ending.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
+        self._end_by(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
         """As `stop` with `drain`, without waiting."""
-        self._end_by(Ending.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
+        self._end_by(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
         """As `cancel`, without waiting."""
-        self._end_by(Ending.CANCEL, 0.0)
+        self._end_by(EndMode.CANCEL, 0.0)
 
     def ask_to_end_with_savepoint(
         self,
-        ending: Ending,
+        ending: EndMode,
         id: str,
         folder: str | Path | None,
         form: SavepointFormat = SavepointFormat.NATIVE,
@@ -143,13 +143,13 @@ class JobLife:
         """As `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a look at the folder.
         Raises where nothing was asked of the job: it has no savepoints, is being drained and shall not be, or is ending
         already."""
-        drained = ending is Ending.DRAIN
+        drained = ending is EndMode.DRAIN
         with self._asked.lock:
-            if self._asked.ending is Ending.DRAIN and not drained:
+            if self._asked.ending is EndMode.DRAIN and not drained:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing goes on from its end")
             into = None if folder is None else str(folder)
             self.last_savepoint.ask(self.savepoints(), id, into, form, drained=drained)
-            default = 0.0 if ending is Ending.CANCEL else self._asked.timeout_seconds
+            default = 0.0 if ending is EndMode.CANCEL else self._asked.timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
 
     def under_way(self) -> dict[str, int]:
@@ -223,14 +223,14 @@ class JobLife:
     @property
     def was_asked_to_end(self) -> bool:
         """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
-        return self._asked.ending is not Ending.NONE
+        return self._asked.ending is not EndMode.NONE
 
     @property
     def a_stop_takes_a_savepoint(self) -> bool:
         """Whether whoever stops the job with the command ends it with a savepoint unasked: the job has a folder for
         them, and nobody has asked for its end before."""
         return (
-            self._savepoints is not None and self._asked.ending is Ending.NONE and self._savepoints.are_taken_unasked()
+            self._savepoints is not None and self._asked.ending is EndMode.NONE and self._savepoints.are_taken_unasked()
         )
 
     def end_state(self, error: BaseException | None) -> JobState:
@@ -253,7 +253,7 @@ class JobLife:
         queries = tuple(status_of(uid, figures, behind.get(uid)) for uid, figures in self._runs.figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
-    def _end_by(self, ending: Ending, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
+    def _end_by(self, ending: EndMode, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
         with self._asked.lock:
             if self._ended.is_set():  # by itself: nobody has ended it
                 return
@@ -320,10 +320,10 @@ class JobLife:
         return self._runs.may_still_write()
 
     def _drain(self) -> None:
-        if self._asked.ending is not Ending.DRAIN or self._error is not None:
+        if self._asked.ending is not EndMode.DRAIN or self._error is not None:
             return
         self._draining.begin()  # asked for while the queries were stopping
-        reins = Reins(self._runs.another_run_of, self._look, lambda: self._asked.ending is Ending.CANCEL)
+        reins = Reins(self._runs.another_run_of, self._look, lambda: self._asked.ending is EndMode.CANCEL)
         self._draining.carry_out(self._runs.now, reins)
         if self._draining.is_done:
             self._draining.seal(self._companions)
@@ -340,7 +340,7 @@ class JobLife:
             return no_last_savepoint(self.name, "a query that nothing ends")
         if self.last_savepoint.is_of_a_drain:
             return None if self._draining.is_done else self.not_drained()
-        if self._asked.ending is Ending.DRAIN:
+        if self._asked.ending is EndMode.DRAIN:
             return no_last_savepoint(self.name, "the job was drained: nothing goes on from its end")
         return None
 

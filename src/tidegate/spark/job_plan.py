@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tidegate.core.fingerprints import Allowed
 from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.settings.config import Settings
-from tidegate.spark.declared import Declared
+from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.listeners import Listener
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.sources.declaring import DeclaredSource
@@ -31,7 +31,7 @@ class DeclaredJob:
     name: str
     session: SparkSession
     settings: Settings
-    queries: tuple[Declared, ...]
+    queries: tuple[DeclaredQuery, ...]
     registry: SourceRegistry
     inputs: Mapping[str, DeclaredSource]
     uids: frozenset[str]

@@ -20,7 +20,7 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.happenings import EpochFailed
 from tidegate.core.tolerance import Tolerance
 from tidegate.disk.durable import is_of_a_failed_sync
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.draining import Draining
@@ -34,7 +34,7 @@ _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingQuery:
     """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
 
     ended: QueryRun
@@ -82,7 +82,7 @@ class JobRuns:
         self._draining = draining
         self._tell = tell
         self._trigger = trigger_of(rules.bounded, rules.interval_seconds)
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingQuery] = []
         self._failed: QueryRun | None = None
         self.figures = {plan.query.uid: Figures() for plan in plans}
         self._tolerances = {
@@ -115,10 +115,10 @@ class JobRuns:
                 for run in [each for each in alive if each.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
-                        self._waiting.append(Waiting(run, restart_at=time.monotonic()))
+                        self._waiting.append(WaitingQuery(run, restart_at=time.monotonic()))
                 self._start_again(alive)
                 look()
-            if self._asked.ending is Ending.DRAIN:
+            if self._asked.ending is EndMode.DRAIN:
                 self._draining.begin()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
             errors.append(error)
@@ -190,7 +190,7 @@ class JobRuns:
         return run
 
     def hurry(self, run: QueryRun, timeout_seconds: float) -> None:
-        if self._asked.ending is Ending.CANCEL:
+        if self._asked.ending is EndMode.CANCEL:
             run.cancel()
         elif self._draining.is_under_way:
             run.allow_waiting(timeout_seconds)
@@ -207,7 +207,7 @@ class JobRuns:
         pause = self._rules.pause_after(run, error)
         if pause is None:
             raise error
-        self._waiting.append(Waiting(run, time.monotonic() + pause))
+        self._waiting.append(WaitingQuery(run, time.monotonic() + pause))
 
     def _start_again(self, alive: list[QueryRun]) -> None:
         """New runs of the queries whose pause is over, each among the living as soon as it is started: the next one may

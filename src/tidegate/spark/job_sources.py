@@ -13,7 +13,7 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.ledger import START, position_of
 from tidegate.savepoints.ingest_restore import JoinedLog
 from tidegate.spark.companions import Companion
-from tidegate.spark.declared import Declared
+from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.job_plan import DeclaredJob
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
@@ -85,16 +85,16 @@ class JobSources:
                 if position is not None:
                     self.compare(plan, uid, position)
 
-    def monitors(self, declared: Declared) -> Mapping[str, Monitor]:
+    def monitors(self, declared: DeclaredQuery) -> Mapping[str, Monitor]:
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         found = {uid: source.monitor(self._reader(declared, uid)) for uid, source in own.items()}
         return {uid: monitor for uid, monitor in found.items() if monitor is not None}
 
-    def verify(self, declared: Declared) -> None:
+    def verify(self, declared: DeclaredQuery) -> None:
         """Raise where the tasks of an epoch have not read what the epoch has."""
         verify_read(self._opened, {uid: self._reader(declared, uid) for uid in declared.sources})
 
-    def positions(self, declared: Declared, folder: Path) -> Mapping[str, str]:
+    def positions(self, declared: DeclaredQuery, folder: Path) -> Mapping[str, str]:
         """Where they begin, for a query without *start*."""
         own = [uid for uid in declared.sources if uid in self._opened]
         if not own or open_storage(folder).read(START) is not None:
@@ -107,7 +107,7 @@ class JobSources:
                 start_moves(f"source {uid}, looked at")
         return {uid: self._begins[uid] for uid in own}
 
-    def begun_at(self, declared: Declared, log: Path, positions: Mapping[str, str]) -> DataFrame:
+    def begun_at(self, declared: DeclaredQuery, log: Path, positions: Mapping[str, str]) -> DataFrame:
         """The rows of a query, its positioned sources beginning where *start* says."""
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
@@ -119,5 +119,5 @@ class JobSources:
         start_moves(f"query {declared.uid}, about to start")
         return job.registry.put_in_place(declared.rows, streams)
 
-    def _reader(self, declared: Declared, source: str) -> str:
+    def _reader(self, declared: DeclaredQuery, source: str) -> str:
         return f"{self._job.name}.{declared.uid}.{source}"

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.savepoints.folder import Savepoint
-from tidegate.spark.savepointing import Savepoints, Taking
+from tidegate.spark.savepointing import SavepointTaker, Taking
 
 _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LastSavepointOrder:
     id: str
     into: str | None
     form: SavepointFormat
@@ -33,7 +33,7 @@ class LastSavepoint:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._asked: _Asked | None = None
+        self._asked: _LastSavepointOrder | None = None
         self._passed = False
         """Whether the time for asking has gone by."""
         self._until = math.inf
@@ -48,7 +48,7 @@ class LastSavepoint:
 
     def ask(
         self,
-        savepoints: Savepoints,
+        savepoints: SavepointTaker,
         savepoint_id: str,
         into: str | None,
         form: SavepointFormat = SavepointFormat.NATIVE,
@@ -61,7 +61,7 @@ class LastSavepoint:
         with self._lock:
             if self._passed:
                 raise self._refused("a job that runs", "it is ending already", "ask again when it has ended")
-            standing, asked = self._asked, _Asked(savepoint_id, into, form, drained)
+            standing, asked = self._asked, _LastSavepointOrder(savepoint_id, into, form, drained)
             if standing is not None and standing != asked:
                 raise self._refused("one savepoint of its end", f"{standing.id}, asked for before", "wait for it")
             self._asked = asked
@@ -86,7 +86,7 @@ class LastSavepoint:
                 self.error = error
             return self._asked is not None and error is None
 
-    def take(self, savepoints: Savepoints, look: Callable[[], None]) -> None:
+    def take(self, savepoints: SavepointTaker, look: Callable[[], None]) -> None:
         """Take it, and wait for it; `look` is called meanwhile. Raises what stands against it, unless somebody wanted
         the end sooner: that has gone as it was asked for."""
         asked = self._asked

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import JobState, Wrong
-from tidegate.operate.endings import Ending
+from tidegate.operate.endings import EndMode
 from tidegate.spark.job_status import JobStatus
 from tidegate.spark.last_savepoint import LastSavepoint
-from tidegate.spark.savepointing import Savepoints
+from tidegate.spark.savepointing import SavepointTaker
 
 
 class LiveJob(Protocol):
@@ -59,7 +59,7 @@ class LiveJob(Protocol):
 
     def ask_to_end_with_savepoint(
         self,
-        ending: Ending,
+        ending: EndMode,
         id: str,
         folder: str | Path | None,
         form: SavepointFormat = SavepointFormat.NATIVE,
@@ -91,7 +91,7 @@ class LiveJob(Protocol):
 
     # --- its savepoints ------------------------------------------------------------------------------------
 
-    def savepoints(self) -> Savepoints:
+    def savepoints(self) -> SavepointTaker:
         """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
         ...
 

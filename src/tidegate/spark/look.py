@@ -23,7 +23,7 @@ class OperatorState:
     rows: int | None = None
 
 
-class Look:
+class PlanLook:
     """The compiled class, for the plans of one JVM."""
 
     def __init__(self, jvm: Any, class_loader: Any) -> None:

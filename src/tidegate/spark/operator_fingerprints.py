@@ -16,13 +16,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.core.fingerprints import Part
+from tidegate.core.fingerprints import FingerprintPart
 from tidegate.core.records import OperatorFingerprint
 from tidegate.spark.operator_uids import operator_nodes, plan_nodes
 from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, type_text
 from tidegate.spark.state.python import StatefulFunction, stateful_function
 
-Parts: TypeAlias = Iterator[tuple[Part, str | None]]
+Parts: TypeAlias = Iterator[tuple[FingerprintPart, str | None]]
 """None for what cannot be told: it is not compared."""
 
 _LOG = logging.getLogger("tidegate")
@@ -102,16 +102,19 @@ class _Operator:
     def compared(self, columns: Columns) -> dict[str, str]:
         """By part, with these names of columns."""
         own = self._node.fields.get("outputMode")
-        parts: list[tuple[Part, str | None]] = [
-            (Part.KIND, _KINDS[self._node.name]),
-            (Part.MODE, self._mode if own is None else f"{self._mode}; of the function: {_object(own).lower()}"),
+        parts: list[tuple[FingerprintPart, str | None]] = [
+            (FingerprintPart.KIND, _KINDS[self._node.name]),
+            (
+                FingerprintPart.MODE,
+                self._mode if own is None else f"{self._mode}; of the function: {_object(own).lower()}",
+            ),
             *_PARTS[self._node.name](self, columns),
         ]
         return {part.label: text for part, text in parts if text is not None}
 
     def told(self, columns: Columns) -> dict[str, str]:
         body = self._function.body if self._node.name in _PYTHON else ""
-        parts = ((Part.DELAY, self._delays(columns)), (Part.BODY, body))
+        parts = ((FingerprintPart.DELAY, self._delays(columns)), (FingerprintPart.BODY, body))
         return {part.label: text for part, text in parts if text}
 
     # --- the kinds -----------------------------------------------------------------------------------------
@@ -119,7 +122,7 @@ class _Operator:
     def aggregation(self, columns: Columns) -> Parts:
         keys, functions = self._node.expressions("groupingExpressions"), self._aggregates(columns)
         yield from _keyed(columns, keys, [*keys, *functions])
-        yield Part.AGGREGATES, _list(map(columns.text, functions))
+        yield FingerprintPart.AGGREGATES, _list(map(columns.text, functions))
 
     def distinct(self, columns: Columns) -> Parts:
         yield from _keyed(columns, self._input)
@@ -138,37 +141,37 @@ class _Operator:
             return
         yield from _keyed(columns, sorted(keys, key=columns.text), times=times)
         if self._keeps_order:
-            yield Part.ORDER, _list(map(columns.text, keys))
+            yield FingerprintPart.ORDER, _list(map(columns.text, keys))
 
     def join(self, columns: Columns) -> Parts:
         condition = self._node.fields.get("condition")
         parts = [] if condition is None else list(_conjuncts(tree(condition)))
         used = [each for part in parts for each in part.below() if each.name == "AttributeReference"]
-        yield Part.JOIN, _words(_object(self._node.fields["joinType"]))
-        yield Part.CONDITION, _Sides(columns, self._left).condition(parts)
-        yield Part.WATERMARK, columns.event_times(used)
-        yield Part.TYPES, columns.types(parts)
+        yield FingerprintPart.JOIN, _words(_object(self._node.fields["joinType"]))
+        yield FingerprintPart.CONDITION, _Sides(columns, self._left).condition(parts)
+        yield FingerprintPart.WATERMARK, columns.event_times(used)
+        yield FingerprintPart.TYPES, columns.types(parts)
 
     def limit(self, columns: Columns) -> Parts:
-        yield Part.LIMIT, columns.text(self._node.expression("limitExpr"))
+        yield FingerprintPart.LIMIT, columns.text(self._node.expression("limitExpr"))
 
     def python_groups(self, columns: Columns) -> Parts:
         yield from _keyed(columns, self._node.expressions("groupingAttributes"), times=self._input)
-        yield Part.FUNCTION, self._function.name
-        yield Part.STATE, type_text(self._node.fields["stateType"]).removeprefix("struct<").removesuffix(">")
-        yield Part.TIME, _words(_object(self._node.fields["timeout"]))
+        yield FingerprintPart.FUNCTION, self._function.name
+        yield FingerprintPart.STATE, type_text(self._node.fields["stateType"]).removeprefix("struct<").removesuffix(">")
+        yield FingerprintPart.TIME, _words(_object(self._node.fields["timeout"]))
 
     def processor(self, columns: Columns) -> Parts:
         yield from _keyed(columns, _attributes(self._real.leftAttributes()), times=self._input)
-        yield Part.FUNCTION, self._function.name
-        yield Part.STATE, self._function.variables
-        yield Part.TIME, _words(_object(self._node.fields["timeMode"]))
+        yield FingerprintPart.FUNCTION, self._function.name
+        yield FingerprintPart.STATE, self._function.variables
+        yield FingerprintPart.TIME, _words(_object(self._node.fields["timeMode"]))
 
     def groups_of_the_jvm(self, columns: Columns) -> Parts:
         """No program in Python has one, but for what it gets from a library of the JVM."""
         yield from _keyed(columns, self._node.expressions("groupingAttributes"), times=self._input)
         time = self._node.fields.get("timeout", self._node.fields.get("timeMode"))
-        yield Part.TIME, None if time is None else _words(_object(time))
+        yield FingerprintPart.TIME, None if time is None else _words(_object(time))
 
     # --- what they have in common --------------------------------------------------------------------------
 
@@ -206,9 +209,9 @@ class _Operator:
 
 
 def _keyed(columns: Columns, keys: Sequence[Node], used: Sequence[Node] = (), times: Sequence[Node] = ()) -> Parts:
-    yield Part.KEYS, _list(map(columns.text, keys))
-    yield Part.WATERMARK, columns.event_times(times or keys)
-    yield Part.TYPES, columns.types(used or keys)
+    yield FingerprintPart.KEYS, _list(map(columns.text, keys))
+    yield FingerprintPart.WATERMARK, columns.event_times(times or keys)
+    yield FingerprintPart.TYPES, columns.types(used or keys)
 
 
 def _attributes(attributes: Any) -> list[Node]:

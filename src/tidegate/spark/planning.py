@@ -12,7 +12,7 @@ from tidegate.core.records import JobRecord, OperatorFingerprint
 from tidegate.savepoints.restored import goes_back
 from tidegate.settings.kinds import Backend
 from tidegate.spark.advice import places_at_once
-from tidegate.spark.declared import Declared
+from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.generations import generation_of
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_sources import JobSources
@@ -38,7 +38,7 @@ def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPla
     )
 
 
-def _plan(job: DeclaredJob, declared: Declared, record: JobRecord, sources: JobSources) -> QueryPlan:
+def _plan(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources: JobSources) -> QueryPlan:
     settings, mode = job.settings, job.settings.checkpointing_mode
     place = job.folder / QUERIES / declared.uid
     query = _query(job, declared, record, sources)
@@ -61,7 +61,7 @@ def _plan(job: DeclaredJob, declared: Declared, record: JobRecord, sources: JobS
     )
 
 
-def _query(job: DeclaredJob, declared: Declared, record: JobRecord, sources: JobSources) -> Query:
+def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources: JobSources) -> Query:
     """What the protocol knows of it."""
     place, mode = job.folder / QUERIES / declared.uid, job.settings.checkpointing_mode
     where = f"job {job.name}, query {declared.uid}"
@@ -85,7 +85,7 @@ def _query(job: DeclaredJob, declared: Declared, record: JobRecord, sources: Job
     )
 
 
-def _with_operators(job: DeclaredJob, plan: QueryPlan, declared: Declared) -> QueryPlan:
+def _with_operators(job: DeclaredJob, plan: QueryPlan, declared: DeclaredQuery) -> QueryPlan:
     """With the uids of its operators by their number in Spark's plan; only a query that gives some is planned."""
     if not declared.operators:
         return plan
@@ -94,14 +94,14 @@ def _with_operators(job: DeclaredJob, plan: QueryPlan, declared: Declared) -> Qu
     return replace(plan, operator_uids={str(each.number): each.uid for each in operators if each.uid})
 
 
-def _fingerprints_of(job: DeclaredJob, declared: Declared, where: str) -> tuple[OperatorFingerprint, ...] | None:
+def _fingerprints_of(job: DeclaredJob, declared: DeclaredQuery, where: str) -> tuple[OperatorFingerprint, ...] | None:
     if declared.uid not in job.fingerprints:
         job.fingerprints[declared.uid] = fingerprints_of(declared.rows, declared.mode, where)
         start_moves(f"query {declared.uid}, its operators read")
     return job.fingerprints[declared.uid]
 
 
-def _max_concurrent(job: DeclaredJob, declared: Declared) -> int:
+def _max_concurrent(job: DeclaredJob, declared: DeclaredQuery) -> int:
     """How many decided epochs may still be uncommitted; one where a sink does not go with more, which is said by
     `advice`."""
     return 1 if places_at_once(declared.sinks) else job.settings.max_concurrent

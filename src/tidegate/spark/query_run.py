@@ -30,7 +30,7 @@ from tidegate.disk.strikes import STRIKES
 from tidegate.operate.runner import Runner
 from tidegate.spark.callbacks import refuse_if_deaf
 from tidegate.spark.epoch_thread import EpochThread
-from tidegate.spark.epoch_watch import EpochRefused, EpochWatch, Phase
+from tidegate.spark.epoch_watch import EpochPhase, EpochRefused, EpochWatch
 from tidegate.spark.failed_epoch import cause_of
 from tidegate.spark.figures import Figures, keep_age
 from tidegate.spark.finisher import Finisher, hesitate
@@ -224,7 +224,7 @@ class QueryRun:
             while self._is_under_way() and not shared.patience.is_over():
                 shared.changed.wait(_LOOK_SECONDS)
                 self._thread.cut_if_overdue()
-        if shared.watch.phase is not Phase.CUT:
+        if shared.watch.phase is not EpochPhase.CUT:
             self._thread.stop()
 
     def close(self) -> bool:

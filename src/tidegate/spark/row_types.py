@@ -12,46 +12,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, UserDefinedType
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.sinks.value_table import Kind, nowhere, refusal
+from tidegate.sinks.value_table import SparkType, nowhere, refusal
 
-KINDS: Mapping[str, Kind] = {
-    "BooleanType": Kind.BOOLEAN,
-    "ByteType": Kind.INTEGER,
-    "ShortType": Kind.INTEGER,
-    "IntegerType": Kind.INTEGER,
-    "LongType": Kind.INTEGER,
-    "FloatType": Kind.FLOAT,
-    "DoubleType": Kind.DOUBLE,
-    "DecimalType": Kind.DECIMAL,
-    "StringType": Kind.STRING,
-    "CharType": Kind.STRING,
-    "VarcharType": Kind.STRING,
-    "BinaryType": Kind.BINARY,
-    "DateType": Kind.DATE,
-    "TimestampType": Kind.TIMESTAMP,
-    "TimestampNTZType": Kind.TIMESTAMP_NTZ,
-    "TimeType": Kind.TIME,
-    "ArrayType": Kind.ARRAY,
-    "StructType": Kind.STRUCT,
-    "MapType": Kind.MAP,
-    "VariantType": Kind.VARIANT,
-    "DayTimeIntervalType": Kind.DAY_TIME_INTERVAL,
-    "YearMonthIntervalType": Kind.YEAR_MONTH_INTERVAL,
-    "CalendarIntervalType": Kind.CALENDAR_INTERVAL,
-    "NullType": Kind.VOID,
-    "GeometryType": Kind.GEOMETRY,
-    "GeographyType": Kind.GEOGRAPHY,
+KINDS: Mapping[str, SparkType] = {
+    "BooleanType": SparkType.BOOLEAN,
+    "ByteType": SparkType.INTEGER,
+    "ShortType": SparkType.INTEGER,
+    "IntegerType": SparkType.INTEGER,
+    "LongType": SparkType.INTEGER,
+    "FloatType": SparkType.FLOAT,
+    "DoubleType": SparkType.DOUBLE,
+    "DecimalType": SparkType.DECIMAL,
+    "StringType": SparkType.STRING,
+    "CharType": SparkType.STRING,
+    "VarcharType": SparkType.STRING,
+    "BinaryType": SparkType.BINARY,
+    "DateType": SparkType.DATE,
+    "TimestampType": SparkType.TIMESTAMP,
+    "TimestampNTZType": SparkType.TIMESTAMP_NTZ,
+    "TimeType": SparkType.TIME,
+    "ArrayType": SparkType.ARRAY,
+    "StructType": SparkType.STRUCT,
+    "MapType": SparkType.MAP,
+    "VariantType": SparkType.VARIANT,
+    "DayTimeIntervalType": SparkType.DAY_TIME_INTERVAL,
+    "YearMonthIntervalType": SparkType.YEAR_MONTH_INTERVAL,
+    "CalendarIntervalType": SparkType.CALENDAR_INTERVAL,
+    "NullType": SparkType.VOID,
+    "GeometryType": SparkType.GEOMETRY,
+    "GeographyType": SparkType.GEOGRAPHY,
 }
 """By the names of pyspark's classes: an older Spark lacks some of them."""
 
 
-def kind_of(kind: DataType) -> Kind:
+def kind_of(kind: DataType) -> SparkType:
     """The row of the table that a type of Spark's belongs to."""
     if isinstance(kind, StructType) and not kind.fields:
-        return Kind.EMPTY_STRUCT
+        return SparkType.EMPTY_STRUCT
     if isinstance(kind, UserDefinedType):
         return kind_of(kind.sqlType())
-    return KINDS.get(type(kind).__name__, Kind.OTHER)
+    return KINDS.get(type(kind).__name__, SparkType.OTHER)
 
 
 def violations(schema: StructType, where: str) -> Iterator[TidegateError]:

@@ -88,7 +88,7 @@ class Taking:
             self.settle(self.copying.hung() if self.copying.appears else self.copying.cut_off())
 
 
-class Savepoints:
+class SavepointTaker:
     """What takes the savepoints of one job. `default` is the folder for those that name none."""
 
     def __init__(self, job: RunningJob, default: str | None) -> None:

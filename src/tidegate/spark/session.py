@@ -29,7 +29,7 @@ from tidegate.spark.jvm_signals import outlive_sigterm
 from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
-from tidegate.storages.lease import Held
+from tidegate.storages.lease import HeldLease
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -179,7 +179,7 @@ _settings_lock = threading.Lock()
 """Two jobs may start queries in one session at once."""
 
 
-def lock_engine(session: SparkSession, lease: Held) -> Callable[[], None]:
+def lock_engine(session: SparkSession, lease: HeldLease) -> Callable[[], None]:
     """Have the driver's JVM take the engine's lock of the lease, if it has one: only when that is free can the old run
     write nothing any more. Gives what releases it; a JVM that is gone has released it by itself.
 

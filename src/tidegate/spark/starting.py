@@ -57,7 +57,7 @@ from tidegate.spark.query_conf import epochs_kept
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.retaining import Retaining
-from tidegate.spark.savepointing import Savepoints
+from tidegate.spark.savepointing import SavepointTaker
 from tidegate.spark.session import lock_engine
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.state.parquet import write_table
@@ -267,7 +267,7 @@ def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
         yield Clearing(partial(delete_checkpoints, job.folder, record.job_id, partial(forget, job)))
 
 
-def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> Savepoints | None:
+def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> SavepointTaker | None:
     if job.settings.checkpointing_mode is Level.AT_MOST_ONCE:
         return None
     running = RunningJob(
@@ -277,4 +277,4 @@ def _savepoints(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> Savepoi
         write_table=partial(write_table, job.session),
         end_input=sources.end_input,
     )
-    return Savepoints(running, job.settings.savepoints_dir)
+    return SavepointTaker(running, job.settings.savepoints_dir)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import canonical_state_ids
-from tidegate.spark.look import Look
+from tidegate.spark.look import PlanLook
 
 JVM_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
 """What a call of a JVM raises that is gone. A thread that has a connection tries it once more, any other makes a new
@@ -33,7 +33,7 @@ class RunningStream:
     def __init__(self, query: StreamingQuery, jvm: Any) -> None:
         self.query = query
         self._execution: Any = cast("Any", query._jsq).streamingQuery()  # pyright: ignore[reportPrivateUsage]
-        self._look = Look(jvm, self._execution.getClass().getClassLoader())
+        self._look = PlanLook(jvm, self._execution.getClass().getClassLoader())
 
     def start_positions(self) -> tuple[str | None, ...]:
         """What Spark holds as committed for each source, by position, in JSON; read inside an epoch."""

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.core.tolerance import EpochFault
-from tidegate.spark.epoch_watch import Phase
+from tidegate.spark.epoch_watch import EpochPhase
 from tidegate.spark.no_data import no_data_epochs
 from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.plan_check import refused_by_spark
@@ -94,7 +94,7 @@ class StreamThread:
                 self._shared.failed = FailedEpoch(epoch, EpochFault.TIMEOUT, in_computing=not watch.was_computed)
                 self._shared.leave(watch.timeout_error(epoch, self._plan.query))
                 self._overdue_note.begin(epoch, watch.seconds)
-            return watch.phase is Phase.CUT
+            return watch.phase is EpochPhase.CUT
 
     def cancel_tasks(self) -> None:
         """Of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's `stop`, which
@@ -125,7 +125,7 @@ class StreamThread:
             return
         while not self.stream.await_end(timeout_seconds=0.2):
             self.refuse_if_stuck()
-            if self._shared.watch.phase is Phase.CUT:
+            if self._shared.watch.phase is EpochPhase.CUT:
                 self.cancel_tasks()
 
     def await_stopper(self) -> None:

@@ -25,7 +25,7 @@ from tidegate.operate.job_end import is_final
 from tidegate.operate.reports import report_of
 from tidegate.settings.config import Settings
 from tidegate.supervise.line import (
-    Declared,
+    FailureReport,
     Finished,
     FromSupervisor,
     GoOn,
@@ -33,9 +33,9 @@ from tidegate.supervise.line import (
     Moved,
     QueryFailed,
     Refused,
-    Report,
     RestartQuery,
     Running,
+    StartAnnounced,
     Stop,
 )
 from tidegate.supervise.restart import strategy_of
@@ -58,7 +58,7 @@ class Supervised:
         self.failed_epochs: dict[str, int] = {}
         """By query, failed epochs in a row: of the driver before, which has ended because of the last one."""
         self._stopping = False
-        self._reported: tuple[BaseException, Report] | None = None
+        self._reported: tuple[BaseException, FailureReport] | None = None
         self._asking = threading.Lock()
         self._alone = False
         self._saying = threading.Lock()
@@ -76,7 +76,7 @@ class Supervised:
     def declare(self, folder: Path, settings: Settings) -> None:
         """The job is about to start. Raises SUPERVISOR_ALIVE when it is another one's."""
         self._stop_timeout_seconds = settings.stop_timeout
-        declared = Declared(
+        declared = StartAnnounced(
             job=self._job or "",
             folder=str(folder),
             strategy=strategy_of(settings),
@@ -142,7 +142,7 @@ class Supervised:
         """A stop that has only interrupted the program, whose job still runs, is meant for the job."""
         return handle.was_asked_to_end or (self._stopping and handle.status().running)
 
-    def _report(self, error: BaseException, handle: SupervisedJob) -> Report:
+    def _report(self, error: BaseException, handle: SupervisedJob) -> FailureReport:
         if self._reported is not None and self._reported[0] is error:
             return self._reported[1]
         formed = error if isinstance(error, TidegateError) else _job_broke(error, f"job {self._job}")

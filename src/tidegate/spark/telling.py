@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.telling import Step, Told, heard, told
+from tidegate.core.telling import ToldError, ToldStep, heard, told
 
 WORD = secrets.token_hex(8)
 """The word of this driver's mark. Tasks and sources get it with what is pickled to them: in their process this
@@ -21,10 +21,10 @@ def told_by_source(word: str) -> Generator[None, None, None]:
     try:
         yield
     except TidegateError as error:
-        raise told(error, Step.SOURCE, word) from None
+        raise told(error, ToldStep.SOURCE, word) from None
 
 
-def heard_in(error: BaseException) -> Told | None:
+def heard_in(error: BaseException) -> ToldError | None:
     """What a task or a source has told, where this error of Spark's comes from one."""
     said = heard(str(error), WORD)
     if said is not None:

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from tidegate.arrays import binaries
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, SinkIdentity
-from tidegate.core.telling import Step, told
+from tidegate.core.telling import ToldStep, told
 from tidegate.disk.strikes import STRIKES
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import JournalKeeper, Transaction, TwoPhaseSink
@@ -83,7 +83,7 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
         raise RuntimeError("write_partition runs in a Spark task")
     _spare_the_collector()
     writers = [_SinkWriter(task, each, context.partitionId(), context.taskAttemptId()) for each in task.sinks]
-    dead = next((_DeadLetters(writer) for writer in writers if writer.takes_dead), None)
+    dead = next((_AttemptDeadLetters(writer) for writer in writers if writer.takes_dead), None)
     rows = 0
     try:
         for batch in batches:
@@ -103,14 +103,14 @@ def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Itera
 
 
 def _pre_commit(task: EpochTask, writers: Sequence[_SinkWriter]) -> list[Committable]:
-    with _told(task.word, Step.PRE_COMMIT, {"epoch": task.epoch}):
+    with _told(task.word, ToldStep.PRE_COMMIT, {"epoch": task.epoch}):
         STRIKES.reach("task.prepare", task.epoch)
     return [committable for writer in writers if (committable := writer.pre_commit()) is not None]
 
 
 @contextmanager
 def _told(
-    word: str, step: Step, place: Mapping[str, Detail], batch: pa.RecordBatch | None = None
+    word: str, step: ToldStep, place: Mapping[str, Detail], batch: pa.RecordBatch | None = None
 ) -> Generator[None, None, None]:
     """What a sink or a journal raises inside reaches the driver whole. `batch`: the rows that are being written."""
     try:
@@ -169,7 +169,7 @@ class _SinkWriter:
         self._word = task.word
         self._place = place_of(self.attempt)
 
-    def write(self, batch: pa.RecordBatch, dead: _DeadLetters | None) -> None:
+    def write(self, batch: pa.RecordBatch, dead: _AttemptDeadLetters | None) -> None:
         """Take this sink's rows of an epoch's batch. With `dead`, rows that the sink refuses become dead letters."""
         if self._sink.channel is None:
             return
@@ -178,7 +178,7 @@ class _SinkWriter:
             dead.add(self.attempt, rows, unparsed(rows), sink="")
             return
         if dead is not None and rows.num_rows:
-            with _told(self._word, Step.WRITE, self._place, rows):
+            with _told(self._word, ToldStep.WRITE, self._place, rows):
                 refused = self._sink.sink.refused(rows)
             if refused:
                 dead.add(self.attempt, rows, refused)
@@ -188,7 +188,7 @@ class _SinkWriter:
     def take(self, rows: pa.RecordBatch) -> None:
         """Write rows of this sink, if there are any."""
         if rows.num_rows:
-            with _told(self._word, Step.WRITE, self._place, rows):
+            with _told(self._word, ToldStep.WRITE, self._place, rows):
                 self._take(rows)
 
     def _take(self, rows: pa.RecordBatch) -> None:
@@ -203,7 +203,7 @@ class _SinkWriter:
     def pre_commit(self) -> Committable | None:
         if self._transaction is None:
             return None
-        with _told(self._word, Step.PRE_COMMIT, self._place):
+        with _told(self._word, ToldStep.PRE_COMMIT, self._place):
             reference = None if self._journal is None else self._journal.close()
             committable = self._transaction.pre_commit()
         return committable if committable is None else msgspec.structs.replace(committable, journal=reference)
@@ -215,7 +215,7 @@ class _SinkWriter:
             self._journal.abort()
 
 
-class _DeadLetters:
+class _AttemptDeadLetters:
     """The dead letters of one attempt, and the sink that takes them."""
 
     def __init__(self, writer: _SinkWriter) -> None:

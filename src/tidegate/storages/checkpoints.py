@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.local.checkpoint_files import LocalCheckpointFiles
-from tidegate.storages.schemes import Place, Scheme, place_of
+from tidegate.storages.schemes import Scheme, StoragePlace, place_of
 
 
 def open_checkpoint_files(root: str | Path) -> CheckpointFiles:
@@ -19,6 +19,6 @@ def open_checkpoint_files(root: str | Path) -> CheckpointFiles:
     return _CHECKPOINTS[place.scheme](place)
 
 
-_CHECKPOINTS: Mapping[Scheme, Callable[[Place], CheckpointFiles]] = {
+_CHECKPOINTS: Mapping[Scheme, Callable[[StoragePlace], CheckpointFiles]] = {
     Scheme.FILE: lambda place: LocalCheckpointFiles(place.path)
 }

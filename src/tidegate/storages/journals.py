@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.storages.journal import Journal
 from tidegate.storages.local.journal import LocalJournal
-from tidegate.storages.schemes import Place, Scheme, place_of
+from tidegate.storages.schemes import Scheme, StoragePlace, place_of
 
 
 def open_journal(folder: str | Path) -> Journal:
@@ -20,4 +20,4 @@ def open_journal(folder: str | Path) -> Journal:
     return _JOURNALS[place.scheme](place)
 
 
-_JOURNALS: Mapping[Scheme, Callable[[Place], Journal]] = {Scheme.FILE: lambda place: LocalJournal(place.path)}
+_JOURNALS: Mapping[Scheme, Callable[[StoragePlace], Journal]] = {Scheme.FILE: lambda place: LocalJournal(place.path)}

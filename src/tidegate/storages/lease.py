@@ -28,7 +28,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
         return f"process {self.process} on {self.host}, since {self.since}"
 
 
-class Standing(Enum):
+class LeaseState(Enum):
     """The state of a lease as an observer sees it. If holders prove their life by a beat, an observer that has watched
     for less than the lease's timeout treats the holder as alive.
     """
@@ -38,7 +38,7 @@ class Standing(Enum):
     HELD = "a driver holds it"
 
 
-class Held(Protocol):
+class HeldLease(Protocol):
     """A lease that this process has taken. It holds until `release`, until `lost` returns a reason, or until the
     process ends in any way.
     """
@@ -83,7 +83,7 @@ class Held(Protocol):
         """
         ...
 
-    def __enter__(self) -> Held: ...
+    def __enter__(self) -> HeldLease: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -97,7 +97,7 @@ class Lease(Protocol):
         """The place of its records or locks, for messages."""
         ...
 
-    def take(self, job: str, patience_seconds: float) -> Held:
+    def take(self, job: str, patience_seconds: float) -> HeldLease:
         """Take the lease for this process. The place of the job is created if missing.
 
         `job`: the job's name, for the record of the holder and for messages. `patience_seconds`: the longest wait for
@@ -115,7 +115,7 @@ class Lease(Protocol):
         """
         ...
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseState:
         """Whether a driver holds it. The check never disturbs a holder, or a process that takes the lease at the same
         time. It changes nothing, and needs no right to write.
         """

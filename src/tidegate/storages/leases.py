@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tidegate.storages.lease import Lease, Standing
+from tidegate.storages.lease import Lease, LeaseState
 from tidegate.storages.local.lease import LocalLease
-from tidegate.storages.schemes import Place, Scheme, place_of
+from tidegate.storages.schemes import Scheme, StoragePlace, place_of
 
 
 def open_lease(job_folder: str | Path) -> Lease:
@@ -21,12 +21,12 @@ def open_lease(job_folder: str | Path) -> Lease:
 
 def driver_lives(job_folder: str | Path) -> bool:
     """True if a driver holds the job's lease."""
-    return open_lease(job_folder).standing() is Standing.HELD
+    return open_lease(job_folder).standing() is LeaseState.HELD
 
 
 def driver_or_engine_lives(job_folder: str | Path) -> bool:
     """True if a process may still write to the job: its driver, or the engine of a killed driver."""
-    return open_lease(job_folder).standing() is not Standing.FREE
+    return open_lease(job_folder).standing() is not LeaseState.FREE
 
 
-_LEASES: Mapping[Scheme, Callable[[Place], Lease]] = {Scheme.FILE: lambda place: LocalLease(place.path)}
+_LEASES: Mapping[Scheme, Callable[[StoragePlace], Lease]] = {Scheme.FILE: lambda place: LocalLease(place.path)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tidegate.storages.local.storage import LocalStorage
-from tidegate.storages.schemes import Place, Scheme, place_of
+from tidegate.storages.schemes import Scheme, StoragePlace, place_of
 from tidegate.storages.storage import Storage
 
 
@@ -19,4 +19,4 @@ def open_storage(where: str | Path) -> Storage:
     return _STORAGES[place.scheme](place)
 
 
-_STORAGES: Mapping[Scheme, Callable[[Place], Storage]] = {Scheme.FILE: lambda place: LocalStorage(place.path)}
+_STORAGES: Mapping[Scheme, Callable[[StoragePlace], Storage]] = {Scheme.FILE: lambda place: LocalStorage(place.path)}

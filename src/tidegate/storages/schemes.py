@@ -20,14 +20,14 @@ class Scheme(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoragePlace:
     """A scheme, and the place in it: for `file` an absolute path."""
 
     scheme: Scheme
     path: str
 
 
-def place_of(where: str | Path) -> Place:
+def place_of(where: str | Path) -> StoragePlace:
     """The place that a path or a URI names.
 
     Raises SETTING_VALUE for a scheme without a storage, and for a `file:` URI with the name of another machine.
@@ -35,14 +35,14 @@ def place_of(where: str | Path) -> Place:
     text = str(where)
     found = _SCHEME.match(text)
     if isinstance(where, Path) or found is None:
-        return Place(Scheme.FILE, str(Path(text).absolute()))
+        return StoragePlace(Scheme.FILE, str(Path(text).absolute()))
     scheme = found[1] or found[2]
     if scheme.lower() != Scheme.FILE.value:
         raise _refused(f"the scheme {scheme}", text)
     uri = urlsplit(text)
     if uri.netloc not in ("", "localhost"):
         raise _refused(f"the machine {uri.netloc}", text)
-    return Place(Scheme.FILE, str(Path(unquote(uri.path)).absolute()))
+    return StoragePlace(Scheme.FILE, str(Path(unquote(uri.path)).absolute()))
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(?i:(file)):(?=/)")

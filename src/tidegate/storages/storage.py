@@ -9,7 +9,7 @@ Names: TypeAlias = list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordStat:
     """Facts about a record without its content. `written_at`: when the content was written, in seconds since 1970 by
     the storage's own clock. It is for display only: no rule of the protocol compares clocks.
     """
@@ -66,7 +66,7 @@ class Storage(Protocol):
         """
         ...
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> RecordStat | None:
         """Size and time of `name`, None if it is absent. Not durable, like `peek`. `name` is a file, never a folder."""
         ...
 

@@ -20,7 +20,7 @@ GRACE_SECONDS = 3.0
 """A JVM ends 0.5 to 2.4 s after its Python, and removes its temporary files in that time."""
 
 
-class Child:
+class DriverProcess:
     """A driver process. It has no standard input: it outlives the terminal, and the line to the supervisor tells it
     when to end."""
 

@@ -14,18 +14,18 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.logs.writing import SUPERVISED
-from tidegate.operate.reports import Report
-from tidegate.supervise.restart import Strategy
+from tidegate.operate.reports import FailureReport
+from tidegate.supervise.restart import RestartPolicy
 
 # --- messages of the driver --------------------------------------------------------------------------------
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
+class StartAnnounced(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
     """The program is about to start its job; answered by GoOn or Refused."""
 
     job: str
     folder: str
-    strategy: Strategy
+    strategy: RestartPolicy
     progress_timeout: float
     stop_timeout: float
 
@@ -43,7 +43,7 @@ class Running(msgspec.Struct, frozen=True, tag="running"):
 class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):
     """One query has failed, and the Spark session is alive; answered by RestartQuery."""
 
-    report: Report
+    report: FailureReport
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
@@ -54,14 +54,14 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     consecutive failed epochs, if the last failure is tolerated and needs a new process.
     """
 
-    report: Report | None
+    report: FailureReport | None
     code: int = 0
     job_ended: bool = False
     asked: bool = False
     failed_epochs: dict[str, int] = {}
 
 
-FromDriver: TypeAlias = Declared | Moved | Running | QueryFailed | Finished
+FromDriver: TypeAlias = StartAnnounced | Moved | Running | QueryFailed | Finished
 
 
 # --- messages of the supervisor ----------------------------------------------------------------------------
@@ -148,7 +148,7 @@ _BYTES_AT_ONCE = 65_536
 def line_to_driver() -> tuple[Line[FromDriver], socket.socket]:
     """The supervisor's end, and the driver's end, which the driver inherits."""
     ours, theirs = socket.socketpair()
-    return Line(ours, msgspec.json.Decoder(Declared | Moved | Running | QueryFailed | Finished)), theirs
+    return Line(ours, msgspec.json.Decoder(StartAnnounced | Moved | Running | QueryFailed | Finished)), theirs
 
 
 def line_to_supervisor(environment: Mapping[str, str]) -> Line[FromSupervisor]:

@@ -14,7 +14,7 @@ from tidegate.operate.failures import Failure
 from tidegate.supervise.cures import refuses
 
 
-class Outcome(Enum):
+class JobOutcome(Enum):
     """The final end of a supervised job."""
 
     FINISHED = "finished"
@@ -59,16 +59,16 @@ OUTCOME = Matrix(
     Stopped,
     {
         #                       by itself         it was to end
-        Fault.NONE: (Outcome.FINISHED, Outcome.STOPPED),
-        Fault.SINK: (Outcome.FAILED, Outcome.PENDING),
-        Fault.TAKEN_OR_REFUSED: (Outcome.REFUSED, Outcome.REFUSED),
-        Fault.UNUSABLE: (Outcome.UNUSABLE, Outcome.UNUSABLE),
-        Fault.OTHER: (Outcome.FAILED, Outcome.FAILED),
+        Fault.NONE: (JobOutcome.FINISHED, JobOutcome.STOPPED),
+        Fault.SINK: (JobOutcome.FAILED, JobOutcome.PENDING),
+        Fault.TAKEN_OR_REFUSED: (JobOutcome.REFUSED, JobOutcome.REFUSED),
+        Fault.UNUSABLE: (JobOutcome.UNUSABLE, JobOutcome.UNUSABLE),
+        Fault.OTHER: (JobOutcome.FAILED, JobOutcome.FAILED),
     },
 )
 
 
-def outcome_of(fault: Fault, stopped: Stopped) -> Outcome:
+def outcome_of(fault: Fault, stopped: Stopped) -> JobOutcome:
     """The outcome of the job. A job that is ended at once is INTERRUPTED in any case."""
     return OUTCOME.cell(fault, stopped)
 
@@ -87,19 +87,19 @@ _UNUSABLE = frozenset({Code.PROGRAM_UNREADABLE, Code.JOB_COUNT})
 _TAKEN = frozenset({Code.DRIVER_ALIVE, Code.SUPERVISOR_ALIVE})
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a supervised job. `code`: the exit code of the program itself, if it finished."""
 
-    outcome: Outcome
+    outcome: JobOutcome
     job: str | None
     restarts: int
     code: int = 0
     failure: Failure | None = None
 
 
-def answer_of(ending: Ending) -> tuple[Answered, str]:
+def answer_of(ending: JobEnd) -> tuple[Answered, str]:
     """The answer to a request to end a job that did not run."""
     failed = "" if ending.failure is None else f"; it had failed ({ending.failure.code})"
-    if ending.outcome is Outcome.PENDING:
+    if ending.outcome is JobOutcome.PENDING:
         return Answered.PENDING, f"the job has ended, and a decided epoch waits for its sink{failed}"
     return Answered.DONE, f"no driver ran; the job is not started again{failed}"

@@ -116,23 +116,23 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return f"exponential-delay{bound}"
 
 
-Strategy: TypeAlias = NoRestart | FixedDelay | FailureRate | ExponentialDelay
+RestartPolicy: TypeAlias = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 
-def strategy_of(settings: Settings) -> Strategy:
+def strategy_of(settings: Settings) -> RestartPolicy:
     """The strategy of the settings, with its parameters."""
     match settings.restart_strategy:
-        case config.Strategy.NONE:
+        case config.RestartStrategy.NONE:
             return NoRestart()
-        case config.Strategy.FIXED_DELAY:
+        case config.RestartStrategy.FIXED_DELAY:
             return FixedDelay(settings.restart_fixed_delay_attempts, settings.restart_fixed_delay_delay)
-        case config.Strategy.FAILURE_RATE:
+        case config.RestartStrategy.FAILURE_RATE:
             return FailureRate(
                 settings.restart_failure_rate_max_failures,
                 settings.restart_failure_rate_interval,
                 settings.restart_failure_rate_delay,
             )
-        case config.Strategy.EXPONENTIAL_DELAY:
+        case config.RestartStrategy.EXPONENTIAL_DELAY:
             return ExponentialDelay(
                 initial=settings.restart_exponential_initial,
                 maximum=settings.restart_exponential_max,

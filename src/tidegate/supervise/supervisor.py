@@ -23,14 +23,13 @@ from tidegate.core.telling import parts_of
 from tidegate.operate.beat import Beat, Incarnation
 from tidegate.operate.control import Kind
 from tidegate.operate.failures import Failure, add_failure, failure_of
-from tidegate.operate.reports import Report, code_of, driver_died, driver_stalled, report_of
+from tidegate.operate.reports import FailureReport, code_of, driver_died, driver_stalled, report_of
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
-from tidegate.supervise.child import Child
+from tidegate.supervise.child import DriverProcess
 from tidegate.supervise.cures import can_restart
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
 from tidegate.supervise.line import (
-    Declared,
     Finished,
     GoOn,
     Moved,
@@ -38,13 +37,14 @@ from tidegate.supervise.line import (
     Refused,
     RestartQuery,
     Running,
+    StartAnnounced,
     Stop,
 )
 from tidegate.supervise.news import News
-from tidegate.supervise.outcomes import Ending, Fault, Outcome, Stopped, answer_of, fault_of, outcome_of
+from tidegate.supervise.outcomes import Fault, JobEnd, JobOutcome, Stopped, answer_of, fault_of, outcome_of
 from tidegate.supervise.porter import Porter
 from tidegate.supervise.progress import ProgressWatch
-from tidegate.supervise.restart import Restarted, Strategy, strategy_of
+from tidegate.supervise.restart import Restarted, RestartPolicy, strategy_of
 from tidegate.supervise.signals import Signals
 
 
@@ -67,7 +67,7 @@ class Supervisor:
         self._news = news
         self._output = output
         self._signals: AbstractContextManager[Signals] = Signals() if signals is None else nullcontext(signals)
-        self._strategy: Strategy = strategy_of(settings)
+        self._strategy: RestartPolicy = strategy_of(settings)
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
         self._past: list[Restarted] = []
@@ -85,12 +85,12 @@ class Supervisor:
         self._step: str | None = None
         self._over_since = 0.0
         self._exit_by = math.inf
-        self._refused: tuple[Report, Failure] | None = None
+        self._refused: tuple[FailureReport, Failure] | None = None
         self._stop_by: float | None = None
         self._stopped_late = False
         self._at_once = False
 
-    def run(self) -> Ending:
+    def run(self) -> JobEnd:
         """Keep the job alive until it ends for good."""
         try:
             with self._signals as signals:
@@ -98,7 +98,7 @@ class Supervisor:
                 while ending is None:
                     ending = self._after(self._drive(signals))
                     if ending is None and not self._rest(signals):
-                        ending = self._ending(Outcome.STOPPED)
+                        ending = self._ending(JobOutcome.STOPPED)
                 if self._porter is not None:
                     self._porter.answer(*answer_of(ending))
                 return ending
@@ -110,7 +110,7 @@ class Supervisor:
 
     def _drive(self, signals: Signals) -> Finished:
         """Start a driver and follow it until all its processes are gone. Returns its last message, or a substitute."""
-        child = Child(self._program, self._environment, self._output)
+        child = DriverProcess(self._program, self._environment, self._output)
         watch = ProgressWatch(self._progress_timeout, time.monotonic())
         last: Finished | None = None
         stalled = False
@@ -147,12 +147,12 @@ class Supervisor:
         )
         return Finished(report=_placed(report_of(error), beat), job_ended=beat is not None and beat.state.is_an_end)
 
-    def _listen(self, child: Child, watch: ProgressWatch) -> Finished | None:
+    def _listen(self, child: DriverProcess, watch: ProgressWatch) -> Finished | None:
         last = None
         for message in child.said():
             watch.heard()
             match message:
-                case Declared():
+                case StartAnnounced():
                     child.tell(self._declared(message))
                     watch.timeout_seconds = self._progress_timeout
                 case Moved(step):
@@ -172,7 +172,7 @@ class Supervisor:
                         self._exit_by = time.monotonic() + _EXIT_SECONDS
         return last
 
-    def _declared(self, message: Declared) -> GoOn | Refused:
+    def _declared(self, message: StartAnnounced) -> GoOn | Refused:
         self._strategy = message.strategy
         self._progress_timeout = message.progress_timeout
         self._stop_timeout = message.stop_timeout
@@ -193,7 +193,7 @@ class Supervisor:
         self._old_beat = None if beat is None else beat.incarnation
         return GoOn(self._failed_epochs)
 
-    def _beat_of(self, child: Child) -> Beat | None:
+    def _beat_of(self, child: DriverProcess) -> Beat | None:
         """The newest beat, if this driver wrote it. A beat of an earlier process with the same number does not count:
         after a container restart every process has the same number as before."""
         beat = None if self._folder is None else beat_in(self._folder)
@@ -203,7 +203,7 @@ class Supervisor:
 
     # --- ending --------------------------------------------------------------------------------------------
 
-    def _obey(self, signals: Signals, child: Child | None, *, over: bool) -> None:
+    def _obey(self, signals: Signals, child: DriverProcess | None, *, over: bool) -> None:
         """The first signal stops the job cleanly; a later interrupt ends it at once. `over`: no driver runs that a
         signal could stop, so the signal did not cause its end."""
         for each in signals.arrived():
@@ -212,7 +212,7 @@ class Supervisor:
             elif each is signal.SIGINT:
                 self._at_once = True
 
-    def _serve(self, child: Child | None) -> None:
+    def _serve(self, child: DriverProcess | None) -> None:
         """Execute the request of a command that found no driver at its desk. A driver that is still starting receives
         it like a signal. A cancel interrupts a stop."""
         kind = None if self._porter is None else self._porter.asked()
@@ -222,7 +222,7 @@ class Supervisor:
         elif kind is Kind.CANCEL and self._stop_by is not None:
             self._stop_by = min(self._stop_by, time.monotonic() + _CANCEL_SECONDS)
 
-    def _stop(self, child: Child | None, *, within_seconds: float, over: bool) -> None:
+    def _stop(self, child: DriverProcess | None, *, within_seconds: float, over: bool) -> None:
         self._stop_by = time.monotonic() + within_seconds
         self._stopped_late = over
         self._news.stopping()
@@ -245,10 +245,10 @@ class Supervisor:
 
     # --- failures ------------------------------------------------------------------------------------------
 
-    def _after(self, last: Finished) -> Ending | None:
+    def _after(self, last: Finished) -> JobEnd | None:
         """The final end of the job; None if the driver is to be restarted."""
         if self._at_once:
-            return self._ending(Outcome.INTERRUPTED)
+            return self._ending(JobOutcome.INTERRUPTED)
         if last.report is None:
             # if a job had started, only its driver knows whether a stop came before the job's own end
             stopped = last.asked if last.job_ended else self._stop_by is not None
@@ -264,14 +264,14 @@ class Supervisor:
         fault = fault_of(_codes_of(last.report))
         return self._ending(outcome_of(fault, Stopped.of(last.job_ended or self._stop_by is not None)), failure=failure)
 
-    def _query_failed(self, report: Report) -> RestartQuery:
+    def _query_failed(self, report: FailureReport) -> RestartQuery:
         failure = self._failed(report, self._news.query_failed, since=time.monotonic())
         if failure.restart_in_seconds is None:
             self._refused = (report, failure)
         return RestartQuery(failure.restart_in_seconds)
 
     def _failed(
-        self, report: Report, tell: Callable[[Failure], None], *, since: float, last: Finished | None = None
+        self, report: FailureReport, tell: Callable[[Failure], None], *, since: float, last: Finished | None = None
     ) -> Failure:
         """Decide on a restart, and store the failure in the history. `last`: the driver's last message, if the driver
         has ended.
@@ -300,7 +300,7 @@ class Supervisor:
                 self._news.history_failed(error)
         return failure
 
-    def _seconds_taken(self, report: Report, now: float) -> float:
+    def _seconds_taken(self, report: FailureReport, now: float) -> float:
         """For how long every start has found the job in use by another driver, in seconds."""
         if Code.DRIVER_ALIVE not in _codes_of(report):
             self._taken_since = None
@@ -308,8 +308,8 @@ class Supervisor:
         self._taken_since = now if self._taken_since is None else self._taken_since
         return now - self._taken_since
 
-    def _ending(self, outcome: Outcome, *, code: int = 0, failure: Failure | None = None) -> Ending:
-        return Ending(outcome=outcome, job=self._job, restarts=len(self._past), code=code, failure=failure)
+    def _ending(self, outcome: JobOutcome, *, code: int = 0, failure: Failure | None = None) -> JobEnd:
+        return JobEnd(outcome=outcome, job=self._job, restarts=len(self._past), code=code, failure=failure)
 
     def _where(self) -> str:
         return f"job {self._job}" if self._job is not None else f"program {self._program[0]}"
@@ -330,11 +330,11 @@ _CANCEL_SECONDS = 10.0
 """Time limit for the end of a canceled driver that has not begun recovery."""
 
 
-def _codes_of(report: Report) -> list[Code]:
+def _codes_of(report: FailureReport) -> list[Code]:
     return [code_of(label) for label in report.codes]
 
 
-def _placed(report: Report, beat: Beat | None) -> Report:
+def _placed(report: FailureReport, beat: Beat | None) -> FailureReport:
     """Add the query to a report, if the job has one. The last beat shows the driver's state when it died."""
     if beat is None or len(beat.queries) != 1:
         return report

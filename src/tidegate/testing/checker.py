@@ -19,7 +19,7 @@ from enum import Enum
 from typing import TypeAlias
 
 
-class Kind(Enum):
+class DeviationKind(Enum):
     """What can be wrong with a record, or with a batch."""
 
     LOST = "lost"
@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Line:
+class InputLine:
     """One line of input, told apart by its number."""
 
     number: int
@@ -46,19 +46,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Sinks:
+class SinkContents:
     """What was found in the three sinks, in any order."""
 
-    lines: Sequence[Line]
+    lines: Sequence[InputLine]
     changes: Sequence[Change]
     table: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Deviation:
     """One thing that is wrong. `batch` counts from 0; None where the record belongs to no batch. `times`: how often."""
 
-    kind: Kind
+    kind: DeviationKind
     sink: str
     batch: int | None
     expected: str
@@ -71,34 +71,34 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckerVerdict:
     """All findings, the earliest batch first."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Deviation, ...]
 
     @property
     def exact(self) -> bool:
         """Whether every record is there, once, and right."""
         return not self.findings
 
-    def count(self, kind: Kind) -> int:
+    def count(self, kind: DeviationKind) -> int:
         """How many records (for TORN: batches and sinks) have this flaw."""
         return sum(finding.times for finding in self.findings if finding.kind is kind)
 
     def counterexample(self) -> str:
         """The findings of the earliest batch that has any, the first of each kind and sink; empty when exact."""
-        first: dict[tuple[Kind, str], Finding] = {}
+        first: dict[tuple[DeviationKind, str], Deviation] = {}
         for finding in self.findings:
             if finding.batch == self.findings[0].batch:
                 first.setdefault((finding.kind, finding.sink), finding)
         return "\n".join(str(finding) for finding in first.values())
 
 
-Batches: TypeAlias = Sequence[Sequence[Line]]
+Batches: TypeAlias = Sequence[Sequence[InputLine]]
 """What a query took in each of its epochs, in their order."""
 
 
-def check(copied: Batches, counted: Batches, sinks: Sinks) -> Verdict:
+def check(copied: Batches, counted: Batches, sinks: SinkContents) -> CheckerVerdict:
     """Compare the sinks with what the batches must have left there.
 
     `copied` and `counted` are the same lines, as the query that copies them and the one that counts words took them.
@@ -111,7 +111,7 @@ def check(copied: Batches, counted: Batches, sinks: Sinks) -> Verdict:
         *_check_together(history, sinks),
     ]
     last = max(len(copied), len(counted))
-    return Verdict(tuple(sorted(findings, key=lambda finding: last if finding.batch is None else finding.batch)))
+    return CheckerVerdict(tuple(sorted(findings, key=lambda finding: last if finding.batch is None else finding.batch)))
 
 
 def words_of(text: str) -> list[str]:
@@ -141,7 +141,7 @@ class _History:
 # --- lines -------------------------------------------------------------------------------------------------
 
 
-def _check_lines(batches: Batches, lines: Sequence[Line]) -> Iterator[Finding]:
+def _check_lines(batches: Batches, lines: Sequence[InputLine]) -> Iterator[Deviation]:
     seen = Counter(lines)
     for batch, expected in enumerate(batches):
         for line in expected:
@@ -149,13 +149,13 @@ def _check_lines(batches: Batches, lines: Sequence[Line]) -> Iterator[Finding]:
         if _is_torn(seen[line] for line in expected):
             yield _torn("lines", batch, sum(1 for line in expected if seen[line]), len(expected))
     for line in sorted(seen.keys() - {line for expected in batches for line in expected}):
-        yield Finding(Kind.INVENTED, "lines", None, "a line of the input", str(line), seen[line])
+        yield Deviation(DeviationKind.INVENTED, "lines", None, "a line of the input", str(line), seen[line])
 
 
 # --- changes -----------------------------------------------------------------------------------------------
 
 
-def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Finding]:
+def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Deviation]:
     seen = Counter(changes)
     found: dict[str, list[int]] = {}
     for change in seen:
@@ -164,14 +164,14 @@ def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Fin
         yield from _check_word(word, expected, sorted(found.pop(word, [])), seen)
     for word, counts in sorted(found.items()):
         times = sum(seen[Change(word, count)] for count in counts)
-        yield Finding(Kind.INVENTED, "changes", None, "a word of the input", repr(word), times)
+        yield Deviation(DeviationKind.INVENTED, "changes", None, "a word of the input", repr(word), times)
     for batch, expected_changes in enumerate(history.of_batch):
         if _is_torn(seen[change] for change in expected_changes):
             there = sum(1 for change in expected_changes if seen[change])
             yield _torn("changes", batch, there, len(expected_changes))
 
 
-def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: Counter[Change]) -> Iterator[Finding]:
+def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: Counter[Change]) -> Iterator[Deviation]:
     """The counts of one word must be exactly those after each of its batches: they rise, and none comes twice.
 
     A count that is none of them stands for the missing one beside it, as long as there is one.
@@ -185,11 +185,16 @@ def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: 
         right = missing[index] if index < len(missing) else None
         batch = None if right is None else expected[right]
         wanted = _around(list(expected), right)
-        yield Finding(
-            Kind.WRONG_COUNT, "changes", batch, f"{word!r} = {wanted}", _around(found, count), seen[Change(word, count)]
+        yield Deviation(
+            DeviationKind.WRONG_COUNT,
+            "changes",
+            batch,
+            f"{word!r} = {wanted}",
+            _around(found, count),
+            seen[Change(word, count)],
         )
     for count in missing[len(wrong) :]:
-        yield Finding(Kind.LOST, "changes", expected[count], f"{word!r} = {count}", "nothing")
+        yield Deviation(DeviationKind.LOST, "changes", expected[count], f"{word!r} = {count}", "nothing")
 
 
 def _around(counts: list[int], middle: int | None) -> str:
@@ -203,18 +208,20 @@ def _around(counts: list[int], middle: int | None) -> str:
 # --- the table, and the two sinks that are written together ------------------------------------------------
 
 
-def _check_table(history: _History, table: Mapping[str, int]) -> Iterator[Finding]:
+def _check_table(history: _History, table: Mapping[str, int]) -> Iterator[Deviation]:
     for word, total in history.totals.items():
         found = table.get(word)
         if found is None:
-            yield Finding(Kind.LOST, "table", history.last_batch(word), f"{word!r} = {total}", "nothing")
+            yield Deviation(DeviationKind.LOST, "table", history.last_batch(word), f"{word!r} = {total}", "nothing")
         elif found != total:
-            yield Finding(Kind.WRONG_COUNT, "table", history.last_batch(word), f"{word!r} = {total}", str(found))
+            yield Deviation(
+                DeviationKind.WRONG_COUNT, "table", history.last_batch(word), f"{word!r} = {total}", str(found)
+            )
     for word in sorted(table.keys() - history.totals.keys()):
-        yield Finding(Kind.INVENTED, "table", None, "a word of the input", f"{word!r} = {table[word]}")
+        yield Deviation(DeviationKind.INVENTED, "table", None, "a word of the input", f"{word!r} = {table[word]}")
 
 
-def _check_together(history: _History, sinks: Sinks) -> Iterator[Finding]:
+def _check_together(history: _History, sinks: SinkContents) -> Iterator[Deviation]:
     """A batch shows in both sinks or in neither; in the table as long as no later one is missing."""
     shown = set(sinks.changes)
     for batch, changes in enumerate(history.of_batch):
@@ -227,8 +234,8 @@ def _check_together(history: _History, sinks: Sinks) -> Iterator[Finding]:
         for only, there, not_there in ((in_changes, "changes", "table"), (in_table, "table", "changes")):
             if only:
                 example = f"{only[0].word!r} = {only[0].count}"
-                yield Finding(
-                    Kind.TORN,
+                yield Deviation(
+                    DeviationKind.TORN,
                     "changes and table",
                     batch,
                     f"{example} in both or in neither",
@@ -239,11 +246,11 @@ def _check_together(history: _History, sinks: Sinks) -> Iterator[Finding]:
 # --- common ------------------------------------------------------------------------------------------------
 
 
-def _check_times(sink: str, batch: int, record: str, times: int) -> Iterator[Finding]:
+def _check_times(sink: str, batch: int, record: str, times: int) -> Iterator[Deviation]:
     if times == 0:
-        yield Finding(Kind.LOST, sink, batch, record, "nothing")
+        yield Deviation(DeviationKind.LOST, sink, batch, record, "nothing")
     elif times > 1:
-        yield Finding(Kind.DUPLICATED, sink, batch, f"{record} once", f"{times} times", times - 1)
+        yield Deviation(DeviationKind.DUPLICATED, sink, batch, f"{record} once", f"{times} times", times - 1)
 
 
 def _is_torn(times: Iterator[int]) -> bool:
@@ -251,6 +258,6 @@ def _is_torn(times: Iterator[int]) -> bool:
     return len(set(times)) > 1
 
 
-def _torn(sink: str, batch: int, there: int, expected: int) -> Finding:
+def _torn(sink: str, batch: int, there: int, expected: int) -> Deviation:
     found = f"{there} of them" if there < expected else "some of them repeated"
-    return Finding(Kind.TORN, sink, batch, f"all {expected} records of the batch equally often", found)
+    return Deviation(DeviationKind.TORN, sink, batch, f"all {expected} records of the batch equally often", found)

@@ -190,7 +190,7 @@ def committed(sink: TwoPhaseSink, committables: Sequence[Committable]) -> Sequen
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class ContractJournal:
     folder: Path
 
     def keep(self, attempt: Attempt, batches: Sequence[pa.RecordBatch]) -> JournalRef:

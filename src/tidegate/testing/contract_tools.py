@@ -22,7 +22,7 @@ from tidegate.testing.contract_parts import (
     PATIENCE_SECONDS,
     SCHEMA,
     ContractBroken,
-    Journal,
+    ContractJournal,
     Row,
     begun,
     commit_and_die,
@@ -73,7 +73,7 @@ class ContractTools(ABC):
             schema=SCHEMA,
             mode="append",
             local_master=True,
-            read_journal=Journal(self.folder / "journal").read,
+            read_journal=ContractJournal(self.folder / "journal").read,
         )
 
     def opened(self) -> TwoPhaseSink:
@@ -134,7 +134,7 @@ class ContractTools(ABC):
     def _journalled(self, committable: Committable, batches: Sequence[pa.RecordBatch]) -> Committable:
         """What the writer in a task adds: the journal. The committable has travelled as JSON, too."""
         if self.make_sink().journal is JournalKeeper.LEDGER:
-            reference = Journal(self.folder / "journal").keep(committable.attempt, batches)
+            reference = ContractJournal(self.folder / "journal").keep(committable.attempt, batches)
             committable = msgspec.structs.replace(committable, journal=reference)
         return msgspec.json.decode(msgspec.json.encode(committable), type=Committable)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.storages.lease import Held, Lease, Standing
+from tidegate.storages.lease import HeldLease, Lease, LeaseState
 from tidegate.testing.contract_parts import demand
 from tidegate.testing.storage_contract import at_once
 
@@ -48,7 +48,7 @@ class LeaseContract(ABC):
         that process: no code of it runs any more."""
 
     @abstractmethod
-    def take_away(self, held: Held) -> None:
+    def take_away(self, held: HeldLease) -> None:
         """Do what costs this holder its lease, as another process or an operator could: a newer term, a lock that is
         gone, a renewal that came too late. The place can be taken afterwards."""
 
@@ -56,7 +56,7 @@ class LeaseContract(ABC):
     def _place(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def taken(self) -> Held:
+    def taken(self) -> HeldLease:
         """Taken by this process, with patience."""
         return self.open().take(self.job, self.patience_seconds)
 
@@ -70,7 +70,7 @@ class LeaseContract(ABC):
     # --- one holder ------------------------------------------------------------------------------------------
 
     def test_before_the_first_driver_it_is_free_and_names_no_process(self) -> None:
-        demand(self.open().standing() is Standing.FREE, "a lease that was never taken is free")
+        demand(self.open().standing() is LeaseState.FREE, "a lease that was never taken is free")
         demand(self.open().holder() is None, "and had no holder")
 
     def test_the_holder_is_named_to_every_process(self) -> None:
@@ -80,21 +80,21 @@ class LeaseContract(ABC):
             demand(holder.host == socket.gethostname(), f"on this machine: {holder}")
             demand(held.predecessor is None, f"before it there was none: {held.predecessor}")
             demand(self.open().holder() == holder, "each opening names the same holder")
-            demand(self.open().standing() is Standing.HELD, "and sees that it is held")
+            demand(self.open().standing() is LeaseState.HELD, "and sees that it is held")
 
     def test_a_second_start_in_one_process_is_refused(self) -> None:
         with self.taken() as held:
             for _ in range(2):
                 demand("this same process" in self.refused().found, "a second start here is told so")
             demand(held.lost() is None, "the first one still holds it")
-            demand(self.open().standing() is Standing.HELD, "for every observer")
+            demand(self.open().standing() is LeaseState.HELD, "for every observer")
 
     def test_of_two_processes_the_second_is_refused_with_the_name_of_the_first(self) -> None:
         with self.another_driver():
             holder = self.open().holder()
             demand(holder is not None and holder.process != os.getpid(), f"the other process is named: {holder}")
             demand(str(holder) in self.refused().found, "the refusal names it")
-            demand(self.open().standing() is Standing.HELD, "it still holds the lease")
+            demand(self.open().standing() is LeaseState.HELD, "it still holds the lease")
             demand(self.open().holder() == holder, "a refused process leaves no name of its own")
 
     def test_of_many_starts_at_once_exactly_one_takes_it(self) -> None:
@@ -117,7 +117,7 @@ class LeaseContract(ABC):
         held = self.taken()
         held.release()
         held.release()
-        demand(self.open().standing() is Standing.FREE, "it is free for every observer")
+        demand(self.open().standing() is LeaseState.FREE, "it is free for every observer")
         demand(self.open().holder() == held.holder, "its last holder is still named")
         demand(held.lost() is not None, "who has released it holds it no longer")
         with self.open().take(self.job, patience_seconds=0) as again:
@@ -164,7 +164,7 @@ class LeaseContract(ABC):
             with pytest.raises(TidegateError):
                 held.renew()
             held.release()
-            demand(self.open().standing() is Standing.HELD, "the next one still holds it")
+            demand(self.open().standing() is LeaseState.HELD, "the next one still holds it")
             demand(self.open().holder() == following, "and is still named")
             self.refused()
 
@@ -172,7 +172,7 @@ class LeaseContract(ABC):
         with self.taken() as held:
             for _ in range(self.races):
                 lease = self.open()
-                demand(lease.standing() is Standing.HELD, "each look sees that it is held")
+                demand(lease.standing() is LeaseState.HELD, "each look sees that it is held")
                 demand(lease.holder() == held.holder, f"and by whom, at {lease.where()}")
             demand(held.lost() is None, "a look takes no lease away")
             self.refused()

@@ -16,7 +16,7 @@ from tidegate.storages.journal_format import RowStream, rows, verify
 
 
 @dataclass(slots=True)
-class Kept:
+class JournalFiles:
     """The files of one journal, by name. Every `MemoryJournal` on it sees the same."""
 
     files: dict[str, io.BytesIO] = field(default_factory=dict[str, io.BytesIO])
@@ -24,9 +24,9 @@ class Kept:
 
 
 class MemoryJournal:
-    """`Journal` on `Kept`: what is written stands there at once, as on a disk; only `close` gives a reference to it."""
+    """`Journal` on `JournalFiles`: what is written stands there at once, as on a disk; `close` gives the reference."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: JournalFiles) -> None:
         self._kept = kept
 
     def where(self, name: str = "") -> str:
@@ -62,7 +62,7 @@ class MemoryJournal:
 class MemoryJournalWriter:
     """Writes one attempt's rows."""
 
-    def __init__(self, kept: Kept, name: str) -> None:
+    def __init__(self, kept: JournalFiles, name: str) -> None:
         self._kept = kept
         self._name = name
         self._file: io.BytesIO | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.storages.lease import Holder, Standing
+from tidegate.storages.lease import Holder, LeaseState
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Terms:
     taken: list[Term] = field(default_factory=list[Term])
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseState:
         """Of the newest term."""
         if not self.taken or self.taken[-1].released:
-            return Standing.FREE
-        return Standing.FREE if self.now - self.taken[-1].beaten_at >= self.timeout_seconds else Standing.HELD
+            return LeaseState.FREE
+        return LeaseState.FREE if self.now - self.taken[-1].beaten_at >= self.timeout_seconds else LeaseState.HELD
 
 
 class MemoryLease:
@@ -51,9 +51,9 @@ class MemoryLease:
         terms = self._terms
         with terms.lock:
             last = terms.taken[-1] if terms.taken else None
-            if last is not None and terms.standing() is Standing.HELD and last.holder.process != self._process:
+            if last is not None and terms.standing() is LeaseState.HELD and last.holder.process != self._process:
                 terms.now += patience_seconds  # the beat is watched for so long
-            if last is not None and terms.standing() is Standing.HELD:
+            if last is not None and terms.standing() is LeaseState.HELD:
                 ours = ": this same process" if last.holder.process == self._process else ""
                 raise _alive(job, f"{last.holder}{ours}", self.where())
             holder = Holder(job=job, host=socket.gethostname(), process=self._process, since=str(terms.now))
@@ -63,7 +63,7 @@ class MemoryLease:
     def holder(self) -> Holder | None:
         return self._terms.taken[-1].holder if self._terms.taken else None
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseState:
         return self._terms.standing()
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from tidegate.storages.storage import Names, Seen
+from tidegate.storages.storage import Names, RecordStat
 
 
 @dataclass(slots=True)
@@ -49,9 +49,9 @@ class MemoryStorage:
     def peek(self, name: str) -> bytes | None:
         return self.read(name)
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> RecordStat | None:
         found = self._memory.records.get(self._name(name))
-        return None if found is None else Seen(len(found[0]), found[1])
+        return None if found is None else RecordStat(len(found[0]), found[1])
 
     def list(self, folder: str) -> Names:
         prefix = f"{self._name(folder)}/" if folder else self._root

@@ -26,7 +26,7 @@ import pytest
 
 from tidegate.sources.base import Absence, Begins, Position, Replay, RowSource, Source, Traits
 from tidegate.testing.contract_parts import PATIENCE_SECONDS, ContractBroken, Row, demand
-from tidegate.testing.source_readings import DirectReading, LoggedReading, Place, SourceReading
+from tidegate.testing.source_readings import DirectReading, LoggedReading, ReadingPlace, SourceReading
 
 __all__ = ["Row", "SourceContract", "numbered"]
 
@@ -227,12 +227,12 @@ class SourceContract(ABC):
         finally:
             reading.close()
 
-    def read(self, reading: SourceReading, epochs: Sequence[Place]) -> list[Row]:
+    def read(self, reading: SourceReading, epochs: Sequence[ReadingPlace]) -> list[Row]:
         """The rows of some epochs, as they were added. `epochs`: where the first begins, and where each ends."""
         found = [reading.rows(start, end) for start, end in pairwise(epochs)]
         return [self.row_of(row) for rows in found for row in rows]
 
-    def epochs(self, reading: SourceReading, start: Place, count: int) -> list[Place]:
+    def epochs(self, reading: SourceReading, start: ReadingPlace, count: int) -> list[ReadingPlace]:
         """The epochs from `start` on that have `count` rows together: where the first begins, and where each ends."""
         deadline, found, rows = time.monotonic() + PATIENCE_SECONDS, [start], 0
         while rows < count:
@@ -246,7 +246,7 @@ class SourceContract(ABC):
         demand(rows == count, f"{count} rows come, not {rows}")
         return found
 
-    def settled(self, reading: SourceReading, start: Place) -> Place:
+    def settled(self, reading: SourceReading, start: ReadingPlace) -> ReadingPlace:
         """The end that stays, asked for several times."""
         end = start
         for _ in range(_QUESTIONS):

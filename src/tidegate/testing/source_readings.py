@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.checkpoints.ingest_layout import Position as LogPosition
+from tidegate.checkpoints.ingest_layout import IngestPosition as LogPosition
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.sources.base import Begins, RowSource, ranges
@@ -20,7 +20,7 @@ from tidegate.sources.feed import Feed, RowsFeed
 from tidegate.sources.logged import ArrowRows, LoggedRows
 from tidegate.testing.contract_parts import Row
 
-Place = Mapping[str, Any]
+ReadingPlace = Mapping[str, Any]
 """A position as it stands in a checkpoint: a JSON object."""
 
 
@@ -28,15 +28,15 @@ class SourceReading(ABC):
     """One query's reading of a source. Positions go through JSON on their way, as in a checkpoint."""
 
     @abstractmethod
-    def begin(self, where: Begins) -> Place:
+    def begin(self, where: Begins) -> ReadingPlace:
         """Where a query without a checkpoint begins: `Begins.OLDEST` or `Begins.NEWEST`."""
 
     @abstractmethod
-    def end(self, start: Place) -> Place:
+    def end(self, start: ReadingPlace) -> ReadingPlace:
         """Where the epoch that begins at `start` ends; `start` itself where there is nothing new."""
 
     @abstractmethod
-    def rows(self, start: Place, end: Place) -> list[Row]:
+    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
         """The rows between two positions, in the order in which its tasks read them."""
 
     @abstractmethod
@@ -54,13 +54,13 @@ class DirectReading(SourceReading):
         self._source = source
         self._ends = RowEnds(source, "the contract suite", clock=_never_idle())
 
-    def begin(self, where: Begins) -> Place:
+    def begin(self, where: Begins) -> ReadingPlace:
         return _through_json(self._source.newest() if where is Begins.NEWEST else self._source.oldest())
 
-    def end(self, start: Place) -> Place:
+    def end(self, start: ReadingPlace) -> ReadingPlace:
         return _through_json(self._ends.after(start))
 
-    def rows(self, start: Place, end: Place) -> list[Row]:
+    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
         other: RowSource = pickle.loads(pickle.dumps(self._source))
         wanted = [part for each in ranges(start, end) for part in other.split(each)]
         return [row for each in wanted for batch in other.read(each) for row in batch.to_pylist()]
@@ -95,13 +95,13 @@ class LoggedReading(SourceReading):
         """What has ended the feed by itself."""
         return self._feed.error
 
-    def begin(self, where: Begins) -> Place:
+    def begin(self, where: Begins) -> ReadingPlace:
         return msgspec.to_builtins(self._log.end if where is Begins.NEWEST else self._log.begin)
 
-    def end(self, start: Place) -> Place:
+    def end(self, start: ReadingPlace) -> ReadingPlace:
         return msgspec.to_builtins(self._log.end)
 
-    def rows(self, start: Place, end: Place) -> list[Row]:
+    def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
         begin, until = msgspec.convert(start, LogPosition), msgspec.convert(end, LogPosition)
         if begin.offset >= until.offset:
             return []
@@ -117,7 +117,7 @@ class LoggedReading(SourceReading):
         self._log.close()
 
 
-def _through_json(position: Place) -> Place:
+def _through_json(position: ReadingPlace) -> ReadingPlace:
     return json.loads(json.dumps(dict(position)))
 
 

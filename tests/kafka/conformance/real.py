@@ -17,9 +17,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
-from tidegate.kafka.transactions import Mark, Producer, TransactionState
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer
 from tidegate.kafka.wire import Wire, _mark_request, _marks_wanted
-from tidegate.sinks.kafka.producers import _WIRES, Opened, Settings
+from tidegate.sinks.kafka.producers import _WIRES, Opened, ProducerSettings
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 
@@ -86,7 +86,7 @@ class Hands(Wire):
 
         self._patiently(ask)
 
-    def send_mark_late(self, producer: Producer, mark: Mark) -> None:
+    def send_mark_late(self, producer: Producer, mark: OffsetMark) -> None:
         """The second half of sending evidence alone: a request that was on its way for too long."""
 
         async def ask() -> None:
@@ -220,7 +220,7 @@ class RealBroker:
     def init_producer(self, name: str, *, by_client: bool, timeout_ms: int) -> Producer:
         if not by_client:
             return self.hands.fence(name, timeout_ms)
-        opened = Settings(self.clients, "", timeout_ms, self._folder).open(name)
+        opened = ProducerSettings(self.clients, "", timeout_ms, self._folder).open(name)
         self._opened[opened.identity] = opened
         return opened.identity
 
@@ -261,7 +261,7 @@ class RealBroker:
 
     def prove(self, producer: Producer, number: int, *, adds: bool) -> bool:
         """Whether the evidence was taken; without `adds` the group is not added first."""
-        mark = Mark(producer.transactional_id, self.topic, number, "")
+        mark = OffsetMark(producer.transactional_id, self.topic, number, "")
         try:
             (self.hands.send_mark if adds else self.hands.send_mark_late)(producer, mark)
         except KafkaRefused:
@@ -285,7 +285,7 @@ class RealBroker:
 
     def await_timeout(self, name: str) -> None:
         """Until the coordinator has aborted what is open under this id."""
-        self._until(lambda: self._state(name) is TransactionState.CLOSED, f"{name} does not time out")
+        self._until(lambda: self._state(name) is CoordinatorState.CLOSED, f"{name} does not time out")
 
     def await_expiry(self, names: Iterable[str]) -> None:
         self._until(lambda: not self.hands.describe(names), "the ids do not expire")
@@ -305,7 +305,7 @@ class RealBroker:
                 raise TimeoutError(what)
             time.sleep(0.02)
 
-    def _state(self, name: str) -> TransactionState:
+    def _state(self, name: str) -> CoordinatorState:
         return self.hands.describe([name])[name].state
 
     # --- how things stand ----------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class RealBroker:
     def open_under(self, name: str) -> tuple[Producer, set[int]] | None:
         """The identity of the open transaction of an id, and the partitions that it holds; None where none is open."""
         found = self.hands.describe([name]).get(name)
-        if found is None or found.state is not TransactionState.OPEN:
+        if found is None or found.state is not CoordinatorState.OPEN:
             return None
         return found.producer, {number for topic, number in found.partitions if topic == self.topic}
 

@@ -21,7 +21,7 @@ def _none(batch: pa.RecordBatch) -> Iterable[RowRefused]:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FormatOfFiles:
     """One format.
 
     `name`: the user's name for it. `suffix`: the end of file names. `target`: its column in the table of types.
@@ -37,26 +37,26 @@ class Format:
 
 
 _ALL = (
-    Format(
+    FormatOfFiles(
         name="parquet",
         suffix=".parquet",
         writer=ParquetRows,
         target=Target.PARQUET,
     ),
-    Format(
+    FormatOfFiles(
         name="json",
         suffix=".json",
         writer=JSONLinesWriter,
         target=Target.JSON,
     ),
-    Format(
+    FormatOfFiles(
         name="csv",
         suffix=".csv",
         writer=CSVRows,
         target=Target.CSV,
         refuses=refused_in_csv,
     ),
-    Format(
+    FormatOfFiles(
         name="text",
         suffix=".txt",
         writer=TextLines,

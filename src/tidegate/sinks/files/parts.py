@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.sinks.staging import Seal, Stage
+from tidegate.sinks.staging import Seal, StagedFiles
 
 CHECKSUM_UP_TO_BYTES = 64 * 1024 * 1024
 """Above this size, the commit compares only the size of a file, not its checksum. The file was synced."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AttemptPart:
     """One file of an attempt: its number, its folder below the target ("" for the target itself), its size and
     checksum.
     """
@@ -27,7 +27,7 @@ class Part:
     seal: Seal
 
 
-def committable_of(attempt: Attempt, rows: int, parts: Sequence[Part], suffix: str) -> Committable:
+def committable_of(attempt: Attempt, rows: int, parts: Sequence[AttemptPart], suffix: str) -> Committable:
     """The committable of an attempt that prepared `parts`, numbered from 0 on; there is at least one."""
     handle = {
         "size_bytes": " ".join(str(part.seal.size_bytes) for part in parts),
@@ -40,18 +40,18 @@ def committable_of(attempt: Attempt, rows: int, parts: Sequence[Part], suffix: s
     return Committable(attempt=attempt, rows=rows, digest=committable_digest(attempt, content), handle=handle)
 
 
-def parts_of(committable: Committable) -> list[Part]:
+def parts_of(committable: Committable) -> list[AttemptPart]:
     """The files of a committable: the inverse of `committable_of`."""
     handle = committable.handle
     sizes, checksums = handle["size_bytes"].split(" "), handle["checksum"].split(" ")
     folders = handle["folders"].split("\n") if "folders" in handle else [""] * len(sizes)
     return [
-        Part(number, folder, Seal(int(size_bytes), checksum))
+        AttemptPart(number, folder, Seal(int(size_bytes), checksum))
         for number, (folder, size_bytes, checksum) in enumerate(zip(folders, sizes, checksums, strict=True))
     ]
 
 
-def flaws_of(stage: Stage, committable: Committable) -> dict[int, str]:
+def flaws_of(stage: StagedFiles, committable: Committable) -> dict[int, str]:
     """The differences between the staged files and their committable, in words, by file number."""
     found = {
         part.number: part.seal.flaw_of(

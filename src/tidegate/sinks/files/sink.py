@@ -29,12 +29,12 @@ from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.files.check import folder_violations, row_violations
 from tidegate.sinks.files.formats import CSV_WITH_HEADER, FORMATS
-from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, Part, flaws_of, parts_of
+from tidegate.sinks.files.parts import CHECKSUM_UP_TO_BYTES, AttemptPart, flaws_of, parts_of
 from tidegate.sinks.files.stage import FileShape, FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.row_values import InvalidText, option_of
 from tidegate.sinks.rows import RowRefused
-from tidegate.sinks.staging import Stage, unwritable
+from tidegate.sinks.staging import StagedFiles, unwritable
 from tidegate.sinks.standing import Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _ALREADY = Answer(outcome=Outcome.ALREADY, detail="every staged file is renamed")
@@ -92,7 +92,7 @@ class FileSink(TwoPhaseSink):
             invalid_text=option_of(InvalidText, "invalid_text", invalid_text, uid),
         )
         self._is_url = "://" in str(path)
-        self._stage = Stage(self.path / ".tidegate", ".staged")
+        self._stage = StagedFiles(self.path / ".tidegate", ".staged")
         self._claims = Marks(self.path / ".tidegate", "claim")
 
     # --- opened without the program --------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class FileSink(TwoPhaseSink):
             return _unknown("neither its staged file nor its final file exists")
         return Answer(outcome=Outcome.COMMITTED) if Outcome.COMMITTED in renamed else _ALREADY
 
-    def _rename_part(self, committable: Committable, part: Part) -> Outcome:
+    def _rename_part(self, committable: Committable, part: AttemptPart) -> Outcome:
         staged, final = self._stage.file(committable.attempt, part.number), self._final(committable, part)
         try:
             if part.folder and staged.exists():
@@ -266,7 +266,7 @@ class FileSink(TwoPhaseSink):
             return Outcome.ALREADY if self._is_renamed(committable, part) else Outcome.UNKNOWN
         return Outcome.COMMITTED
 
-    def _is_renamed(self, committable: Committable, part: Part) -> bool:
+    def _is_renamed(self, committable: Committable, part: AttemptPart) -> bool:
         """True if a claimed file that is not staged was renamed. If the folder of its epoch still exists, only a rename
         can have taken the file. If the folder is gone, only the final file proves the rename, unless a user has removed
         it.
@@ -316,7 +316,7 @@ class FileSink(TwoPhaseSink):
     def _epoch_folder(self, attempt: Attempt) -> Path:
         return self._stage.epoch(attempt.sink, attempt.epoch)
 
-    def _final(self, committable: Committable, part: Part) -> Path:
+    def _final(self, committable: Committable, part: AttemptPart) -> Path:
         # the suffix at staging time: the program may use another format now
         return self.path / part.folder / final_name(committable.attempt, committable.handle["suffix"], part.number)
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.files.formats import Format
+from tidegate.sinks.files.formats import FormatOfFiles
 from tidegate.sinks.files.hive_folders import by_folder, refused_as_folders
-from tidegate.sinks.files.parts import Part, committable_of
+from tidegate.sinks.files.parts import AttemptPart, committable_of
 from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused, RowWriter, one_for_each_row
-from tidegate.sinks.staging import Seal, Stage
+from tidegate.sinks.staging import Seal, StagedFiles
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -48,7 +48,7 @@ class FileShape:
     the format compresses. `invalid_text`: None keeps texts unchanged, for files that only Spark reads.
     """
 
-    format: Format
+    format: FormatOfFiles
     partition_by: tuple[str, ...] = ()
     max_rows: int | None = None
     target_bytes: int | None = None
@@ -77,12 +77,12 @@ class FileShape:
 class FileTransaction(Transaction):
     """Writes one attempt's staged files. Creates nothing on disk before the first row."""
 
-    def __init__(self, stage: Stage, attempt: Attempt, shape: FileShape) -> None:
+    def __init__(self, stage: StagedFiles, attempt: Attempt, shape: FileShape) -> None:
         self._stage = stage
         self._attempt = attempt
         self._shape = shape
-        self._open: OrderedDict[str, _OpenFile] = OrderedDict()
-        self._ended: list[Part] = []
+        self._open: OrderedDict[str, _OpenStagedFile] = OrderedDict()
+        self._ended: list[AttemptPart] = []
         self._files = 0
         self._rows = 0
 
@@ -120,7 +120,7 @@ class FileTransaction(Transaction):
             if file.is_full(self._shape):
                 self._end(folder)
 
-    def _begin(self, folder: str, schema: pa.Schema) -> _OpenFile:
+    def _begin(self, folder: str, schema: pa.Schema) -> _OpenStagedFile:
         if self._files == FILES_AT_MOST:
             raise TidegateError(
                 Code.SCHEMA_MISMATCH,
@@ -133,19 +133,19 @@ class FileTransaction(Transaction):
         if len(self._open) == OPEN_AT_MOST:
             self._end(next(iter(self._open)))
         number, self._files = self._files, self._files + 1
-        self._open[folder] = _OpenFile(number, *self._create(number, schema))
+        self._open[folder] = _OpenStagedFile(number, *self._create(number, schema))
         return self._open[folder]
 
-    def _create(self, number: int, schema: pa.Schema) -> tuple[_Measured, RowWriter]:
+    def _create(self, number: int, schema: pa.Schema) -> tuple[_MeasuredFile, RowWriter]:
         path = self._stage.file(self._attempt, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # a repeated begin of the same attempt
-        file = _Measured(path)
+        file = _MeasuredFile(path)
         return file, self._shape.format.writer(cast("IO[bytes]", file), schema)
 
     def _end(self, folder: str) -> None:
         file = self._open[folder]
-        self._ended.append(Part(file.number, folder, file.close()))
+        self._ended.append(AttemptPart(file.number, folder, file.close()))
         del self._open[folder]
 
     def _let_go(self) -> None:
@@ -158,10 +158,10 @@ class FileTransaction(Transaction):
             file.writer.flush()
 
 
-class _OpenFile:
+class _OpenStagedFile:
     """A staged file that takes rows."""
 
-    def __init__(self, number: int, file: _Measured, writer: RowWriter) -> None:
+    def __init__(self, number: int, file: _MeasuredFile, writer: RowWriter) -> None:
         self.number = number
         self.writer = writer
         self._file = file
@@ -194,7 +194,7 @@ class _OpenFile:
         self.writer.abandon()
 
 
-class _Measured(io.RawIOBase):
+class _MeasuredFile(io.RawIOBase):
     """A new file that counts the bytes written through it."""
 
     def __init__(self, path: Path) -> None:

@@ -19,7 +19,7 @@ from tidegate.kafka.right import Right
 from tidegate.kafka.wire import Wire
 from tidegate.kafka.wire_options import CONNECTS, MECHANISMS
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.kafka.messages import Format, Layout, are_headers
+from tidegate.sinks.kafka.messages import Layout, MessageFormat, are_headers
 from tidegate.sinks.kafka.names import ids_begin, sink_part
 from tidegate.sinks.kafka.producers import wire_of
 from tidegate.sinks.kafka.rights import missing_by_name, missing_on_topic
@@ -29,7 +29,7 @@ from tidegate.sinks.value_table import Target, violations
 _LOG = logging.getLogger("tidegate")
 
 
-class Described(Protocol):
+class CheckedSink(Protocol):
     """The parts of a sink that the checks need."""
 
     uid: str
@@ -45,11 +45,11 @@ class Described(Protocol):
     clients: Clients
 
 
-def layout_of(sink: Described, schema: pa.Schema) -> Layout:
+def layout_of(sink: CheckedSink, schema: pa.Schema) -> Layout:
     """The role of each column, for rows of this schema."""
-    format_ = Format(sink.format)
+    format_ = MessageFormat(sink.format)
     names = list(schema.names)
-    by_itself = format_ is Format.RAW
+    by_itself = format_ is MessageFormat.RAW
 
     def column(given: str | None, name: str) -> str | None:
         return given if given is not None else name if by_itself and name in names else None
@@ -70,34 +70,34 @@ def layout_of(sink: Described, schema: pa.Schema) -> Layout:
     )
 
 
-def violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
+def violations_of(sink: CheckedSink, plan: SinkPlan) -> list[TidegateError]:
     """Every violation, for rows of `plan.schema`."""
-    check = _Check(sink, plan)
+    check = _KafkaCheck(sink, plan)
     return [*check.settings(), *check.rows(), *check.cluster()]
 
 
-def cluster_violations_of(sink: Described, plan: SinkPlan) -> list[TidegateError]:
+def cluster_violations_of(sink: CheckedSink, plan: SinkPlan) -> list[TidegateError]:
     """The violations that the cluster reports. The rows of `plan` are not checked."""
-    return list(_Check(sink, plan).cluster())
+    return list(_KafkaCheck(sink, plan).cluster())
 
 
-class _Check:
-    def __init__(self, sink: Described, plan: SinkPlan) -> None:
+class _KafkaCheck:
+    def __init__(self, sink: CheckedSink, plan: SinkPlan) -> None:
         self._sink = sink
         self._plan = plan
 
     def settings(self) -> Iterator[TidegateError]:
-        if self._sink.format not in {each.value for each in Format}:
+        if self._sink.format not in {each.value for each in MessageFormat}:
             yield self._violation(
                 Code.OPTION_UNKNOWN,
-                f"format one of {', '.join(repr(each.value) for each in Format)}",
+                f"format one of {', '.join(repr(each.value) for each in MessageFormat)}",
                 f"format={self._sink.format!r}",
                 "choose one of these",
             )
         yield from option_violations(self._sink.clients, _SINK, self._where)
 
     def rows(self) -> Iterator[TidegateError]:
-        if self._sink.format not in {each.value for each in Format}:
+        if self._sink.format not in {each.value for each in MessageFormat}:
             return
         layout, schema = layout_of(self._sink, self._plan.schema), self._plan.schema
         used = [layout.topic_column, layout.key, *layout.values, layout.partition, layout.headers]
@@ -120,8 +120,8 @@ class _Check:
         yield from self._types(layout, schema)
 
     def _types(self, layout: Layout, schema: pa.Schema) -> Iterator[TidegateError]:
-        as_bytes = [layout.key, *(layout.values if layout.format is Format.RAW else ())]
-        as_json = layout.values if layout.format is Format.JSON else ()
+        as_bytes = [layout.key, *(layout.values if layout.format is MessageFormat.RAW else ())]
+        as_json = layout.values if layout.format is MessageFormat.JSON else ()
         for target, names in ((Target.BYTES, as_bytes), (Target.JSON, as_json)):
             columns = [schema.field(name) for name in names if name is not None]
             yield from violations(pa.schema(columns), target, f"sink {self._sink.uid!r}")

@@ -43,7 +43,7 @@ def _as_sent(message: Message, options: Mapping[str, str]) -> int:
     told: list[int] = []
 
     def note(statistics: str) -> None:
-        told.extend(each.batchsize.max for each in msgspec.json.decode(statistics, type=_Told).topics.values())
+        told.extend(each.batchsize.max for each in msgspec.json.decode(statistics, type=_SizesByTopic).topics.values())
 
     settings: dict[str, Any] = {
         **{name: options[name] for name in _OF_COMPRESSION if name in options},
@@ -67,9 +67,9 @@ class _Size(msgspec.Struct):
     max: int
 
 
-class _Topic(msgspec.Struct):
+class _TopicSizes(msgspec.Struct):
     batchsize: _Size
 
 
-class _Told(msgspec.Struct):
-    topics: dict[str, _Topic]
+class _SizesByTopic(msgspec.Struct):
+    topics: dict[str, _TopicSizes]

@@ -13,9 +13,9 @@ from tidegate.core.records import SinkIdentity
 from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.shown_options import shown_options
-from tidegate.kafka.transactions import Described
+from tidegate.kafka.transactions import TransactionDescription
 from tidegate.sinks.base import OpenTransaction, SinkPlan
-from tidegate.sinks.kafka.checks import Described as DeclaredSink
+from tidegate.sinks.kafka.checks import CheckedSink as DeclaredSink
 from tidegate.sinks.kafka.checks import cluster_violations_of
 from tidegate.sinks.kafka.names import TransactionalId
 
@@ -63,7 +63,9 @@ def options_of(target: KafkaTarget, put_in: Mapping[str, str]) -> dict[str, str]
     return {**target.options, **{name: put_in[name] for name in target.left_out}}
 
 
-def open_of(described: Sequence[Described], identity: SinkIdentity, topic: str | None) -> Sequence[OpenTransaction]:
+def open_of(
+    described: Sequence[TransactionDescription], identity: SinkIdentity, topic: str | None
+) -> Sequence[OpenTransaction]:
     """The transactions of this job, and transactions in its topic of an older life of it or of another job under its
     names.
     """

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tidegate.core.records import Position, SinkIdentity, digest_of_all
-from tidegate.kafka.transactions import Mark, TransactionState
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark
 from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.transaction import EvidenceText
@@ -23,7 +23,7 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
     ]
     # Do not wait for a decided transaction that is still open: it is committed after this check.
     described = wire.describe(mine, settled=True)
-    open_ = {name for name, each in described.items() if each.state is TransactionState.OPEN}
+    open_ = {name for name, each in described.items() if each.state is CoordinatorState.OPEN}
     marks = marks_of(wire, dict.fromkeys(open_, topic), stable=False) | marks_of(
         wire, dict.fromkeys(set(mine) - open_, topic), stable=True
     )
@@ -43,14 +43,14 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
     return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest_of_all(digests))
 
 
-def marks_of(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[Mark]:
+def marks_of(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[OffsetMark]:
     """The marks of groups: at the place of the current settings, and at the places of all older settings."""
     known = {name: topic for name, topic in wanted.items() if topic is not None}
     found = [wire.marks(known, stable=stable), wire.marks(dict.fromkeys(wanted), stable=stable)]
     return {mark for groups in found for marks in groups.values() for mark in marks}
 
 
-def evidence_in(mark: Mark) -> EvidenceText | None:
+def evidence_in(mark: OffsetMark) -> EvidenceText | None:
     """The contents of a group's metadata, or None if another program committed this offset."""
     try:
         return msgspec.json.decode(mark.metadata, type=EvidenceText)

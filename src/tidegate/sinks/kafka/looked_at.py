@@ -42,7 +42,7 @@ def looked_at(batch: pa.RecordBatch, layout: Layout, limits: Limits | None) -> L
     rest = without(batch, refused) if refused else batch
     messages = layout.messages(rest)
     if limits is not None and rest.num_rows:
-        look = _Look(layout, limits, rest)
+        look = _BatchLook(layout, limits, rest)
         found = [each for topic, some in messages.items() for each in look.refused(topic, some)]
         if found:
             refused = one_for_each_row([*refused, *_in_whole(found, refused, batch.num_rows)])
@@ -58,7 +58,7 @@ def _in_whole(found: Sequence[RowRefused], gone: Sequence[RowRefused], rows: int
         yield each
 
 
-class _Look:
+class _BatchLook:
     def __init__(self, layout: Layout, limits: Limits, batch: pa.RecordBatch) -> None:
         self._layout = layout
         self._limits = limits

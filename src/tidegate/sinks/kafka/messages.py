@@ -16,7 +16,7 @@ from tidegate.sinks.json_lines import json_objects
 from tidegate.sinks.nested import element_of, is_list, leaves_of
 from tidegate.sinks.row_values import InvalidText, refused_nulls, refused_texts, rows_where, with_valid_texts
 from tidegate.sinks.rows import RowRefused, one_for_each_row
-from tidegate.sinks.value_table import Kind, kind_of
+from tidegate.sinks.value_table import SparkType, kind_of
 from tidegate.sinks.value_texts import texts_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _compute = cast("Any", pc)
 _LAST_PARTITION = 2**31 - 1
 
 
-class Format(Enum):
+class MessageFormat(Enum):
     """The contents of a message's value."""
 
     JSON = "json"
@@ -57,7 +57,7 @@ class Layout:
     UTF-8.
     """
 
-    format: Format
+    format: MessageFormat
     topic: str | None
     topic_column: str | None
     key: str | None
@@ -118,7 +118,7 @@ class Layout:
 
     def _values(self, batch: pa.RecordBatch) -> Sequence[bytes | None]:
         columns = [_column(batch, name) for name in self.values]
-        if self.format is Format.RAW:
+        if self.format is MessageFormat.RAW:
             return as_bytes(columns[0])
         return json_objects(batch_of(columns, self.values))
 
@@ -128,7 +128,7 @@ def are_headers(kind: pa.DataType) -> bool:
     if not is_list(kind) or not pa.types.is_struct(element_of(kind)):
         return False
     fields = {field.name: kind_of(field.type) for field in fields_in(element_of(kind))}
-    return fields == {"key": Kind.STRING, "value": Kind.BINARY}
+    return fields == {"key": SparkType.STRING, "value": SparkType.BINARY}
 
 
 def as_bytes(column: Column) -> list[bytes | None]:

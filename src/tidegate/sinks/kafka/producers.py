@@ -35,7 +35,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProducerSettings:
     """How the producers of a sink are opened. It is pickled to the tasks; secrets are read when a producer is
     opened.
     """
@@ -100,15 +100,15 @@ def _defaults_beside(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldSlot:
     """A slot of this process: the turns with open or opening producers, and whether a task uses it."""
 
     slot: Slot
-    open: dict[int, tuple[Settings, Opened]] = field(default_factory=dict[int, tuple[Settings, Opened]])
+    open: dict[int, tuple[ProducerSettings, Opened]] = field(default_factory=dict[int, tuple[ProducerSettings, Opened]])
     opening: dict[int, threading.Thread] = field(default_factory=dict[int, threading.Thread])
     busy: bool = True
 
-    def take(self, turn: int, settings: Settings, name: str) -> Opened:
+    def take(self, turn: int, settings: ProducerSettings, name: str) -> Opened:
         """The producer that was opened in advance, if its settings are the same; otherwise a new one."""
         if (thread := self.opening.pop(turn, None)) is not None:
             thread.join()
@@ -117,7 +117,7 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class ProducerTurn:
     """A turn that one attempt has taken, with its producer."""
 
     opened: Opened
@@ -132,10 +132,10 @@ class Producers:
 
     def __init__(self, identity: SinkIdentity) -> None:
         self._identity = identity
-        self._held: list[_Held] = []
+        self._held: list[_HeldSlot] = []
         self._lock = threading.Lock()
 
-    def take(self, settings: Settings, attempt: Attempt, finished: int) -> Lease:
+    def take(self, settings: ProducerSettings, attempt: Attempt, finished: int) -> ProducerTurn:
         """An identity for this attempt alone. Raises KafkaException, KafkaRefused, OSError."""
         use = Use.by(attempt)
         held, turn = self._choose(settings, use, finished)
@@ -149,9 +149,9 @@ class Producers:
             self._open_other(settings, held, turn, use, finished, opened)
             held.busy = False
 
-        return Lease(opened, lambda: held.slot.note(turn, use), give_back)
+        return ProducerTurn(opened, lambda: held.slot.note(turn, use), give_back)
 
-    def _choose(self, settings: Settings, use: Use, finished: int) -> tuple[_Held, int]:
+    def _choose(self, settings: ProducerSettings, use: Use, finished: int) -> tuple[_HeldSlot, int]:
         with self._lock:
             for held in self._held:
                 free = [turn for turn in range(TURNS) if held.slot.is_free(turn, use, finished)]
@@ -160,7 +160,7 @@ class Producers:
                     return held, min(free, key=lambda turn: turn not in held.open and turn not in held.opening)
             while True:
                 numbers = frozenset(each.slot.number for each in self._held if each.slot.is_there())
-                held = _Held(take_slot(settings.root, self._identity, numbers))
+                held = _HeldSlot(take_slot(settings.root, self._identity, numbers))
                 self._held.append(held)
                 for turn in range(TURNS):
                     if held.slot.is_free(turn, use, finished) and not held.slot.serves(use):
@@ -168,7 +168,7 @@ class Producers:
                 held.busy = False
 
     def _open_other(
-        self, settings: Settings, held: _Held, turn: int, use: Use, finished: int, served: Opened | None
+        self, settings: ProducerSettings, held: _HeldSlot, turn: int, use: Use, finished: int, served: Opened | None
     ) -> None:
         """Open the next turn's producer in a thread. The thread also closes the producer that is no longer needed."""
         other = 1 - turn
@@ -187,12 +187,12 @@ class Producers:
         held.opening[other] = thread
         thread.start()
 
-    def _name(self, settings: Settings, slot: Slot, turn: int) -> str:
+    def _name(self, settings: ProducerSettings, slot: Slot, turn: int) -> str:
         mine = self._identity
         return str(TransactionalId(settings.prefix, mine.job_id, mine.query, mine.sink, slot.place, slot.number, turn))
 
 
-def producers_of(settings: Settings, identity: SinkIdentity) -> Producers:
+def producers_of(settings: ProducerSettings, identity: SinkIdentity) -> Producers:
     """This process's producers for a sink. They outlive the task."""
     key = (os.getpid(), str(settings.root), identity.job_id, identity.query, identity.sink)
     with _LOCK:

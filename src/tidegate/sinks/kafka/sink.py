@@ -35,7 +35,7 @@ from tidegate.core.records import (
 from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.replies import PASSING, KafkaRefused, Reply
-from tidegate.kafka.transactions import Described, TransactionState
+from tidegate.kafka.transactions import CoordinatorState, TransactionDescription
 from tidegate.kafka.wire import Wire
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, SinkPlan, Transaction, TwoPhaseSink, answer_all
 from tidegate.sinks.kafka.checks import layout_of, violations_of
@@ -44,7 +44,7 @@ from tidegate.sinks.kafka.evidence import evidence_in, marks_of, position_in
 from tidegate.sinks.kafka.halftime import HalfTime
 from tidegate.sinks.kafka.looked_at import Looked, looked_at
 from tidegate.sinks.kafka.names import TransactionalId
-from tidegate.sinks.kafka.producers import Lease, Settings, producers_of, wire_of
+from tidegate.sinks.kafka.producers import ProducerSettings, ProducerTurn, producers_of, wire_of
 from tidegate.sinks.kafka.slots import default_root
 from tidegate.sinks.kafka.topic_limits import limits_of
 from tidegate.sinks.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
@@ -236,7 +236,7 @@ class KafkaSink(TwoPhaseSink):
         """Under its own name: opening the producer fences every other process that could write it again."""
         handle, settings = Handle.of(committable), self._settings()
         try:
-            lease = Lease(settings.open(handle.producer.transactional_id), prepared=_nothing, give_back=_nothing)
+            lease = ProducerTurn(settings.open(handle.producer.transactional_id), prepared=_nothing, give_back=_nothing)
             evidence = self.evidence(committable)
             if evidence is Evidence.PRESENT:
                 return Answer(outcome=Outcome.ALREADY, detail="the evidence appeared while the transaction was fenced")
@@ -270,7 +270,7 @@ class KafkaSink(TwoPhaseSink):
     def pending(self, identity: SinkIdentity) -> Sequence[str]:
         return [each.producer.name for each in self._described(identity)]
 
-    def _described(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[Described]:
+    def _described(self, identity: SinkIdentity, *, of_any_job: bool = False) -> Sequence[TransactionDescription]:
         """The transactions of `pending`, as their coordinators describe them. With `of_any_job` also open transactions
         of other job ids in a query and a sink of these uids: an older life of this job, or another job.
         """
@@ -282,14 +282,14 @@ class KafkaSink(TwoPhaseSink):
                 and found.belongs_to(self.prefix, replace(identity, job_id=found.job_id) if of_any_job else identity)
             ]
             described = wire.describe(mine).values()
-        return [each for each in described if each.state is TransactionState.OPEN]
+        return [each for each in described if each.state is CoordinatorState.OPEN]
 
     def abort(self, transactions: Sequence[str]) -> None:
         """The transactions that are unchanged: an id may have begun another transaction since it was listed."""
         ids = [name.rsplit("@", 1)[0] for name in transactions]
         with self._reached() as wire:
             for found in wire.describe(ids).values():
-                if found.state is TransactionState.OPEN and found.producer.name in transactions:
+                if found.state is CoordinatorState.OPEN and found.producer.name in transactions:
                     wire.fence(found.producer.transactional_id, self._settings().timeout_ms)
 
     def forget(self, identity: SinkIdentity) -> None:
@@ -355,10 +355,10 @@ class KafkaSink(TwoPhaseSink):
                 next_step="repair the cluster or the user's rights, then start again: nothing is lost",
             ) from None
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> ProducerSettings:
         if self._timeout_ms is None:
             self._timeout_ms = cluster_of(self).timeout_ms(self.transaction_timeout)
-        return Settings(self.clients, self.prefix, self._timeout_ms, _place())
+        return ProducerSettings(self.clients, self.prefix, self._timeout_ms, _place())
 
 
 def _answer(reply: int) -> Answer:

@@ -14,12 +14,12 @@ from confluent_kafka import KafkaError, KafkaException
 from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.kafka.replies import KafkaRefused, Reply
-from tidegate.kafka.transactions import Mark, Producer
+from tidegate.kafka.transactions import OffsetMark, Producer
 from tidegate.kafka.wire import OFFSETS_TOPIC
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.kafka.looked_at import Looked, shortly
 from tidegate.sinks.kafka.messages import Message
-from tidegate.sinks.kafka.producers import Lease, Settings, wire_of
+from tidegate.sinks.kafka.producers import ProducerSettings, ProducerTurn, wire_of
 from tidegate.sinks.kafka.record_size import runs
 from tidegate.sinks.kafka.topic_limits import limits_of
 from tidegate.sinks.rows import RowRefused
@@ -66,7 +66,7 @@ class Handle:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedMessage:
     """A message that was refused."""
 
     topic: str
@@ -75,7 +75,7 @@ class Refused:
     partition: int | None
 
     @classmethod
-    def of(cls, topic: str, message: Message) -> Refused:
+    def of(cls, topic: str, message: Message) -> RefusedMessage:
         return cls(topic, message["key"], message["value"], message.get("partition"))
 
     def details(self) -> dict[str, Detail]:
@@ -97,10 +97,10 @@ class KafkaTransaction(Transaction):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ProducerSettings,
         look: Callable[[pa.RecordBatch], Looked],
         attempt: Attempt,
-        lease: Lease,
+        lease: ProducerTurn,
         mark_topic: str | None = None,
     ) -> None:
         """`look` converts rows to messages. `mark_topic`: the topic of the evidence; by default the first topic that is
@@ -110,13 +110,13 @@ class KafkaTransaction(Transaction):
         self._look = look
         self._limits = limits_of(settings.clients)
         self._attempt = attempt
-        self._lease: Lease | None = lease
+        self._lease: ProducerTurn | None = lease
         self._identity = lease.opened.identity
         self._name = self._identity.transactional_id
         self._mark_topic = mark_topic
         self._rows = self._confirmed = 0
         self._partitions: set[tuple[str, int]] = set()
-        self._refused: tuple[KafkaError, Refused] | None = None
+        self._refused: tuple[KafkaError, RefusedMessage] | None = None
         lease.opened.client.begin_transaction()
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -175,11 +175,11 @@ class KafkaTransaction(Transaction):
             try:
                 taken = self._producer().produce_batch(topic, left, on_delivery=self._delivered)
             except KafkaException as error:
-                raise self._refusal(error.args[0], Refused.of(topic, left[0])) from None
+                raise self._refusal(error.args[0], RefusedMessage.of(topic, left[0])) from None
             left = [] if taken == len(left) else [message for message in left if _ERROR in message]
             for message in left:
                 if (error := message.pop(_ERROR)).code() != KafkaError._QUEUE_FULL:  # pyright: ignore[reportPrivateUsage]
-                    raise self._refusal(error, Refused.of(topic, message))
+                    raise self._refusal(error, RefusedMessage.of(topic, message))
             if left:
                 self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
 
@@ -193,11 +193,11 @@ class KafkaTransaction(Transaction):
                 except BufferError:
                     self._serve("poll", _QUEUE_FULL_WAIT_SECONDS)
                 except KafkaException as error:
-                    raise self._refusal(error.args[0], Refused.of(topic, message)) from None
+                    raise self._refusal(error.args[0], RefusedMessage.of(topic, message)) from None
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
-            refused = Refused(message.topic(), message.key(), message.value(), message.partition())
+            refused = RefusedMessage(message.topic(), message.key(), message.value(), message.partition())
             self._refused = self._refused or (error, refused)
             return
         self._confirmed += 1
@@ -215,7 +215,7 @@ class KafkaTransaction(Transaction):
         if self._refused is not None:
             raise self._refusal(*self._refused)
 
-    def _refusal(self, error: KafkaError, message: Refused) -> TidegateError | TransactionBroken:
+    def _refusal(self, error: KafkaError, message: RefusedMessage) -> TidegateError | TransactionBroken:
         """The error of the row or its topic if that is the cause; otherwise the error of the whole transaction."""
         known = _REFUSALS.get(error.name())
         if error.name() == "MSG_SIZE_TOO_LARGE" and self._would_fit(message):
@@ -230,7 +230,7 @@ class KafkaTransaction(Transaction):
             )
         return _topic_refused(code, message.topic, found, remedy)
 
-    def _would_fit(self, message: Refused) -> bool:
+    def _would_fit(self, message: RefusedMessage) -> bool:
         """True if the whole batch was too large, not this row: max.message.bytes was lowered since it was read."""
         most = self._limits.changed(message.topic).most_bytes
         size = len(message.key or b"") + len(message.value or b"") + _HEADERS_BYTES
@@ -261,7 +261,7 @@ class KafkaTransaction(Transaction):
         if {each for each in proven.partitions if each[0] != OFFSETS_TOPIC} != self._partitions:
             raise TransactionBroken(f"{self._name}: aborted while it was written, and begun again by its last request")
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> OffsetMark:
         text = EvidenceText(
             job=self._attempt.sink.job,
             generation=self._attempt.sink.generation,
@@ -269,7 +269,7 @@ class KafkaTransaction(Transaction):
             digest=self._digest(),
         )
         # One group for each id: two open transactions on one group would wait for each other.
-        return Mark(
+        return OffsetMark(
             group=self._name,
             topic=self._evidence_topic(),
             offset=self._attempt.epoch,

@@ -29,11 +29,11 @@ _HOLDS: dict[str, frozenset[str]] = {
 
 def violations_of(plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> list[TidegateError]:
     """Every violation, for rows of `plan.schema` that go to `table` in `path`."""
-    check = _Check(plan, path, table, key)
+    check = _SQLiteCheck(plan, path, table, key)
     return [*check.surroundings(), *check.settings(), *check.rows(), *check.existing_table()]
 
 
-class _Check:
+class _SQLiteCheck:
     def __init__(self, plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> None:
         self._plan = plan
         self._path = path

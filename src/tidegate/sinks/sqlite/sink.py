@@ -42,7 +42,7 @@ from tidegate.sinks.sqlite.names import list_of, quoted
 from tidegate.sinks.sqlite.stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in
 from tidegate.sinks.sqlite.values import SQLiteRules, affinity_of
 from tidegate.sinks.sqlite.words import remedy_of
-from tidegate.sinks.staging import Seal, Stage
+from tidegate.sinks.staging import Seal, StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
 
 _Answers = list[Answer]
@@ -95,7 +95,7 @@ class SQLiteSink(TwoPhaseSink):
         self.on_conflict = option_of(OnConflict, "on_conflict", on_conflict, uid)
         self.conflicts_into: str | None = None
         """The table of the same database that takes rows with a conflict: that of the query's dead letters."""
-        self._stage = Stage(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
+        self._stage = StagedFiles(self.path.with_name(f"{self.path.name}.tidegate"), ".stage")
 
     # --- opened without the program --------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tidegate.core.records import Attempt, Committable, committable_digest
 from tidegate.sinks.arrow import columns_of
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.sqlite.values import SQLiteRules, values_of
-from tidegate.sinks.staging import Seal, Stage
+from tidegate.sinks.staging import Seal, StagedFiles
 
 ATTACHED_AT_ONCE = 8
 """Most databases that SQLite attaches, in its default build."""
@@ -33,7 +33,7 @@ _VALUES_PER_STATEMENT = 999
 class SQLiteTransaction(Transaction):
     """Writes one attempt's stage file. Creates nothing on disk before the first row."""
 
-    def __init__(self, stage: Stage, attempt: Attempt, rules: SQLiteRules) -> None:
+    def __init__(self, stage: StagedFiles, attempt: Attempt, rules: SQLiteRules) -> None:
         self._stage = stage
         self._attempt = attempt
         self._rules = rules

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tidegate.sources.files.listing import Files, Mark, hidden_name
+from tidegate.sources.files.listing import Files, FileStamp, hidden_name
 from tidegate.sources.files.lists import Listed
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
@@ -20,7 +20,7 @@ _LOG = logging.getLogger("tidegate")
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class DoneReading:
     """A reading, and the newest of its lists that nothing goes back to; -1 for none."""
 
     log: FileLog
@@ -36,7 +36,7 @@ class Cleaning:
     where: str
     _gone_through: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
-    def clean(self, readings: Sequence[Behind]) -> None:
+    def clean(self, readings: Sequence[DoneReading]) -> None:
         """Let files go. What fails is a warning, and comes again at the next start."""
         for reading in readings:
             through = self._gone_through.setdefault(str(reading.log.folder), set())
@@ -50,7 +50,7 @@ class Cleaning:
         """Whether the list has files that may have to go yet."""
         return number not in self._gone_through.get(str(log.folder), ())
 
-    def _free(self, listed: Sequence[Listed], readings: Sequence[Behind]) -> Iterator[Listed]:
+    def _free(self, listed: Sequence[Listed], readings: Sequence[DoneReading]) -> Iterator[Listed]:
         """Those that every reading has behind it."""
         names = [each.path for each in listed]
         found = [(reading.number, reading.log.find(names)) for reading in readings]
@@ -80,7 +80,7 @@ class Cleaning:
             doing = "removed" if self.archive is None else f"moved to {self.archive}"
             _LOG.warning("%s: %s is not %s (%s)", self.where, listed.path, doing, error)
 
-    def _settle(self, listed: Listed, hidden: str, before: Mark | None) -> None:
+    def _settle(self, listed: Listed, hidden: str, before: FileStamp | None) -> None:
         """`before`: what told of the file that was to be hidden, where somebody has looked."""
         seen, mark = self.files.look(hidden), self.files.mark(hidden)
         if seen is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidegate.sources.files.listing import Seen, in_order
+from tidegate.sources.files.listing import SeenFile, in_order
 
 
 class Settling:
@@ -17,14 +17,14 @@ class Settling:
     def __init__(self, seconds: float, *, on_this_clock: bool) -> None:
         self._seconds = seconds
         self._on_this_clock = on_this_clock
-        self._since: dict[Seen, float] = {}
+        self._since: dict[SeenFile, float] = {}
 
-    def settled(self, new: Iterable[Seen], clock: float, now_ns: int) -> tuple[list[Seen], list[Seen]]:
+    def settled(self, new: Iterable[SeenFile], clock: float, now_ns: int) -> tuple[list[SeenFile], list[SeenFile]]:
         """Of the new files of a listing, those that have settled and those that have not. `clock` is monotonic, in
         seconds; `now_ns` is the time of day."""
         quiet_before_ns = now_ns - int(self._seconds * 1e9)
-        since: dict[Seen, float] = {}
-        settled, waiting = list[Seen](), list[Seen]()
+        since: dict[SeenFile, float] = {}
+        settled, waiting = list[SeenFile](), list[SeenFile]()
         for seen in new:
             first = since[seen] = self._since.get(seen, clock)
             is_quiet = self._on_this_clock and seen.mtime_ns <= quiet_before_ns
@@ -33,7 +33,7 @@ class Settling:
         return settled, waiting
 
 
-def taken(settled: Sequence[Seen], limits: Sequence[tuple[int | None, int | None]]) -> list[Seen]:
+def taken(settled: Sequence[SeenFile], limits: Sequence[tuple[int | None, int | None]]) -> list[SeenFile]:
     """What an epoch takes, oldest first: one file at least, and no more files and bytes than each limit says."""
     ordered = in_order(settled)
     files = min((count for count, _ in limits if count is not None), default=len(ordered))

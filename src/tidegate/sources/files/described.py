@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from tidegate.core.health import Finding, failed, ok, warn
 from tidegate.sources.base import Begins, Replay, Source, Traits
-from tidegate.sources.files.globs import Selection, split
+from tidegate.sources.files.globs import FileSelection, split
 from tidegate.sources.files.listing import LocalFiles
 
 
@@ -48,7 +48,7 @@ class DescribedFiles(Source):
         if not folder.is_dir():
             return [failed(what, f"no folder {folder}", "put the folder back, or make it")]
         try:
-            found = LocalFiles(folder, Selection(patterns, recursive=True)).list()
+            found = LocalFiles(folder, FileSelection(patterns, recursive=True)).list()
         except OSError as error:
             return [failed(what, f"{folder}: {error}", "give this user the right to read there")]
         return [ok(what, f"{len(found)} files in {self.path}")]

@@ -14,7 +14,7 @@ _EVERYTHING = re.compile(".*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class FileSelection:
     """Which files below a root are meant. `patterns`: of the path below the root; none means the root itself. `names`:
     of a file's name. `recursive`: all folders below, and not those alone whose name is `column=value`."""
 

@@ -8,12 +8,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tidegate.sources.files.globs import Pattern, Selection
+from tidegate.sources.files.globs import FileSelection, Pattern
 
 _ENDS_BYTES = 4096
 
 
-class Seen(NamedTuple):
+class SeenFile(NamedTuple):
     """A file as a listing shows it: its path below the root, its size in bytes, the time of its content."""
 
     name: str
@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     mtime_ns: int
 
 
-class Mark(NamedTuple):
+class FileStamp(NamedTuple):
     """What tells within one start whether a file was touched: its number, and the time of its last change."""
 
     inode: int
@@ -34,15 +34,15 @@ class Files(Protocol):
     on_this_clock: bool
     """Whether the times of files come from the clock of this machine."""
 
-    def list(self) -> list[Seen]:
+    def list(self) -> list[SeenFile]:
         """Every file that is selected now. Raises OSError for what cannot be listed."""
         ...
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> SeenFile | None:
         """One file as it is now; None when it is gone."""
         ...
 
-    def mark(self, name: str) -> Mark | None:
+    def mark(self, name: str) -> FileStamp | None:
         """None where nothing cheap tells, or the file is gone."""
         ...
 
@@ -77,33 +77,33 @@ class LocalFiles:
 
     on_this_clock = True
 
-    def __init__(self, root: Path, selection: Selection) -> None:
+    def __init__(self, root: Path, selection: FileSelection) -> None:
         self._root = str(root)
         self._selection = selection
 
-    def list(self) -> list[Seen]:
+    def list(self) -> list[SeenFile]:
         selection = self._selection
         if not selection.patterns:
             return list(self._below(self._root, "", (), selection))
-        found: dict[str, Seen] = {}
+        found: dict[str, SeenFile] = {}
         for pattern in selection.patterns:
             for seen in self._matching(pattern, self._root, ""):
                 found[seen.name] = seen
         return list(found.values())
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> SeenFile | None:
         try:
             status = os.stat(f"{self._root}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return Seen(name, status.st_size, status.st_mtime_ns)
+        return SeenFile(name, status.st_size, status.st_mtime_ns)
 
-    def mark(self, name: str) -> Mark | None:
+    def mark(self, name: str) -> FileStamp | None:
         try:
             status = os.stat(f"{self._root}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return Mark(status.st_ino, status.st_ctime_ns)
+        return FileStamp(status.st_ino, status.st_ctime_ns)
 
     def ends(self, name: str) -> str | None:
         digest = blake2b(digest_size=16)
@@ -146,8 +146,8 @@ class LocalFiles:
             _copy_over(source, target)
 
     def _below(
-        self, folder: str, prefix: str, above: tuple[tuple[int, int], ...], selection: Selection
-    ) -> Iterator[Seen]:
+        self, folder: str, prefix: str, above: tuple[tuple[int, int], ...], selection: FileSelection
+    ) -> Iterator[SeenFile]:
         """The selected files in a folder and in those below it that belong to the source."""
         own = os.stat(folder)
         if (own.st_dev, own.st_ino) in above:  # a link that leads back
@@ -164,11 +164,11 @@ class LocalFiles:
                             yield from self._below(entry.path, f"{prefix}{name}/", inside, selection)
                     elif selection.takes(name):
                         status = entry.stat()
-                        yield Seen(prefix + name, status.st_size, status.st_mtime_ns)
+                        yield SeenFile(prefix + name, status.st_size, status.st_mtime_ns)
                 except FileNotFoundError:
                     continue  # gone since
 
-    def _matching(self, pattern: Pattern, folder: str, prefix: str) -> Iterator[Seen]:
+    def _matching(self, pattern: Pattern, folder: str, prefix: str) -> Iterator[SeenFile]:
         """What a pattern fits: files, and the files of folders."""
         first, *rest = pattern
         with _listed(folder) as entries:
@@ -183,7 +183,7 @@ class LocalFiles:
                         yield from self._below(entry.path, f"{prefix}{entry.name}/", (), self._selection)
                     elif not rest and self._selection.takes(entry.name):
                         status = entry.stat()
-                        yield Seen(prefix + entry.name, status.st_size, status.st_mtime_ns)
+                        yield SeenFile(prefix + entry.name, status.st_size, status.st_mtime_ns)
                 except FileNotFoundError:
                     continue
 
@@ -194,7 +194,7 @@ def hidden_name(name: str) -> str:
     return f"{folder}{slash}.tidegate-{blake2b(os.fsencode(own), digest_size=16).hexdigest()}"
 
 
-def in_order(files: Sequence[Seen]) -> list[Seen]:
+def in_order(files: Sequence[SeenFile]) -> list[SeenFile]:
     """The oldest first; of equal times by name."""
     return sorted(files, key=lambda seen: (seen.mtime_ns, seen.name))
 

@@ -15,7 +15,7 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spoilt import SPOILT
-from tidegate.sources.files.listing import Seen
+from tidegate.sources.files.listing import SeenFile
 
 FORMAT = 1
 """The format that this release writes. Every one up to it is read for ever."""
@@ -30,14 +30,14 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int | None = None
     ends: str | None = None
 
-    def fits(self, seen: Seen) -> bool:
+    def fits(self, seen: SeenFile) -> bool:
         """Whether a file is still what was listed, by size and time."""
         if self.size is None:
             return self.mtime_ns // _MILLISECOND_NS == seen.mtime_ns // _MILLISECOND_NS
         return (self.size, self.mtime_ns) == (seen.size, seen.mtime_ns)
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ListPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where an epoch ends: the number of its list, and the digest of that list. It stands as JSON in Spark's offsets.
     The digest is empty in one of Spark's own file source."""
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.files.lists import (
     Listed,
-    Position,
+    ListPosition,
     decode,
     decode_of_spark,
     digest_of,
@@ -30,9 +30,9 @@ from tidegate.sources.files.lists import (
 from tidegate.sources.files.runs import (
     INDEX,
     UNKNOWN,
-    Entry,
     Key,
-    Run,
+    ListedFile,
+    ListRun,
     key_of,
     merged,
     open_run,
@@ -59,7 +59,7 @@ class FileLog:
     epochs_kept: int = 16
     lists_in_a_run: int = 64
     _storage: Storage = field(init=False)
-    _runs: tuple[Run, ...] = ()
+    _runs: tuple[ListRun, ...] = ()
     _recent: dict[Key, list[tuple[int, int]]] = field(default_factory=dict[Key, list[tuple[int, int]]])
     _recent_keys: dict[int, list[Key]] = field(default_factory=dict[int, list[Key]])
     _superseded: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -117,7 +117,7 @@ class FileLog:
         if missing is not None:
             raise self._lacks(missing)
         entries = [
-            Entry(key_of(listed.path), UNKNOWN, number)
+            ListedFile(key_of(listed.path), UNKNOWN, number)
             for entry in needed
             for number, listed in decode_of_spark(of_spark[entry], self.name_of, self._where(names[entry]))
             if number <= newest
@@ -125,7 +125,7 @@ class FileLog:
         run = run_of(0, newest, entries)
         self._storage.replace(f"{INDEX}/{run.name}", run.to_bytes())
 
-    def _cover(self, reached: int) -> Iterator[Run]:
+    def _cover(self, reached: int) -> Iterator[ListRun]:
         """Runs that follow each other from the first list on."""
         spans = [parsed_name(name) or (0, -1) for name in self._run_names()]
         wanted = 0
@@ -147,14 +147,14 @@ class FileLog:
 
     # --- lists ---------------------------------------------------------------------------------------------
 
-    def write(self, number: int, files: Sequence[Listed]) -> Position:
+    def write(self, number: int, files: Sequence[Listed]) -> ListPosition:
         """Make a list durable; the position that names it. One of this number that nothing names yet is replaced."""
         data = encode(files)
         self._storage.replace(str(number), data)
         with self._lock:
             self._forget(number)
             self._remember(number, files)
-        return Position(logOffset=number, digest=digest_of(data))
+        return ListPosition(logOffset=number, digest=digest_of(data))
 
     def files_of(self, number: int, digest: str = "") -> list[Listed]:
         """The files of a list. Raises RECORD_CORRUPT where it is not there, or not the one with this digest."""
@@ -192,15 +192,15 @@ class FileLog:
                 self._storage.delete(name)
         self._superseded = left
 
-    def _run_of_lists(self, first: int, last: int) -> Run:
+    def _run_of_lists(self, first: int, last: int) -> ListRun:
         entries = (
-            Entry(key_of(each.path), _stamp(each), number)
+            ListedFile(key_of(each.path), _stamp(each), number)
             for number in range(first, last + 1)
             for each in self.files_of(number)
         )
         return run_of(first, last, entries)
 
-    def _add(self, run: Run, done: int) -> None:
+    def _add(self, run: ListRun, done: int) -> None:
         stored = self._stored(run)
         with self._lock:
             self._runs = (*self._runs, stored)
@@ -215,7 +215,7 @@ class FileLog:
             self._runs = (*self._runs[:-2], stored)
         self._superseded.extend((done, f"{INDEX}/{run.name}") for run in (older, newer))
 
-    def _stored(self, run: Run) -> Run:
+    def _stored(self, run: ListRun) -> ListRun:
         self._storage.replace(f"{INDEX}/{run.name}", run.to_bytes())
         return open_run(self.folder / INDEX / run.name)
 

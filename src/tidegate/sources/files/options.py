@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeVar
 
-from tidegate.settings.kinds import COUNT_FROM_1, DURATION, FLAG, Kind
+from tidegate.settings.kinds import COUNT_FROM_1, DURATION, FLAG, SettingKind
 
 
 class Changed(Enum):
@@ -18,7 +18,7 @@ class Changed(Enum):
     REREAD = "reread"
 
 
-class Lost(Enum):
+class LostFiles(Enum):
     """What is done where a file that an epoch has to read is gone, or another one."""
 
     REFUSE = "refuse"
@@ -41,7 +41,7 @@ class FileOptions:
     max_bytes: int | None = None
     settle_seconds: float = 2.0
     after_done: str = KEEP
-    lost: Lost = Lost.REFUSE
+    lost: LostFiles = LostFiles.REFUSE
     changed: Changed = Changed.IGNORE
     spark: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -89,7 +89,7 @@ ValueT = TypeVar("ValueT")
 
 def _own(own: Mapping[str, object], wrong: list[tuple[str, str]]) -> FileOptions:
     options = FileOptions()
-    kinds: dict[str, Kind[Any]] = {"recursive": FLAG, "max_files": COUNT_FROM_1, "max_bytes": COUNT_FROM_1}
+    kinds: dict[str, SettingKind[Any]] = {"recursive": FLAG, "max_files": COUNT_FROM_1, "max_bytes": COUNT_FROM_1}
     for name, kind in kinds.items():
         if own.get(name) is not None:
             read = _read(kind, name, own[name], wrong)
@@ -99,7 +99,7 @@ def _own(own: Mapping[str, object], wrong: list[tuple[str, str]]) -> FileOptions
     if own.get("settle") is not None:
         seconds = _read(DURATION, "settle", own["settle"], wrong)
         options = options if seconds is None else replace(options, settle_seconds=seconds)
-    for name, choices in (("lost", Lost), ("changed", Changed)):
+    for name, choices in (("lost", LostFiles), ("changed", Changed)):
         value = own.get(name)
         if value is not None:
             known = {each.value: each for each in choices}
@@ -116,7 +116,7 @@ def _own(own: Mapping[str, object], wrong: list[tuple[str, str]]) -> FileOptions
     return options
 
 
-def _read(kind: Kind[ValueT], name: str, value: object, wrong: list[tuple[str, str]]) -> ValueT | None:
+def _read(kind: SettingKind[ValueT], name: str, value: object, wrong: list[tuple[str, str]]) -> ValueT | None:
     try:
         return kind.read(value)
     except ValueError:
@@ -154,10 +154,10 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_MAPPED: Mapping[str, tuple[str, Kind[Any]]] = {
+_MAPPED: Mapping[str, tuple[str, SettingKind[Any]]] = {
     "maxfilespertrigger": ("max_files", COUNT_FROM_1),
     "maxbytespertrigger": ("max_bytes", COUNT_FROM_1),
-    "pathglobfilter": ("pattern", Kind("a pattern of file names", str)),
+    "pathglobfilter": ("pattern", SettingKind("a pattern of file names", str)),
     "recursivefilelookup": ("recursive", FLAG),
 }
 _OFF = frozenset({"false"})

@@ -7,16 +7,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.sources.files.globs import Selection
+from tidegate.sources.files.globs import FileSelection
 from tidegate.sources.files.listing import Files, LocalFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilesPlace:
     """Where the files of a source are: the folder, with its scheme, and what is selected below it."""
 
     root: str
-    selection: Selection
+    selection: FileSelection
     is_pattern: bool
 
     def files(self) -> Files:

@@ -18,11 +18,11 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import same_position
 from tidegate.sources.files.choosing import Settling, taken
-from tidegate.sources.files.listing import Files, Mark, Seen
-from tidegate.sources.files.lists import Listed, Position
+from tidegate.sources.files.listing import Files, FileStamp, SeenFile
+from tidegate.sources.files.lists import Listed, ListPosition
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.names import shown, why_unreadable
-from tidegate.sources.files.options import Changed, FileOptions, Lost
+from tidegate.sources.files.options import Changed, FileOptions, LostFiles
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
 from tidegate.sources.pace import Epoch, Pace
 
@@ -57,7 +57,7 @@ class FileReader:
     log: FileLog
     where: str
     committed: str | None = None
-    left_out: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
+    left_out: Mapping[str, SeenFile] = field(default_factory=dict[str, SeenFile])
     names_in: str = "UTF-8"
     pace: Pace | None = None
     epoch_seconds: Callable[[], float | None] = lambda: None
@@ -71,7 +71,7 @@ class FileReader:
     _target_until: float = 0.0
     _fresh: tuple[int, list[Listed]] | None = None
     """The list that was made last, whose files have been looked at since."""
-    _reading: list[tuple[Listed, Mark | None]] = field(default_factory=list[tuple[Listed, Mark | None]])
+    _reading: list[tuple[Listed, FileStamp | None]] = field(default_factory=list[tuple[Listed, FileStamp | None]])
 
     def __post_init__(self) -> None:
         self._settling = Settling(self.options.settle_seconds, on_this_clock=self.files.on_this_clock)
@@ -117,11 +117,11 @@ class FileReader:
         fitting = None if self.pace is None else self.pace.rows * _PIECE_BYTES
         return [(self.options.max_files, self.options.max_bytes), (None, fitting)]
 
-    def _wanted(self, new: Sequence[Seen]) -> Sequence[Seen]:
+    def _wanted(self, new: Sequence[SeenFile]) -> Sequence[SeenFile]:
         target = self._target
         return new if target is None else [seen for seen in new if seen.name in target]
 
-    def _awaits(self, waiting: Sequence[Seen]) -> bool:
+    def _awaits(self, waiting: Sequence[SeenFile]) -> bool:
         """A run that ends when it has caught up waits for files that have not settled, within bounds: until they have,
         nobody is told that there is nothing new."""
         if self._target is None or not waiting:
@@ -140,11 +140,11 @@ class FileReader:
     def _settles_within_seconds(self) -> float:
         return max(10 * self.options.settle_seconds, _SETTLES_WITHIN_SECONDS)
 
-    def _new(self) -> list[Seen]:
+    def _new(self) -> list[SeenFile]:
         """What a listing shows that was not read, and files that were read and are to be read again."""
         listing = self.files.list()
         before, known = self._known, dict[str, tuple[int, int]]()
-        unknown: list[Seen] = []
+        unknown: list[SeenFile] = []
         for seen in listing:
             if before.get(seen.name) == (seen.size, seen.mtime_ns):
                 known[seen.name] = before[seen.name]
@@ -152,8 +152,8 @@ class FileReader:
                 unknown.append(seen)
         self._refuse_unreadable(unknown)
         entries = self.log.find([seen.name for seen in unknown])
-        new: list[Seen] = []
-        changed: list[Seen] = []
+        new: list[SeenFile] = []
+        changed: list[SeenFile] = []
         for seen in unknown:
             read = self._stamps(seen.name, entries.get(seen.name, ()))
             if not read:
@@ -170,7 +170,7 @@ class FileReader:
             self._say_changed(changed)
         return new
 
-    def _refuse_unreadable(self, unknown: Iterable[Seen]) -> None:
+    def _refuse_unreadable(self, unknown: Iterable[SeenFile]) -> None:
         """A file that no reader can open is never passed over."""
         wrong = {seen.name: why for seen in unknown if (why := why_unreadable(seen.name, self.names_in)) is not None}
         if wrong:
@@ -186,7 +186,7 @@ class FileReader:
         own = set[int]() if left_out is None else {stamp_of(left_out.size, left_out.mtime_ns)}
         return own | {stamp for stamp, _ in entries}
 
-    def _say_changed(self, changed: Sequence[Seen]) -> None:
+    def _say_changed(self, changed: Sequence[SeenFile]) -> None:
         names = _names(seen.name for seen in changed)
         if self.options.changed is Changed.REFUSE:
             for seen in changed:
@@ -203,7 +203,7 @@ class FileReader:
             extra={"event": "FilesChanged"},
         )
 
-    def _listed(self, files: Sequence[Seen]) -> list[Listed]:
+    def _listed(self, files: Sequence[SeenFile]) -> list[Listed]:
         """The files as they are in this moment; those that changed since the listing are left to the next one."""
         found: list[Listed] = []
         for seen in files:
@@ -237,7 +237,7 @@ class FileReader:
     def _still_there(self, listed: Sequence[Listed]) -> list[Listed]:
         """The files of a list that was made before: each is what it was, or is skipped, or the epoch is refused."""
         wrong = {each.path: fault for each in listed if (fault := self._fault(each)) is not None}
-        if wrong and self.options.lost is Lost.REFUSE:
+        if wrong and self.options.lost is LostFiles.REFUSE:
             raise self._lost(wrong)
         if wrong:
             _LOG.warning(
@@ -294,7 +294,7 @@ class FileReader:
 
     def _lost_meanwhile(self, wrong: Mapping[str, str]) -> TidegateError:
         """Where lost files are skipped, the epoch comes again without them."""
-        if self.options.lost is Lost.REFUSE:
+        if self.options.lost is LostFiles.REFUSE:
             return self._lost(wrong)
         return self._error(
             Code.EPOCH_FAILED,
@@ -323,10 +323,10 @@ class FileReader:
         return TidegateError(code, expected=expected, found=found, where=self.where, next_step=next_step)
 
 
-def position_of(text: str) -> Position:
+def position_of(text: str) -> ListPosition:
     """A position from Spark's offsets. Raises SOURCES_CHANGED for one of another source."""
     try:
-        return msgspec.json.decode(text, type=Position)
+        return msgspec.json.decode(text, type=ListPosition)
     except msgspec.MsgspecError:
         raise TidegateError(
             Code.SOURCES_CHANGED,

@@ -36,7 +36,7 @@ class Key(NamedTuple):
     low: int
 
 
-class Entry(NamedTuple):
+class ListedFile(NamedTuple):
     """A file that a list has."""
 
     key: Key
@@ -55,7 +55,7 @@ def stamp_of(size: int, mtime_ns: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ListRun:
     """The entries of the lists from `first` to `last`."""
 
     first: int
@@ -87,10 +87,10 @@ class Run:
                     found.setdefault(key, []).append((int(self.stamps[index]), int(self.numbers[index])))
         return found
 
-    def up_to(self, last: int) -> Run:
+    def up_to(self, last: int) -> ListRun:
         """Without the entries of later lists."""
         kept = self.numbers <= last
-        return Run(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
+        return ListRun(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
 
     def to_bytes(self) -> bytes:
         columns = (self.highs, self.lows, self.stamps, self.numbers)
@@ -98,7 +98,7 @@ class Run:
         return f"tidegate {_KIND} {_FORMAT} sha256:{hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
-def run_of(first: int, last: int, entries: Iterable[Entry]) -> Run:
+def run_of(first: int, last: int, entries: Iterable[ListedFile]) -> ListRun:
     """The run of these entries."""
     rows = list(entries)
     count = len(rows)
@@ -112,7 +112,7 @@ def run_of(first: int, last: int, entries: Iterable[Entry]) -> Run:
     )
 
 
-def merged(older: Run, newer: Run) -> Run:
+def merged(older: ListRun, newer: ListRun) -> ListRun:
     """One run for two that follow each other."""
     return _sorted(
         older.first,
@@ -124,7 +124,7 @@ def merged(older: Run, newer: Run) -> Run:
     )
 
 
-def open_run(path: Path) -> Run:
+def open_run(path: Path) -> ListRun:
     """A run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
     first, last = parsed_name(path.name) or (0, -1)
     is_empty = path.stat().st_size == 0  # nothing to map
@@ -149,7 +149,7 @@ def open_run(path: Path) -> Run:
             next_step="put the file back from a copy; do not delete it: it says which files were read",
         )
     highs, lows, stamps = (np.frombuffer(data, np.uint64, count, _BEGIN + index * 8 * count) for index in range(3))
-    return Run(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
+    return ListRun(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
 
 
 def run_name(first: int, last: int) -> str:
@@ -164,9 +164,9 @@ def parsed_name(name: str) -> tuple[int, int] | None:
 
 def _sorted(
     first: int, last: int, highs: Unsigned, lows: Unsigned, stamps: Unsigned, numbers: npt.NDArray[np.uint32]
-) -> Run:
+) -> ListRun:
     order = np.lexsort((lows, highs))
-    return Run(first, last, highs[order], lows[order], stamps[order], numbers[order])
+    return ListRun(first, last, highs[order], lows[order], stamps[order], numbers[order])
 
 
 _KIND = "file-index"

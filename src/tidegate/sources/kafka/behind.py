@@ -8,17 +8,17 @@ from contextvars import copy_context
 
 from tidegate.core.errors import TidegateError
 from tidegate.sources.kafka.offsets import OffsetOf
-from tidegate.sources.kafka.source import Asked
-from tidegate.sources.kafka.topics import Mark
+from tidegate.sources.kafka.source import BrokerLooks
+from tidegate.sources.kafka.topics import PartitionEnd
 
 LOOK_SECONDS = 3.0
 _CLOSE_SECONDS = 1.0
 
 
-class Behind:
+class LagGauge:
     """Asks every few seconds, in a thread of its own: brokers that do not answer hold nothing up."""
 
-    def __init__(self, topics: Callable[[], Asked], look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, topics: Callable[[], BrokerLooks], look_seconds: float = LOOK_SECONDS) -> None:
         """`topics` is called in that thread: it opens a client."""
         self._topics = topics
         self._look_seconds = look_seconds
@@ -51,11 +51,11 @@ class Behind:
 
     def _work(self) -> None:
         self._told.wait()
-        topics: Asked | None = None
+        topics: BrokerLooks | None = None
         while not self._closing.is_set():
             try:
                 topics = topics or self._topics()
-                self._ends = topics.at(frozenset(self._done), Mark.LATEST)
+                self._ends = topics.at(frozenset(self._done), PartitionEnd.LATEST)
             except TidegateError:  # the source itself says that the brokers do not answer
                 self._ends = None
             self._closing.wait(self._look_seconds)

@@ -12,7 +12,7 @@ from tidegate.core.health import Finding, failed_by, ok
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.shown_options import shown_options
 from tidegate.sources.base import Begins, Replay, Source, Traits
-from tidegate.sources.kafka.topics import Mark, Selection, Topics
+from tidegate.sources.kafka.topics import PartitionEnd, Topics, TopicSelection
 
 
 class KafkaInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +26,8 @@ class KafkaInput(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
     @property
-    def selection(self) -> Selection:
-        return Selection(self.topics, self.pattern, self.partitions)
+    def selection(self) -> TopicSelection:
+        return TopicSelection(self.topics, self.pattern, self.partitions)
 
     def __str__(self) -> str:
         return f"Kafka {self.servers}, {self.selection}"
@@ -39,7 +39,7 @@ class DescribedKafka(Source):
     kind: ClassVar[str] = "kafka"
     traits = Traits(Replay.EXACT, Begins.EITHER)
 
-    def __init__(self, clients: Clients, selection: Selection) -> None:
+    def __init__(self, clients: Clients, selection: TopicSelection) -> None:
         self.clients = clients
         self.selection = selection
 
@@ -69,7 +69,7 @@ class DescribedKafka(Source):
         try:
             topics = Topics(self.clients, what)
             found = topics.find(self.selection)
-            ends, begins = (topics.at(found.partitions, mark) for mark in (Mark.LATEST, Mark.EARLIEST))
+            ends, begins = (topics.at(found.partitions, mark) for mark in (PartitionEnd.LATEST, PartitionEnd.EARLIEST))
         except TidegateError as error:
             return failed_by(what, error)
         records = sum(ends[each] - begins[each] for each in found.partitions)

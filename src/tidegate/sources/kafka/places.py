@@ -12,21 +12,21 @@ from typing import Literal, TypeAlias
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.kafka.offsets import Bounds, OffsetOf, Offsets, Partition, Skip
-from tidegate.sources.kafka.source import Asked, Lost, Reading, numbers_of, warn_of_lost
-from tidegate.sources.kafka.topics import Found, Mark, spelt
+from tidegate.sources.kafka.source import BrokerLooks, LostRecords, TopicReading, numbers_of, warn_of_lost
+from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, spelt
 
 Spot: TypeAlias = int | Literal["earliest", "latest"] | datetime
 """A place in one partition: an offset, its oldest record, behind its newest, or the first one not older than a time."""
 
-Place: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, Spot]]
+TopicPlace: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, Spot]]
 """A place in every partition: the oldest record, behind the newest, what a consumer group has committed (the oldest
 record where it has not), a time, or a spot of its own for each partition of each topic."""
 
 
-def resolve(reading: Reading, topics: Asked, start: Place, stop: Place | None) -> Bounds:
+def resolve(reading: TopicReading, topics: BrokerLooks, start: TopicPlace, stop: TopicPlace | None) -> Bounds:
     """Where the source begins and ends, in numbers: asked once, then it stands in *start* and moves no more."""
     found = topics.find(reading.selection)
-    places = _Places(reading, topics, found)
+    places = _PlaceReader(reading, topics, found)
     begin = places.offsets(start, "start")
     end = None if stop is None else places.offsets(stop, "stop")
     places.require_order(begin, end or {})
@@ -37,19 +37,19 @@ _SAY_WHERE = "say with start= where it should begin"
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _PlaceReader:
     """Turns a place as the program says it into an offset of every partition that was found."""
 
-    reading: Reading
-    topics: Asked
-    found: Found
+    reading: TopicReading
+    topics: BrokerLooks
+    found: FoundPartitions
 
-    def offsets(self, place: Place, option: str) -> OffsetOf:
+    def offsets(self, place: TopicPlace, option: str) -> OffsetOf:
         match place:
             case "earliest":
-                return self.topics.at(self.found.partitions, Mark.EARLIEST)
+                return self.topics.at(self.found.partitions, PartitionEnd.EARLIEST)
             case "latest":
-                return self.topics.at(self.found.partitions, Mark.LATEST)
+                return self.topics.at(self.found.partitions, PartitionEnd.LATEST)
             case "group":
                 return self._committed()
             case datetime():
@@ -60,8 +60,8 @@ class _Places:
     def _committed(self) -> OffsetOf:
         """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
         committed = self.topics.committed(self.found.partitions, self.reading.group or "")
-        oldest = self.topics.at(self.found.partitions, Mark.EARLIEST)
-        if self.reading.lost is Lost.SKIP:
+        oldest = self.topics.at(self.found.partitions, PartitionEnd.EARLIEST)
+        if self.reading.lost is LostRecords.SKIP:
             gone = {each: Skip(oldest[each], oldest[each] - at) for each, at in committed.items() if at < oldest[each]}
             warn_of_lost(self.reading, committed, gone)
             committed = {**committed, **{each: skip.to for each, skip in gone.items()}}
@@ -95,7 +95,7 @@ class _Places:
     def _offsets_of(self, spots: Mapping[Partition, Spot]) -> OffsetOf:
         """Each spot as an offset; those of one kind are asked for at once."""
         offsets = {each: spot for each, spot in spots.items() if isinstance(spot, int)}
-        for mark in Mark:
+        for mark in PartitionEnd:
             offsets |= self.topics.at(frozenset(each for each, spot in spots.items() if spot == mark.value), mark)
         for moment in {spot for spot in spots.values() if isinstance(spot, datetime)}:
             since = frozenset(each for each, spot in spots.items() if spot == moment)
@@ -103,8 +103,8 @@ class _Places:
         return offsets
 
     def _require_kept(self, start: OffsetOf) -> None:
-        oldest = self.topics.at(frozenset(start), Mark.EARLIEST)
-        newest = self.topics.at(frozenset(start), Mark.LATEST)
+        oldest = self.topics.at(frozenset(start), PartitionEnd.EARLIEST)
+        newest = self.topics.at(frozenset(start), PartitionEnd.LATEST)
         outside = {each for each, offset in start.items() if not oldest[each] <= offset <= newest[each]}
         if outside:
             raise self._refused(

@@ -17,7 +17,7 @@ from tidegate.kafka.options import OWNED_BY_SOURCE
 from tidegate.kafka.refusal import unreachable
 from tidegate.kafka.right import Right
 from tidegate.sources.kafka.offsets import Partition, Range, Skip
-from tidegate.sources.kafka.source import Lost, Reading
+from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics
 
 _LOG = logging.getLogger("tidegate")
@@ -36,18 +36,18 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
-def read(reading: Reading, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read(reading: TopicReading, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The committed records of a range, in their order; `schema` names the columns.
 
     Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute. With
-    `Lost.SKIP` what is lost of it is left out: the epoch is undecided, and only what is decided is never read again.
+    `LostRecords.SKIP` lost records are left out: the epoch is undecided, so nothing was decided on them.
     """
     for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
         arrays = [_COLUMNS[field.name](messages, wanted).cast(field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def mean_bytes(reading: Reading, partition: Partition, offset: int, end: int) -> float:
+def mean_bytes(reading: TopicReading, partition: Partition, offset: int, end: int) -> float:
     """The mean size of key and value of some records from an offset on, below `end`; 1 where none is found."""
     topic, number = partition
     wanted = Range(topic, number, offset, min(offset + _SAMPLE_ROWS, end))
@@ -55,7 +55,7 @@ def mean_bytes(reading: Reading, partition: Partition, offset: int, end: int) ->
     return sum(map(_size, messages)) / len(messages) if messages else 1.0
 
 
-def _kept(reading: Reading, wanted: Range, patience_seconds: float) -> Iterator[list[Message]]:
+def _kept(reading: TopicReading, wanted: Range, patience_seconds: float) -> Iterator[list[Message]]:
     """The messages of a range, by the consumer that this process keeps; one that met an error is thrown away."""
     key = (reading.clients.servers, *sorted(reading.clients.options.items()))
     consumer = _CONSUMERS.pop(key, None) or Consumer({**reading.clients.settings(), **_SETTINGS})
@@ -79,7 +79,7 @@ _CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
 
 
 def messages_in(
-    consumer: Consumer, wanted: Range, patience_seconds: float, reading: Reading
+    consumer: Consumer, wanted: Range, patience_seconds: float, reading: TopicReading
 ) -> Iterator[list[Message]]:
     """The messages of a range in lists of bounded size.
 
@@ -114,7 +114,7 @@ def messages_in(
 
 
 def _position(
-    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], reading: Reading
+    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], reading: TopicReading
 ) -> int:
     """The offset that is reached; `wanted` begins where the reading was before. Raises for an event that ends it.
 
@@ -139,13 +139,13 @@ def _position(
     return reached
 
 
-def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, reading: Reading) -> int:
+def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, reading: TopicReading) -> int:
     """Where a range goes on when the records from `begin` on are lost: at the oldest that is kept, or its end.
 
     A leader that knows a shorter log is told without an offset: then nothing may be lost, and `begin` is asked again.
     """
     place = TopicPartition(wanted.topic, wanted.partition, begin)
-    if reading.lost is Lost.REFUSE:
+    if reading.lost is LostRecords.REFUSE:
         raise _lost(wanted, str(event.error()), reading.where)
     oldest, newest = consumer.get_watermark_offsets(place, _ANSWER_SECONDS)
     if not oldest <= begin <= newest:
@@ -158,13 +158,13 @@ def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, 
     return place.offset
 
 
-def _is_cut_short(consumer: Consumer, wanted: Range, reading: Reading) -> bool:
+def _is_cut_short(consumer: Consumer, wanted: Range, reading: TopicReading) -> bool:
     """Whether nothing comes any more because the partition ends before the range does, which is to be skipped.
 
     Raises KAFKA_TOPIC_RECREATED where the topic is another one by now: what was read are its records, which come again
     from its oldest on.
     """
-    if reading.lost is Lost.REFUSE:
+    if reading.lost is LostRecords.REFUSE:
         return False
     now = Topics(reading.clients, reading.where).find(reading.selection).topic_ids.get(wanted.topic)
     if wanted.topic_id is not None and now != wanted.topic_id:
@@ -175,7 +175,7 @@ def _is_cut_short(consumer: Consumer, wanted: Range, reading: Reading) -> bool:
     return newest < wanted.end
 
 
-def _warn_of_lost(wanted: Range, begin: int, end: int, reading: Reading) -> None:
+def _warn_of_lost(wanted: Range, begin: int, end: int, reading: TopicReading) -> None:
     place = f"{wanted.topic}-{wanted.partition}"
     text = "%s: from %s %s the epoch goes on at %s: %s"
     _LOG.warning(text, reading.where, place, begin, end, Skip(end, end - begin), extra={"event": "RecordsLost"})

@@ -27,7 +27,7 @@ from tidegate.sources.kafka.offsets import (
     rows_between,
     share_out,
 )
-from tidegate.sources.kafka.topics import Found, Mark, Selection
+from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, TopicSelection
 from tidegate.sources.pace import Epoch, Pace
 
 _LOG = logging.getLogger("tidegate")
@@ -38,7 +38,7 @@ LOOK_FOR_PARTITIONS_SECONDS = 10.0
 """So often the brokers are asked for new partitions and topics."""
 
 
-class Lost(Enum):
+class LostRecords(Enum):
     """What is done where records went before they were read: the job is refused, or goes on behind them."""
 
     REFUSE = "refuse"
@@ -46,7 +46,7 @@ class Lost(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TopicReading:
     """What a Kafka source reads, as its processes need it.
 
     `tempo`: what epochs adapt to, so that they end within the interval; without one, or without an interval, they do
@@ -54,22 +54,22 @@ class Reading:
     """
 
     clients: Clients
-    selection: Selection
+    selection: TopicSelection
     where: str
     headers: bool = False
     max_rows: int | None = None
     max_bytes: int | None = None
     tempo: Tempo | None = None
     group: str | None = None
-    lost: Lost = Lost.REFUSE
+    lost: LostRecords = LostRecords.REFUSE
 
 
-class Asked(Protocol):
+class BrokerLooks(Protocol):
     """What is asked of the brokers: see `tidegate.sources.kafka.topics.Topics`."""
 
-    def find(self, selection: Selection) -> Found: ...
+    def find(self, selection: TopicSelection) -> FoundPartitions: ...
 
-    def at(self, partitions: frozenset[Partition], mark: Mark) -> OffsetOf: ...
+    def at(self, partitions: frozenset[Partition], mark: PartitionEnd) -> OffsetOf: ...
 
     def at_time(self, partitions: frozenset[Partition], milliseconds: int) -> OffsetOf: ...
 
@@ -81,8 +81,8 @@ class EndFinder:
 
     def __init__(
         self,
-        reading: Reading,
-        topics: Asked,
+        reading: TopicReading,
+        topics: BrokerLooks,
         stop: OffsetOf | None,
         row_bytes: Callable[[Partition, int, int], float],
         clock: Callable[[], float] = time.monotonic,
@@ -93,7 +93,7 @@ class EndFinder:
         self._stop = stop
         self._row_bytes = row_bytes
         self._clock = clock
-        self._found: Found | None = None
+        self._found: FoundPartitions | None = None
         self._found_at = 0.0
         self._idle: Offsets | None = None
         self._idle_at = 0.0
@@ -106,7 +106,7 @@ class EndFinder:
     def catch_up(self) -> None:
         """From now on nothing beyond what the topics hold now is given: a run that ends when it has caught up."""
         self._found, self._found_at = self._topics.find(self._reading.selection), self._clock()
-        self._target = self._topics.at(self._found.partitions, Mark.LATEST)
+        self._target = self._topics.at(self._found.partitions, PartitionEnd.LATEST)
 
     def after(self, start: Offsets) -> Offsets:
         """The end of the epoch that begins at `start`; `start` itself while there is nothing new.
@@ -137,7 +137,7 @@ class EndFinder:
             return wanted
         self._look()
         anew = self._made_anew(end)
-        if anew and self._reading.lost is Lost.REFUSE:
+        if anew and self._reading.lost is LostRecords.REFUSE:
             raise self._recreated(end, anew)
         for each in (each for each in wanted if each.topic in anew):
             place = f"{each.topic}-{each.partition} {each.start} to {each.end - 1}"
@@ -152,7 +152,7 @@ class EndFinder:
         if self._found is None or now - self._found_at >= LOOK_FOR_PARTITIONS_SECONDS:
             self._look()
         self._require_partitions(start)
-        latest = self._topics.at(frozenset(start.next), Mark.LATEST)
+        latest = self._topics.at(frozenset(start.next), PartitionEnd.LATEST)
         wanted = self._wanted(start)
         changed = bool(_shorter(wanted, latest)) or bool(self._made_anew(wanted))
         if self._ends(start.next, latest) == start.next and not changed:
@@ -183,10 +183,10 @@ class EndFinder:
     def _look(self) -> None:
         self._found, self._found_at = self._topics.find(self._reading.selection), self._clock()
 
-    def _known(self) -> Found:
+    def _known(self) -> FoundPartitions:
         if self._found is None:
             self._look()
-        return self._found or Found(frozenset(), {})
+        return self._found or FoundPartitions(frozenset(), {})
 
     def _require_partitions(self, start: Offsets) -> None:
         gone = start.next.keys() - self._known().partitions
@@ -211,7 +211,7 @@ class EndFinder:
     def _beginnings(self, new: frozenset[Partition]) -> OffsetOf:
         for bound in (self._target, self._stop):
             new = new if bound is None else new & bound.keys()
-        return self._topics.at(new, Mark.EARLIEST) if new else {}
+        return self._topics.at(new, PartitionEnd.EARLIEST) if new else {}
 
     def _skipped(self, start: Offsets, latest: OffsetOf) -> Mapping[Partition, Skip]:
         """What Spark would not notice: another topic under the old name, records that went before they were read.
@@ -221,10 +221,10 @@ class EndFinder:
         self._look()
         wanted = self._wanted(start)
         anew = self._made_anew(wanted)
-        skips = self._reading.lost is Lost.SKIP
+        skips = self._reading.lost is LostRecords.SKIP
         if anew and not skips:
             raise self._recreated(start, anew)
-        oldest = self._topics.at(frozenset(wanted.next), Mark.EARLIEST)
+        oldest = self._topics.at(frozenset(wanted.next), PartitionEnd.EARLIEST)
         of_others = {each: Skip(oldest[each], None) for each in wanted.next if each[0] in anew}
         lost = {each for each, offset in wanted.next.items() if oldest[each] > offset}
         if lost and not skips:
@@ -310,7 +310,7 @@ def _capped(ends: OffsetOf, bound: OffsetOf | None, start: OffsetOf) -> OffsetOf
     return {**{each: start[each] for each in ends}, **cap(ends, bound)}
 
 
-def warn_of_lost(reading: Reading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
+def warn_of_lost(reading: TopicReading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
     for each, skip in sorted(skipped.items(), key=lambda item: item[0]):
         begin, event = numbers_of(start, {each}), {"event": "RecordsLost"}
         _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, begin, skip.to, skip, extra=event)

@@ -36,7 +36,7 @@ _OF_KAFKA_ITSELF = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TopicSelection:
     """Which partitions a source reads; one of the three is given. `pattern` fits whole names of topics."""
 
     topics: tuple[str, ...] = ()
@@ -56,14 +56,14 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPartitions:
     """The partitions of a selection that exist now, and the ids of their topics."""
 
     partitions: frozenset[Partition]
     topic_ids: Mapping[str, str]
 
 
-class Mark(Enum):
+class PartitionEnd(Enum):
     """A place in every partition: the oldest record that is kept, or behind the newest that is decided."""
 
     EARLIEST = "earliest"
@@ -82,12 +82,12 @@ class Topics:
         settings["error_cb"] = self._refusals.note
         self._admin = AdminClient(settings)
 
-    def find(self, selection: Selection) -> Found:
+    def find(self, selection: TopicSelection) -> FoundPartitions:
         """What there is of a selection. Raises KAFKA_TOPIC_MISSING for a topic that is named and does not exist, and
         KAFKA_UNREACHABLE for one that this user may not read."""
         names = selection.named() if selection.pattern is None else self._matching(selection.pattern)
         if not names:
-            return Found(frozenset(), {})
+            return FoundPartitions(frozenset(), {})
         self._admin.poll(0)  # errors beside the calls are kept until somebody polls
         futures = self._admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=_ANSWER_SECONDS
@@ -104,20 +104,22 @@ class Topics:
         if absent:
             raise self.missing(f"partitions {spelt(absent)}", "they do not exist")
         self._has_answered = True
-        return Found(
+        return FoundPartitions(
             frozenset(filter(selection.has, partitions)),
             {name: str(found.topic_id) for name, found in described.items()},
         )
 
-    def at(self, partitions: Collection[Partition], mark: Mark) -> OffsetOf:
+    def at(self, partitions: Collection[Partition], mark: PartitionEnd) -> OffsetOf:
         """Where every partition begins or ends. The end is the last stable offset: what is undecided lies behind."""
-        return self._offsets(partitions, OffsetSpec.earliest() if mark is Mark.EARLIEST else OffsetSpec.latest())
+        return self._offsets(
+            partitions, OffsetSpec.earliest() if mark is PartitionEnd.EARLIEST else OffsetSpec.latest()
+        )
 
     def at_time(self, partitions: Collection[Partition], milliseconds: int) -> OffsetOf:
         """The first record of every partition that is not older than a time; its end where there is none."""
         found = self._offsets(partitions, OffsetSpec.for_timestamp(milliseconds))
         none = [partition for partition, offset in found.items() if offset < 0]
-        return {**found, **(self.at(none, Mark.LATEST) if none else {})}
+        return {**found, **(self.at(none, PartitionEnd.LATEST) if none else {})}
 
     def committed(self, partitions: Collection[Partition], group: str) -> OffsetOf:
         """What a consumer group has committed; a partition for which it has not is left out."""

@@ -14,7 +14,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.errors import TidegateError
-from tidegate.core.telling import Step, told
+from tidegate.core.telling import ToldStep, told
 from tidegate.logs.subject import about_all_of, subject
 from tidegate.sources.files.reader import FileReader, Wait
 from tidegate.spark.compiled import object_of
@@ -34,13 +34,13 @@ def stream_of(
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     maker = object_of(jvm, leaf.getClass().getClassLoader(), "TidegateFiles")
     fields = {str(leaf.productElementName(index)): leaf.productElement(index) for index in range(leaf.productArity())}
-    source = maker.source(leaf.dataSource(), frame.schema(), is_folder, Asked(reader_at))
+    source = maker.source(leaf.dataSource(), frame.schema(), is_folder, ReaderCall(reader_at))
     asking = leaf.copy(*{**fields, "dataSource": source}.values())
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(classic, asking), session)
 
 
-class Asked:
+class ReaderCall:
     """What Spark's stream thread asks: a JSON object as text, answered by another. An error is told as text, for what
     leaves a call of Python's is long, and would overflow the thread's stack."""
 
@@ -54,7 +54,7 @@ class Asked:
             try:
                 return msgspec.json.encode(self._answer(msgspec.json.decode(text))).decode()
             except TidegateError as error:
-                return msgspec.json.encode({"error": str(told(error, Step.SOURCE, WORD))}).decode()
+                return msgspec.json.encode({"error": str(told(error, ToldStep.SOURCE, WORD))}).decode()
             except BaseException as error:  # noqa: BLE001 (Spark's thread raises it, and it ends the query)
                 _LOG.debug("a file source failed", exc_info=error)
                 return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"}).decode()

@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.sources.files.described import DescribedFiles
-from tidegate.sources.files.globs import Selection, expression, split
+from tidegate.sources.files.globs import FileSelection, expression, split
 from tidegate.sources.files.options import FileOptions, read_options
-from tidegate.sources.files.place import Place
+from tidegate.sources.files.place import FilesPlace
 from tidegate.spark.sources.file_systems import is_of_files, qualified
 from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
 from tidegate.spark.sources.refusals import not_newest
@@ -108,7 +108,7 @@ class FileSource(DescribedFiles, PositionedSource):
         """What was given. Raises SOURCE_OPTION."""
         return self._options(where)
 
-    def place(self, session: SparkSession, where: str) -> Place:
+    def place(self, session: SparkSession, where: str) -> FilesPlace:
         """Where the files are."""
         options = self._options(where)
         try:
@@ -116,8 +116,8 @@ class FileSource(DescribedFiles, PositionedSource):
             names = expression(options.pattern) if options.pattern is not None else None
         except ValueError as error:
             raise _option("a pattern as Hadoop reads them", str(error), where) from None
-        selection = Selection(patterns, recursive=options.recursive)
-        selection = selection if names is None else Selection(patterns, names, options.recursive)
+        selection = FileSelection(patterns, recursive=options.recursive)
+        selection = selection if names is None else FileSelection(patterns, names, options.recursive)
         root = qualified(session, root)
         if urlsplit(root).scheme != "file":
             raise TidegateError(
@@ -127,7 +127,7 @@ class FileSource(DescribedFiles, PositionedSource):
                 where=where,
                 next_step=f'read it with SparkSource("{self.format}", path=...), or mount it',
             )
-        return Place(root, selection, bool(patterns))
+        return FilesPlace(root, selection, bool(patterns))
 
     def _options(self, where: str) -> FileOptions:
         is_pattern = bool(set("*?[{\\") & set(self.path))

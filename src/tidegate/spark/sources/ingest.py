@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from tidegate.checkpoints.ingest_layout import Position, synced_end
+from tidegate.checkpoints.ingest_layout import IngestPosition, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
 from tidegate.checkpoints.retained import retained_from
@@ -58,7 +58,7 @@ class IngestedSource(PositionedSource):
             raise not_local(str(session.sparkContext.master), where)
         return self.frame(session, where, None, None)
 
-    def frame(self, session: SparkSession, where: str, folder: Path | None, begin: Position | None) -> DataFrame:
+    def frame(self, session: SparkSession, where: str, folder: Path | None, begin: IngestPosition | None) -> DataFrame:
         """The stream of the log in `folder` from `begin` on; of both None: what the program builds its queries on."""
         rows = self.rows(session, where)
         return frame_of(session, IngestReader, rows.schema, where, rows=rows, folder=folder, begin=begin)
@@ -81,7 +81,7 @@ class OpenedIngest(OpenedSource, Companion):
         self._ground = ground
         self._log = IngestLog(ground.folder)
         self._feed = source.feed(self._log, ground)
-        self._kept = Kept(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
+        self._kept = KeptInput(ground.readers, ground.retained + _EPOCHS_TO_SPARE)
 
     def begin(self, where: str, level: Level) -> str:
         return _text(self._log.end if level is Level.AT_MOST_ONCE else self._log.begin)
@@ -142,18 +142,18 @@ class JudgedIngest(OpenedSource):
         return self._joined
 
 
-class Kept:
+class KeptInput:
     """Where the newest done epochs of every reader end: what lies before all of them is needed by nobody.
 
     A reader counts from its start on: until it has done so many epochs in this run, everything is kept.
     """
 
     def __init__(self, readers: frozenset[str], epochs: int) -> None:
-        self._ends = {reader: deque[Position](maxlen=epochs) for reader in readers}
+        self._ends = {reader: deque[IngestPosition](maxlen=epochs) for reader in readers}
         self._epochs = epochs
         self._lock = Lock()
 
-    def done(self, reader: str, end: Position) -> Position | None:
+    def done(self, reader: str, end: IngestPosition) -> IngestPosition | None:
         """Note the end of a reader's epoch; where the oldest one begins that is still needed, None when unknown."""
         with self._lock:
             self._ends[reader].append(end)
@@ -166,15 +166,15 @@ class Trimmer:
     """Trims a log behind the epochs of all its readers, and behind the retained checkpoints that are written by then;
     told by one reader. What fails is a warning."""
 
-    def __init__(self, reader: str, kept: Kept, log: IngestLog, folder: Path) -> None:
+    def __init__(self, reader: str, kept: KeptInput, log: IngestLog, folder: Path) -> None:
         self._reader = reader
         self._kept = kept
         self._log = log
         self._folder = folder
-        self._done: Position | None = None
+        self._done: IngestPosition | None = None
 
     def tell(self, position: str) -> None:
-        self._done = msgspec.json.decode(position, type=Position)
+        self._done = msgspec.json.decode(position, type=IngestPosition)
         needed = self._kept.done(self._reader, self._done)
         if needed is not None and self._log.has_segments_before(needed):
             try:
@@ -193,7 +193,9 @@ class Trimmer:
 class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions in a process that Spark keeps for the query; `read` in the tasks."""
 
-    def __init__(self, where: str, word: str, rows: LoggedRows, folder: Path | None, begin: Position | None) -> None:
+    def __init__(
+        self, where: str, word: str, rows: LoggedRows, folder: Path | None, begin: IngestPosition | None
+    ) -> None:
         """`folder` and `begin` are None where no query of the job reads the stream: then it is refused."""
         with told_by_source(word):
             if folder is None or begin is None:
@@ -203,7 +205,7 @@ class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._where = where
         self._word = word
         self._rows = rows
-        self._last: Position | None = None
+        self._last: IngestPosition | None = None
         self._is_checked = False
 
     def initialOffset(self) -> dict[str, Any]:
@@ -236,18 +238,18 @@ class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: Spark says it before the epoch is decided."""
 
 
-def _position(offset: Mapping[str, Any]) -> Position:
-    return msgspec.convert(offset, type=Position)
+def _position(offset: Mapping[str, Any]) -> IngestPosition:
+    return msgspec.convert(offset, type=IngestPosition)
 
 
-def _begun(position: str, where: str) -> Position:
+def _begun(position: str, where: str) -> IngestPosition:
     try:
-        return msgspec.json.decode(position, type=Position)
+        return msgspec.json.decode(position, type=IngestPosition)
     except msgspec.MsgspecError:
         raise other_source("this source with durable=True", position, where) from None
 
 
-def _text(position: Position) -> str:
+def _text(position: IngestPosition) -> str:
     return msgspec.json.encode(position).decode()
 
 

@@ -33,14 +33,14 @@ from tidegate.kafka.clients import Clients, as_text
 from tidegate.kafka.options import LOGINS, OWNED_BY_SOURCE, End, option_violations
 from tidegate.logs.subject import Subject, about_all_of, subject
 from tidegate.logs.writing import set_up_below_run
-from tidegate.sources.kafka.behind import Behind
+from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.sources.kafka.lag import LagGroup
 from tidegate.sources.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
-from tidegate.sources.kafka.places import Place, resolve
+from tidegate.sources.kafka.places import TopicPlace, resolve
 from tidegate.sources.kafka.reading import mean_bytes, read
-from tidegate.sources.kafka.source import EndFinder, Lost, Reading
-from tidegate.sources.kafka.topics import Selection, Topics
+from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
+from tidegate.sources.kafka.topics import Topics, TopicSelection
 from tidegate.spark.sources.refusals import not_newest, other_source
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
 from tidegate.spark.telling import WORD, told_by_source
@@ -73,8 +73,8 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         topics: Sequence[str] = (),
         pattern: str | None = None,
         partitions: Mapping[str, Sequence[int]] | None = None,
-        start: Place | None = None,
-        stop: Place | None = None,
+        start: TopicPlace | None = None,
+        stop: TopicPlace | None = None,
         options: Mapping[str, str | int | float | bool] | None = None,
         headers: bool = False,
         max_rows: int | None = None,
@@ -84,10 +84,10 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
     ) -> None:
         clients = Clients(servers, {name: as_text(given) for name, given in (options or {}).items()})
         named = {topic: tuple(sorted(numbers)) for topic, numbers in (partitions or {}).items()}
-        selection = Selection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
+        selection = TopicSelection((topics,) if isinstance(topics, str) else tuple(topics), pattern, named)
         super().__init__(clients, selection)
-        self.start: Place | None = start
-        self.stop: Place | None = stop
+        self.start: TopicPlace | None = start
+        self.stop: TopicPlace | None = stop
         self.headers = headers
         self.max_rows = max_rows
         self.max_bytes = max_bytes
@@ -103,7 +103,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
 
     def begin(self, where: str, level: Level) -> str:
         reading = self._reading(where)
-        start: Place = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
+        start: TopicPlace = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
 
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
@@ -115,10 +115,10 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
 
     def monitor(self, name: str) -> Monitor:
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))
-        return KafkaMonitor(name, group, Behind(partial(Topics, self.clients, f"source {name}")))
+        return KafkaMonitor(name, group, LagGauge(partial(Topics, self.clients, f"source {name}")))
 
-    def _reading(self, where: str, tempo: Tempo | None = None) -> Reading:
-        return Reading(
+    def _reading(self, where: str, tempo: Tempo | None = None) -> TopicReading:
+        return TopicReading(
             clients=self.clients,
             selection=self.selection,
             where=where,
@@ -127,7 +127,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
             max_bytes=self.max_bytes,
             tempo=tempo,
             group=self.group,
-            lost=Lost(self.lost),
+            lost=LostRecords(self.lost),
         )
 
     def _check(self, where: str, level: Level) -> None:
@@ -202,7 +202,7 @@ _WITH_A_ZONE = "from datetime import timezone, and write datetime(..., tzinfo=ti
 class KafkaMonitor:
     """Tells a consumer group how far the source is, and counts what its epochs have skipped since the start."""
 
-    def __init__(self, name: str, group: LagGroup | None, behind: Behind) -> None:
+    def __init__(self, name: str, group: LagGroup | None, behind: LagGauge) -> None:
         self._name = name
         self._group = group
         self._behind = behind
@@ -246,7 +246,7 @@ class KafkaDataSource(DataSource):
     """What Spark knows of a Kafka source. Each use has a subclass of its own, so that no option shows a secret."""
 
     label: ClassVar[str]
-    reading: ClassVar[Reading]
+    reading: ClassVar[TopicReading]
     bounds: ClassVar[Bounds | None]
     about: ClassVar[Subject]
     word: ClassVar[str]
@@ -265,7 +265,7 @@ class KafkaDataSource(DataSource):
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions in a process that Spark keeps for the query; `read` in the tasks. They share what is pickled."""
 
-    def __init__(self, reading: Reading, bounds: Bounds | None, about: Subject, word: str) -> None:
+    def __init__(self, reading: TopicReading, bounds: Bounds | None, about: Subject, word: str) -> None:
         self._reading = reading
         self._bounds = bounds
         self._about = about
@@ -333,7 +333,7 @@ def _epoch_of_task() -> int | None:
     return int(number) if number is not None and number.isdigit() else None
 
 
-def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> DataFrame:
+def _frame(session: SparkSession, reading: TopicReading, bounds: Bounds | None) -> DataFrame:
     label = f"tidegate-kafka-{next(_labels)}"
     known = {"label": label, "reading": reading, "bounds": bounds, "about": subject(), "word": WORD}
     bound = type("KafkaDataSource", (KafkaDataSource,), known)
@@ -352,7 +352,7 @@ def _frame(session: SparkSession, reading: Reading, bounds: Bounds | None) -> Da
 
 _SOURCE = End(OWNED_BY_SOURCE, Code.SOURCE_OPTION, LOGINS)
 _labels = itertools.count(1)
-_LOST = tuple(each.value for each in Lost)
+_LOST = tuple(each.value for each in LostRecords)
 
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 _HEADERS = ", headers array<struct<key: string, value: binary>>"

@@ -19,11 +19,11 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.spark_log import parse_offsets
-from tidegate.sources.files.after_done import Behind, Cleaning
-from tidegate.sources.files.listing import Seen
+from tidegate.sources.files.after_done import Cleaning, DoneReading
+from tidegate.sources.files.listing import SeenFile
 from tidegate.sources.files.log import FileLog
 from tidegate.sources.files.options import KEEP, FileOptions
-from tidegate.sources.files.place import Place
+from tidegate.sources.files.place import FilesPlace
 from tidegate.sources.files.reader import FileReader, position_of
 from tidegate.sources.pace import Pace
 from tidegate.spark.sources.file_stream import stream_of
@@ -53,7 +53,7 @@ class DeclaredFiles(Protocol):
 
     def options(self, where: str) -> FileOptions: ...
 
-    def place(self, session: SparkSession, where: str) -> Place: ...
+    def place(self, session: SparkSession, where: str) -> FilesPlace: ...
 
 
 class OpenedFiles(OpenedSource):
@@ -62,8 +62,8 @@ class OpenedFiles(OpenedSource):
     def __init__(self, source: DeclaredFiles, ground: Ground) -> None:
         self._source = source
         self._ground = ground
-        self._left_out: dict[str, Seen] = {}
-        self._readings: dict[str, list[Reading]] = {}
+        self._left_out: dict[str, SeenFile] = {}
+        self._readings: dict[str, list[FilesReading]] = {}
         self._keeps_no_checkpoints = False
         self._cleaning: Cleaning | None = None
         self._behind_the_epochs = ThreadPoolExecutor(1, "tidegate-files")
@@ -78,11 +78,11 @@ class OpenedFiles(OpenedSource):
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
         rows = self._rows(where)
         place = self._source.place(session, where)
-        readings = self._readings[reader] = list[Reading]()
+        readings = self._readings[reader] = list[FilesReading]()
 
         def reader_at(folder: str) -> FileReader:
             number = int(folder.rstrip("/").rpartition("/")[2])
-            readings.append(Reading(number, tempo.log, self._reader(place, where, tempo, number)))
+            readings.append(FilesReading(number, tempo.log, self._reader(place, where, tempo, number)))
             return readings[-1].reader
 
         options = self._source.options(where)
@@ -91,7 +91,7 @@ class OpenedFiles(OpenedSource):
         return stream_of(session, rows, reader_at, is_folder=not place.is_pattern)
 
     def monitor(self, name: str) -> Monitor | None:
-        return Finished(lambda: self._behind_the_epochs.submit(self._settle_down, name))
+        return DoneEpochMonitor(lambda: self._behind_the_epochs.submit(self._settle_down, name))
 
     def verify(self, reader: str) -> None:
         for each in self._readings.get(reader, ()):
@@ -120,7 +120,9 @@ class OpenedFiles(OpenedSource):
             return
         oldest = {} if self._keeps_no_checkpoints else self._ground.oldest()
         behind = [
-            Behind(each.reader.log, each.committed() if self._keeps_no_checkpoints else each.ends(oldest.get(reader)))
+            DoneReading(
+                each.reader.log, each.committed() if self._keeps_no_checkpoints else each.ends(oldest.get(reader))
+            )
             for reader, each in readings
         ]
         self._cleaning.clean(behind)
@@ -130,7 +132,7 @@ class OpenedFiles(OpenedSource):
             return self._source.load(self._ground.session, where, Level.EXACTLY_ONCE)
         return self._source.rows
 
-    def _reader(self, place: Place, where: str, tempo: Tempo, number: int) -> FileReader:
+    def _reader(self, place: FilesPlace, where: str, tempo: Tempo, number: int) -> FileReader:
         log = FileLog(tempo.log / SOURCES / str(number), place.name_of, where, self._ground.epochs_kept)
         newest, committed = _logged(tempo.log, number)
         log.open(-1 if newest is None else position_of(newest).logOffset)
@@ -148,7 +150,7 @@ class OpenedFiles(OpenedSource):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FilesReading:
     """A place of a source in Spark's plan of a query, and what reads there. `log`: the folder of Spark's log."""
 
     place: int
@@ -168,7 +170,7 @@ class Reading:
         return -1 if position is None else position_of(position).logOffset
 
 
-class Finished(Monitor):
+class DoneEpochMonitor(Monitor):
     """Hears of each epoch that is done, and has what is behind it put in order."""
 
     def __init__(self, settle_down: Callable[[], object]) -> None:

@@ -33,14 +33,14 @@ _WHOLE = frozenset(
 )
 """Operators, by Spark's short names, whose state Spark reads as one table."""
 
-Tell = Callable[[Happening], None]
+TellHappening = Callable[[Happening], None]
 """Hears how far the counting is."""
 
 _JOIN = "symmetricHashJoin"
 
 
 def count_state(
-    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: Tell
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: TellHappening
 ) -> dict[str, int]:
     """The rows of state behind the saved epoch, by operator; by side of a join whose rows nobody has recorded. Custom
     state, and operators that Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot
@@ -53,7 +53,7 @@ def expected_state(
     checkpoint: Path,
     saved: SavedQuery,
     conf: Mapping[str, str],
-    tell: Tell,
+    tell: TellHappening,
     numbers: Mapping[int, int],
 ) -> dict[str, int]:
     """What `count_state` has to find in what was restored from this checkpoint: the rows recorded of the saved epoch.
@@ -91,7 +91,7 @@ def _counted(
     checkpoint: Path,
     saved: SavedQuery,
     conf: Mapping[str, str],
-    tell: Tell,
+    tell: TellHappening,
     operators: Sequence[StatefulOperator],
     numbers: Mapping[int, int],
 ) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _counted(
 
 
 def count_tables(
-    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: Tell
+    session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: TellHappening
 ) -> dict[str, int]:
     """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
     counted: dict[str, int] = {}

@@ -23,7 +23,7 @@ from tidegate.disk.durable import (
 from tidegate.disk.side_by_side import side_by_side
 from tidegate.storages.checkpoint_files import LEFT_OUT, is_temporary
 
-Version: TypeAlias = tuple[int, int, int]
+SyncedVersion: TypeAlias = tuple[int, int, int]
 """The identity of a file's content: inode, size, time of change."""
 
 
@@ -41,7 +41,7 @@ class CheckpointSync:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._trust = Trust()
-        self._known: dict[str, _Folder] = {}
+        self._known: dict[str, _ScannedFolder] = {}
 
     def sync(self) -> list[Path]:
         """Make all files below the root durable that exist at the call. Returns the synced paths.
@@ -57,7 +57,7 @@ class CheckpointSync:
             ensure_folder(self._root)
             note = self._root / _DOUBTFUL
             is_doubtful = note.exists()
-            found = _Found()
+            found = _ToSync()
             self._look(str(self._root), must_scan=False, found=found)
             try:
                 files = _each(_rewrite if is_doubtful else _sync_file, found.files)
@@ -71,7 +71,7 @@ class CheckpointSync:
                 note.unlink()
         return [Path(path) for path in (*files, *folders)]
 
-    def _look(self, folder: str, *, must_scan: bool, found: _Found) -> None:
+    def _look(self, folder: str, *, must_scan: bool, found: _ToSync) -> None:
         known = self._known.get(folder)
         try:
             if known is None:
@@ -93,13 +93,13 @@ class CheckpointSync:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _ScannedFolder:
     """The result of one scan of a folder."""
 
     inode: int
     mtime_ns: int
     is_clean: bool
-    files: dict[str, Version]
+    files: dict[str, SyncedVersion]
     subfolders: list[str]
 
     def is_unchanged(self, status: os.stat_result) -> bool:
@@ -107,16 +107,16 @@ class _Folder:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ToSync:
     """The files that one call has to sync, and its results."""
 
     files: list[str] = field(default_factory=list[str])
     folders: list[str] = field(default_factory=list[str])
-    scanned: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
+    scanned: dict[str, _ScannedFolder] = field(default_factory=dict[str, _ScannedFolder])
 
-    def add(self, folder: str, known: _Folder | None, scanned: _Folder) -> bool:
+    def add(self, folder: str, known: _ScannedFolder | None, scanned: _ScannedFolder) -> bool:
         """Note the new files in `folder`, and whether a name in it may be new."""
-        before: dict[str, Version] = known.files if known else {}
+        before: dict[str, SyncedVersion] = known.files if known else {}
         new = [name for name, version in scanned.files.items() if before.get(name) != version]
         self.files.extend(f"{folder}/{name}" for name in new)
         self.scanned[folder] = scanned
@@ -131,10 +131,10 @@ class _Found:
         return has_changed
 
 
-def _scan(folder: str, status: os.stat_result) -> _Folder:
+def _scan(folder: str, status: os.stat_result) -> _ScannedFolder:
     """`status` was read before the scan, so a file that is added during the scan changes the folder's time again."""
     now = time.time_ns()
-    files: dict[str, Version] = {}
+    files: dict[str, SyncedVersion] = {}
     subfolders: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -142,7 +142,7 @@ def _scan(folder: str, status: os.stat_result) -> _Folder:
                 subfolders.append(entry.name)
             elif not is_temporary(entry.name):
                 _note(entry, files)
-    return _Folder(
+    return _ScannedFolder(
         inode=status.st_ino,
         mtime_ns=status.st_mtime_ns,
         is_clean=is_clearly_older(status.st_mtime_ns, now),
@@ -151,7 +151,7 @@ def _scan(folder: str, status: os.stat_result) -> _Folder:
     )
 
 
-def _note(entry: os.DirEntry[str], files: dict[str, Version]) -> None:
+def _note(entry: os.DirEntry[str], files: dict[str, SyncedVersion]) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

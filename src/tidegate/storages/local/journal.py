@@ -82,7 +82,7 @@ class LocalJournalWriter:
         self._name = name
         self._path = folder / name
         self._trust = Trust()
-        self._open: _OpenFile | None = None
+        self._open: _OpenJournalFile | None = None
         self._is_closed = False
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -90,7 +90,7 @@ class LocalJournalWriter:
             return
         with self._trust.over(self._path, "write the journal"):
             if self._open is None:
-                self._open = _OpenFile(self._path, batch.schema)
+                self._open = _OpenJournalFile(self._path, batch.schema)
             self._open.rows.write(batch)
 
     def close(self) -> JournalRef | None:
@@ -114,7 +114,7 @@ _BUFFER_BYTES = 1 << 20
 _TRASH = ".trash"
 
 
-class _OpenFile:
+class _OpenJournalFile:
     """The file of an attempt that is not closed yet."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate.storages.lease import Holder, Standing
+from tidegate.storages.lease import Holder, LeaseState
 from tidegate.storages.local.locks import DRIVER_LOCK, DriverLock, acquire, read_holder, wait_for_jvm_lock
 from tidegate.storages.local.probe import driver_lives, driver_or_jvm_lives
 
@@ -30,7 +30,7 @@ class LocalLease:
     def holder(self) -> Holder | None:
         return read_holder(self._folder)
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseState:
         if driver_lives(self._folder):
-            return Standing.HELD
-        return Standing.ENDING if driver_or_jvm_lives(self._folder) else Standing.FREE
+            return LeaseState.HELD
+        return LeaseState.ENDING if driver_or_jvm_lives(self._folder) else LeaseState.FREE

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synced
-from tidegate.storages.storage import Names, Seen
+from tidegate.storages.storage import Names, RecordStat
 
-Version: TypeAlias = tuple[int, int, int, int]
+FileVersion: TypeAlias = tuple[int, int, int, int]
 """The identity of a file under a name: inode, size, times of its content and of its last rename or link."""
 
 
@@ -22,7 +22,7 @@ class LocalStorage:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root).absolute()
         self._trust = Trust()
-        self._durable: dict[Path, dict[str, Version]] = {}
+        self._durable: dict[Path, dict[str, FileVersion]] = {}
 
     def path(self, name: str) -> Path:
         """The path of `name`. Names outside of the root are refused."""
@@ -74,14 +74,14 @@ class LocalStorage:
             except FileNotFoundError:
                 return None
 
-    def look(self, name: str) -> Seen | None:
+    def look(self, name: str) -> RecordStat | None:
         target = self.path(name)
         with Trust().over(target, "look at a file"):
             try:
                 status = os.stat(target)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        return Seen(status.st_size, status.st_mtime)
+        return RecordStat(status.st_size, status.st_mtime)
 
     def list(self, folder: str) -> Names:
         path = self.path(folder)
@@ -159,9 +159,9 @@ def _link(temporary: Path, target: Path) -> bool:
     return True
 
 
-def _versions(folder: Path) -> dict[str, Version]:
+def _versions(folder: Path) -> dict[str, FileVersion]:
     """The files in `folder` without temporary ones."""
-    found: dict[str, Version] = {}
+    found: dict[str, FileVersion] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_file() and not _is_temporary(entry.name):
@@ -170,7 +170,7 @@ def _versions(folder: Path) -> dict[str, Version]:
     return found
 
 
-def _version(status: os.stat_result) -> Version:
+def _version(status: os.stat_result) -> FileVersion:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.core.spark_log import log_offset
-from tidegate.testing.checker import Batches, Line, Sinks
+from tidegate.testing.checker import Batches, InputLine, SinkContents
 from tidegate.testing.demo.outputs import as_change, as_line, read_table, rows_of
 from tidegate.testing.demo.places import Places
 
@@ -39,7 +39,7 @@ class Ends(Protocol):
         """What the driver program must know of them."""
         ...
 
-    def put(self, batch: Sequence[Line]) -> None:
+    def put(self, batch: Sequence[InputLine]) -> None:
         """Let the next batch arrive, as a whole."""
         ...
 
@@ -51,7 +51,7 @@ class Ends(Protocol):
         """The lines of each epoch, by where the epochs ended; what no epoch has read comes last."""
         ...
 
-    def read(self) -> Sinks:
+    def read(self) -> SinkContents:
         """Every visible record of the three sinks."""
         ...
 
@@ -64,7 +64,7 @@ class FileEnds:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._batches: list[Sequence[Line]] = []
+        self._batches: list[Sequence[InputLine]] = []
         self._began_ns = time.time_ns()
 
     @contextmanager
@@ -75,7 +75,7 @@ class FileEnds:
     def environment(self) -> Mapping[str, str]:
         return {}
 
-    def put(self, batch: Sequence[Line]) -> None:
+    def put(self, batch: Sequence[InputLine]) -> None:
         number, folder = len(self._batches), self._places.input
         hidden = folder / f".{number:05}.json"
         rows = [json.dumps({"number": line.number, "text": line.text}) for line in batch]
@@ -95,8 +95,8 @@ class FileEnds:
         edges = sorted({0, *map(self.batches_to, positions), len(self._batches)})
         return [[line for batch in self._batches[start:end] for line in batch] for start, end in pairwise(edges)]
 
-    def read(self) -> Sinks:
-        return Sinks(
+    def read(self) -> SinkContents:
+        return SinkContents(
             lines=[as_line(row, text) for row, text in json_rows(self._places.lines)],
             changes=[as_change(row, text) for row, text in json_rows(self._places.changes)],
             table=read_table(self._places.table),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.testing.checker import Change, Line
+from tidegate.testing.checker import Change, InputLine
 
 
 def rows_of(texts: Iterable[str]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -22,8 +22,8 @@ def rows_of(texts: Iterable[str]) -> Iterator[tuple[dict[str, Any], str]]:
             yield {}, text
 
 
-def as_line(row: dict[str, Any], text: str) -> Line:
-    return Line(row["number"], row["text"]) if {"number", "text"} <= row.keys() else Line(-1, text)
+def as_line(row: dict[str, Any], text: str) -> InputLine:
+    return InputLine(row["number"], row["text"]) if {"number", "text"} <= row.keys() else InputLine(-1, text)
 
 
 def as_change(row: dict[str, Any], text: str) -> Change:

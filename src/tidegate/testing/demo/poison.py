@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import msgspec
 
-from tidegate.testing.checker import Line
+from tidegate.testing.checker import InputLine
 from tidegate.testing.demo.child import POISON
 from tidegate.testing.demo.ends import FileEnds, json_rows
 from tidegate.testing.demo.places import Places
@@ -48,10 +48,10 @@ class Poisoned(msgspec.Struct, frozen=True, kw_only=True):
     flaw: str
 
 
-def look_at_poison(places: Places, lines: Sequence[Line]) -> Poisoned:
+def look_at_poison(places: Places, lines: Sequence[InputLine]) -> Poisoned:
     """The table must have every line of the input once but the poisoned one, the dead letters that one, once."""
     with closing(sqlite3.connect(places.numbered)) as reader:
-        table = sorted(Line(number, text) for number, text in reader.execute("SELECT number, text FROM lines"))
+        table = sorted(InputLine(number, text) for number, text in reader.execute("SELECT number, text FROM lines"))
     letters = [row for row, _ in json_rows(places.dead_letters)]
     dead = [msgspec.json.decode(row["row"], type=dict[str, object]) for row in letters]
     flaw = ""

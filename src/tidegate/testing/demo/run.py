@@ -16,7 +16,7 @@ import msgspec
 
 from tidegate.extras import Extra, require
 from tidegate.settings.config import Settings
-from tidegate.testing.checker import Batches, Kind, Verdict, check
+from tidegate.testing.checker import Batches, CheckerVerdict, DeviationKind, check
 from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.ends import Ends, FileEnds
 from tidegate.testing.demo.feeder import Feeder, Progress, batches_until, complete
@@ -55,7 +55,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DemoReport:
     """How it ended. Records are lines; lost, duplicated and so on count the records of all three sinks."""
 
     ok: bool
@@ -80,7 +80,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Preparation:
     """Something that takes long goes on before the first driver starts."""
 
     line: str
@@ -103,7 +103,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class DemoProgress:
     """So many batches are in the input folder, so many are through both queries."""
 
     fed: int
@@ -119,10 +119,10 @@ class Killed:
     queries: tuple[str, ...]
 
 
-Event: TypeAlias = Prepared | Began | Started | Moved | Killed
+Event: TypeAlias = Preparation | Began | Started | DemoProgress | Killed
 
 
-def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
+def run_demo(options: Options, tell: Callable[[Event], None]) -> DemoReport:
     """Run the demo in `options.folder` and compare every record. No process is left behind, however it ends.
 
     Raises DemoFailed when it cannot be carried out, TidegateError for options that do not fit.
@@ -145,7 +145,7 @@ def run_demo(options: Options, tell: Callable[[Event], None]) -> Report:
     return _with_poison(report, look_at_poison(places, [*chain(*batches)])) if options.poison else report
 
 
-def _with_poison(report: Report, found: Poisoned) -> Report:
+def _with_poison(report: DemoReport, found: Poisoned) -> DemoReport:
     ok, told = report.ok and not found.flaw, report.counterexample or found.flaw
     return replace(report, ok=ok, dead_letters=found.dead_letters, counterexample=told)
 
@@ -155,7 +155,7 @@ def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> En
         require(Extra.KAFKA)
         from tidegate.testing.demo.topic_ends import TopicEnds  # with the Kafka client, which no help waits for
 
-        return TopicEnds(places, lambda line: tell(Prepared(line)), gated=options.gated)
+        return TopicEnds(places, lambda line: tell(Preparation(line)), gated=options.gated)
     return PoisonedEnds(places) if options.poison else FileEnds(places)
 
 
@@ -164,7 +164,7 @@ def _batches(lines: int, crashes: int) -> int:
     return max(2 * crashes + 2, min(_BATCHES_AT_MOST, lines // _LINES_PER_BATCH))
 
 
-class _Figures(msgspec.Struct, frozen=True):
+class _DemoFigures(msgspec.Struct, frozen=True):
     aborted: int = 0
     redone: int = 0
 
@@ -196,7 +196,7 @@ class _Campaign:
         self._driver: Driver | None = None
         self._ghosts = _Ghosts()
         self._kills: list[Kill] = []
-        self._moved = Moved(0, 0)
+        self._moved = DemoProgress(0, 0)
 
     def __enter__(self) -> _Campaign:
         return self
@@ -245,21 +245,21 @@ class _Campaign:
         (query,) = (query for query in self._queries if query.uid == uid)
         return self._ends.epochs([query.positions[epoch] for epoch in sorted(query.positions)])
 
-    def report(self, verdict: Verdict, records_out: int, seconds: float) -> Report:
+    def report(self, verdict: CheckerVerdict, records_out: int, seconds: float) -> DemoReport:
         figures = [self._figures(run) for run in range(1, self._runs + 1)]
         times = [ms for query in self._queries for ms in query.epoch_ms.values()]
         phases = Counter(kill.phase for kill in self._kills)
-        return Report(
+        return DemoReport(
             ok=verdict.exact,
             gate="on" if self._options.gated else "off",
             seed=self._options.seed,
             records_in=sum(len(batch) for batch in self._batches),
             records_out=records_out,
-            lost=verdict.count(Kind.LOST),
-            duplicated=verdict.count(Kind.DUPLICATED),
-            wrong_counts=verdict.count(Kind.WRONG_COUNT),
-            invented=verdict.count(Kind.INVENTED),
-            torn=verdict.count(Kind.TORN),
+            lost=verdict.count(DeviationKind.LOST),
+            duplicated=verdict.count(DeviationKind.DUPLICATED),
+            wrong_counts=verdict.count(DeviationKind.WRONG_COUNT),
+            invented=verdict.count(DeviationKind.INVENTED),
+            torn=verdict.count(DeviationKind.TORN),
             kills=len(self._kills),
             kills_by_phase={phase.name: phases[phase] for phase in Phase},
             epochs=sum(query.complete() for query in self._queries),
@@ -290,7 +290,7 @@ class _Campaign:
             self._ghosts.forget_the_gone()
             progress = self._progress()
             self._feeder.feed(batches(progress))
-            if (moved := Moved(self._feeder.fed, complete(progress))) != self._moved:
+            if (moved := DemoProgress(self._feeder.fed, complete(progress))) != self._moved:
                 self._moved = moved
                 self._tell(self._moved)
                 end = time.monotonic() + _PHASE_SECONDS
@@ -321,8 +321,8 @@ class _Campaign:
     def _in_phase(self, kill: Kill) -> tuple[str, ...]:
         return tuple(query.uid for query in self._queries if kill.phase in query.phases(kill.epoch))
 
-    def _figures(self, run: int) -> _Figures:
+    def _figures(self, run: int) -> _DemoFigures:
         try:
-            return msgspec.json.decode(self._places.figures(run).read_bytes(), type=_Figures)
+            return msgspec.json.decode(self._places.figures(run).read_bytes(), type=_DemoFigures)
         except FileNotFoundError:
-            return _Figures()
+            return _DemoFigures()

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.testing.checker import Line
+from tidegate.testing.checker import InputLine
 
 VOCABULARY = 2000
 _SYLLABLES = tuple(a + b for a in ("b", "d", "k", "l", "m", "n", "r", "s", "t", "w") for b in ("a", "e", "i", "o", "u"))
@@ -37,9 +37,9 @@ def read_folder(folder: Path) -> list[str]:
     return texts
 
 
-def cut(texts: Sequence[str], batches: int) -> list[list[Line]]:
+def cut(texts: Sequence[str], batches: int) -> list[list[InputLine]]:
     """The lines, numbered from 1, in `batches` parts of nearly equal size."""
-    lines = [Line(number, text) for number, text in enumerate(texts, start=1)]
+    lines = [InputLine(number, text) for number, text in enumerate(texts, start=1)]
     edges = [len(lines) * part // batches for part in range(batches + 1)]
     return [lines[start:end] for start, end in pairwise(edges)]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
-from tidegate.testing.checker import Batches, Line, Sinks
+from tidegate.testing.checker import Batches, InputLine, SinkContents
 from tidegate.testing.demo import child
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.ends import Programs
@@ -39,7 +39,7 @@ class TopicEnds:
         self._producer: Producer | None = None
         self._read_to: list[dict[int, int]] = []
         """For each batch and partition, the offset behind what had arrived with it."""
-        self._lines: list[tuple[int, int, Line]] = []
+        self._lines: list[tuple[int, int, InputLine]] = []
         """Partition and offset of each line."""
 
     @contextmanager
@@ -56,13 +56,13 @@ class TopicEnds:
     def environment(self) -> Mapping[str, str]:
         return {child.SERVERS: self._servers, child.JARS: ",".join(map(str, self._jars))}
 
-    def put(self, batch: Sequence[Line]) -> None:
+    def put(self, batch: Sequence[InputLine]) -> None:
         producer = self._producer
         if producer is None:
             raise DemoFailed("the broker was not started")
         ends = dict(self._read_to[-1]) if self._read_to else dict.fromkeys(range(_PARTITIONS), 0)
 
-        def note(line: Line) -> Callable[[KafkaError | None, Message], None]:
+        def note(line: InputLine) -> Callable[[KafkaError | None, Message], None]:
             def noted(error: KafkaError | None, message: Message) -> None:
                 if error is not None:
                     raise DemoFailed(f"the broker did not take line {line.number}: {error}")
@@ -87,18 +87,18 @@ class TopicEnds:
     def epochs(self, positions: Sequence[str | None]) -> Batches:
         reached = [_offsets(position) for position in positions]
         ends = {partition: [each.get(partition, 0) for each in reached] for partition in range(_PARTITIONS)}
-        epochs: list[list[Line]] = [[] for _ in range(len(positions) + 1)]
+        epochs: list[list[InputLine]] = [[] for _ in range(len(positions) + 1)]
         for partition, offset, line in self._lines:
             epochs[bisect_right(ends[partition], offset)].append(line)
         return [epoch for epoch in epochs if epoch]
 
-    def read(self) -> Sinks:
+    def read(self) -> SinkContents:
         """With a reader of its own, which sees committed records only and reads up to the high watermark."""
         try:
             lines, changes = (self._values(topic) for topic in (Topic.LINES, Topic.CHANGES))
         except NotReadToTheEnd as stuck:
             raise DemoFailed(f"an open transaction stands before the end of a topic: {stuck}") from None
-        return Sinks(
+        return SinkContents(
             lines=[as_line(row, text) for row, text in rows_of(lines)],
             changes=[as_change(row, text) for row, text in rows_of(changes)],
             table=read_table(self._places.table),

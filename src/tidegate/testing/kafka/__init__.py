@@ -2,6 +2,7 @@
 
 from tidegate.testing.kafka.broker import Broker
 from tidegate.testing.kafka.jars import DEFAULT_VERSION
-from tidegate.testing.kafka.status import NodeStatus, State, Status, status
+from tidegate.testing.kafka.status import BrokerState, NodeStatus, Status, status
+from tidegate.testing.kafka.status import BrokerState as State
 
-__all__ = ["DEFAULT_VERSION", "Broker", "NodeStatus", "State", "Status", "status"]
+__all__ = ["DEFAULT_VERSION", "Broker", "BrokerState", "NodeStatus", "State", "Status", "status"]

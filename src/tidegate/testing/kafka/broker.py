@@ -37,7 +37,7 @@ from tidegate.testing.kafka.jars import DEFAULT_VERSION, kafka_jars
 from tidegate.testing.kafka.java import find_java
 from tidegate.testing.kafka.process import Process
 from tidegate.testing.kafka.properties import FILE, server_properties
-from tidegate.testing.kafka.record import Detour, NodeRecord, Record, load, save
+from tidegate.testing.kafka.record import ClusterRecord, Detour, NodeRecord, load, save
 from tidegate.testing.kafka.status import answers
 
 _START_SECONDS = 120.0
@@ -115,7 +115,7 @@ class Broker:
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text("*\n", encoding="ascii")
         with _one_command(root):
-            wanted = Record(
+            wanted = ClusterRecord(
                 version=version or DEFAULT_VERSION,
                 cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
                 transaction_version=transaction_version,
@@ -200,7 +200,7 @@ class Broker:
     ) -> None:
         self.stop()
 
-    def _record(self) -> Record:
+    def _record(self) -> ClusterRecord:
         record = load(self.folder)
         if record is None:
             raise refused("the broker of this handle", "its record is gone", self.folder, "start it anew")
@@ -218,7 +218,7 @@ class Broker:
 class _Machine:
     """Starts the processes of a record: Java and the jars are there before anything else is touched."""
 
-    def __init__(self, root: Path, record: Record, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, root: Path, record: ClusterRecord, tell: Callable[[str], None] = lambda _: None) -> None:
         self._root = root
         self._record = record
         self._java = find_java()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka.ports import free_port, require_free
 from tidegate.testing.kafka.properties import DATA, place, security
-from tidegate.testing.kafka.record import OWN_USER, Detour, NodeRecord, Record, load
+from tidegate.testing.kafka.record import OWN_USER, ClusterRecord, Detour, NodeRecord, load
 
 MOST_BROKERS = 3
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
@@ -48,7 +48,7 @@ def users_of(given: Mapping[str, str] | None) -> dict[str, str]:
     return {OWN_USER: secrets.token_hex(16), **given}
 
 
-def continued(known: Record, wanted: Record, port: int) -> Record:
+def continued(known: ClusterRecord, wanted: ClusterRecord, port: int) -> ClusterRecord:
     """The known cluster with what may be changed: its settings and, where `port` is not 0, its ports."""
     ports = [port + node.number - 1 if port else node.port for node in known.nodes]
     nodes = tuple(replace(node, port=own, process=None) for node, own in zip(known.nodes, ports, strict=True))
@@ -59,7 +59,7 @@ def continued(known: Record, wanted: Record, port: int) -> Record:
 
 
 def refuse_other(
-    known: Record,
+    known: ClusterRecord,
     *,
     version: str | None,
     brokers: int | None,
@@ -77,14 +77,14 @@ def refuse_other(
             raise bad_value(f"{what} {old}, with which the folder was begun", str(new), what)
 
 
-def refuse_our_settings(record: Record) -> None:
+def refuse_our_settings(record: ClusterRecord) -> None:
     """Raise for a setting that makes the broker run here, and is not the user's."""
     ours = place(record, record.nodes[0]).keys() | security(record).keys()
     for name in sorted(record.settings.keys() & ours):
         raise bad_value("settings beside those that make the broker run here", name, "settings")
 
 
-def refuse_running(record: Record, root: Path) -> None:
+def refuse_running(record: ClusterRecord, root: Path) -> None:
     """Raise while a broker of the folder runs."""
     for node in record.nodes:
         if node.process is not None and node.process.is_alive():
@@ -96,7 +96,7 @@ def refuse_running(record: Record, root: Path) -> None:
             )
 
 
-def refuse_taken_ports(record: Record) -> None:
+def refuse_taken_ports(record: ClusterRecord) -> None:
     """Raise where somebody else listens at one of its ports."""
     for node in record.nodes:
         require_free(node.port)
@@ -105,7 +105,7 @@ def refuse_taken_ports(record: Record) -> None:
             require_free(node.detour.port)
 
 
-def formatted(root: Path) -> Record | None:
+def formatted(root: Path) -> ClusterRecord | None:
     """The record, if its cluster was ever begun: a first start that failed leaves nothing to go on with."""
     record = load(root)
     return record if record is not None and any(is_formatted(root, node) for node in record.nodes) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from tidegate.testing.kafka.record import ADMIN, OWN_USER, NodeRecord, Record
+from tidegate.testing.kafka.record import ADMIN, OWN_USER, ClusterRecord, NodeRecord
 
 DATA = "data"
 FILE = "server.properties"
@@ -28,13 +28,13 @@ _SMALL = {
 }
 
 
-def server_properties(record: Record, node: NodeRecord) -> str:
+def server_properties(record: ClusterRecord, node: NodeRecord) -> str:
     """The properties file of one node; its paths are below the folder in which the process works."""
     lines = {**_SMALL, **_replication(len(record.nodes)), **record.settings, **place(record, node), **security(record)}
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in lines.items())
 
 
-def place(record: Record, node: NodeRecord) -> Mapping[str, str]:
+def place(record: ClusterRecord, node: NodeRecord) -> Mapping[str, str]:
     """What makes this node one of this cluster, at its ports; not for anybody else to set."""
     controllers = _controllers(record)
     is_controller = node in controllers
@@ -57,7 +57,7 @@ def place(record: Record, node: NodeRecord) -> Mapping[str, str]:
     }
 
 
-def security(record: Record) -> Mapping[str, str]:
+def security(record: ClusterRecord) -> Mapping[str, str]:
     """With users: who may connect, by a password, and that an access list decides what they may do.
 
     The brokers themselves are a user; at the controllers' port they have no name.
@@ -95,7 +95,7 @@ def _addresses(ports: Mapping[str, int]) -> str:
     return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
-def _controllers(record: Record) -> tuple[NodeRecord, ...]:
+def _controllers(record: ClusterRecord) -> tuple[NodeRecord, ...]:
     """Three where there are three brokers; else one, for of two none could be missed."""
     return record.nodes[: 3 if len(record.nodes) >= 3 else 1]
 

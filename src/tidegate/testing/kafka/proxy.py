@@ -24,7 +24,7 @@ from typing import NoReturn
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.kafka.broker import Broker
 from tidegate.testing.kafka.record import Detour
-from tidegate.testing.kafka.strike import Kind, Strike
+from tidegate.testing.kafka.strike import RequestStrike, StrikeKind
 
 _START_SECONDS = 10.0
 _CLOSE_SECONDS = 1.0
@@ -51,7 +51,7 @@ class Proxy:
                 next_step="start it with detour=True, in a new folder",
             )
         self._lock = threading.Lock()
-        self._strikes: list[Strike] = []
+        self._strikes: list[RequestStrike] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kafka-proxy", daemon=True)
         self._ready = threading.Event()
@@ -74,29 +74,31 @@ class Proxy:
         first: int = 1,
         count: int = 1,
         where: Callable[[bytes], bool] | None = None,
-    ) -> Strike:
+    ) -> RequestStrike:
         """Keep a request back for `seconds`, or until the strike is released, then deliver it.
 
         What its client has sent behind it on the same connection waits too. With `cut` the client loses the
         connection at once, so that it sends the request again, and what was kept back is delivered all the same.
         """
-        return self._add(Strike(Kind.HOLD, key, self._loop, seconds, cut, first, count, where))
+        return self._add(RequestStrike(StrikeKind.HOLD, key, self._loop, seconds, cut, first, count, where))
 
-    def drop(self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None) -> Strike:
+    def drop(
+        self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
+    ) -> RequestStrike:
         """The connection breaks before the request has reached the broker."""
-        return self._add(Strike(Kind.DROP, key, self._loop, None, True, first, count, where))
+        return self._add(RequestStrike(StrikeKind.DROP, key, self._loop, None, True, first, count, where))
 
     def drop_answer(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
-    ) -> Strike:
+    ) -> RequestStrike:
         """The broker has done what was asked; the connection breaks before its answer has reached the client."""
-        return self._add(Strike(Kind.DROP_ANSWER, key, self._loop, None, True, first, count, where))
+        return self._add(RequestStrike(StrikeKind.DROP_ANSWER, key, self._loop, None, True, first, count, where))
 
     def repeat(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
-    ) -> Strike:
+    ) -> RequestStrike:
         """The broker gets the request twice, one right after the other. The client sees the first answer."""
-        return self._add(Strike(Kind.REPEAT, key, self._loop, None, False, first, count, where))
+        return self._add(RequestStrike(StrikeKind.REPEAT, key, self._loop, None, False, first, count, where))
 
     def forget(self) -> None:
         """All rules are over. What is kept back is delivered."""
@@ -105,12 +107,12 @@ class Proxy:
         for strike in over:
             strike.release()
 
-    def _add(self, strike: Strike) -> Strike:
+    def _add(self, strike: RequestStrike) -> RequestStrike:
         with self._lock:
             self._strikes.append(strike)
         return strike
 
-    def _struck_by(self, request: bytes) -> Strike | None:
+    def _struck_by(self, request: bytes) -> RequestStrike | None:
         """The rule that strikes this request, which counts as struck then."""
         with self._lock:
             return next((strike for strike in self._strikes if strike.takes(request)), None)
@@ -173,15 +175,18 @@ class _Connection:
     """A client's connection and the one to the broker that belongs to it."""
 
     def __init__(
-        self, struck_by: Callable[[bytes], Strike | None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        struck_by: Callable[[bytes], RequestStrike | None],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._struck_by = struck_by
         self._reader = reader
         self._writer = writer
-        self._waiting: dict[int, list[Strike]] = {}
+        self._waiting: dict[int, list[RequestStrike]] = {}
         """By correlation id: the strikes on requests that the broker has not answered yet."""
         self._answered = asyncio.Event()
-        self._late: Strike | None = None
+        self._late: RequestStrike | None = None
         """What has cut the client off while its requests were kept back."""
 
     async def run(self, port: int) -> None:
@@ -206,11 +211,11 @@ class _Connection:
         """From the client to the broker. Ends when the client has gone, or when a strike breaks the connection."""
         while (frame := await _frame(self._reader)) is not None:
             strike = self._struck_by(frame) if self._late is None else self._late.follows(frame)
-            if strike is not None and strike.kind is Kind.DROP:
+            if strike is not None and strike.kind is StrikeKind.DROP:
                 return
-            if strike is not None and strike.kind is Kind.HOLD:
+            if strike is not None and strike.kind is StrikeKind.HOLD:
                 await self._keep_back(strike)
-            for _ in range(2 if strike is not None and strike.kind is Kind.REPEAT else 1):
+            for _ in range(2 if strike is not None and strike.kind is StrikeKind.REPEAT else 1):
                 if strike is not None:
                     self._answered.clear()
                     self._waiting.setdefault(_correlation(frame[4:]), []).append(strike)
@@ -219,7 +224,7 @@ class _Connection:
         if self._late is not None and self._waiting:
             await self._answered.wait()
 
-    async def _keep_back(self, strike: Strike) -> None:
+    async def _keep_back(self, strike: RequestStrike) -> None:
         if strike.cut and self._late is None:
             self._late = strike
             self._writer.write_eof()
@@ -238,9 +243,9 @@ class _Connection:
                 strike.note_answer(frame)
             if not self._waiting:
                 self._answered.set()
-            if strike is not None and strike.kind is Kind.DROP_ANSWER:
+            if strike is not None and strike.kind is StrikeKind.DROP_ANSWER:
                 return
-            second = strike is not None and strike.kind is Kind.REPEAT and is_last
+            second = strike is not None and strike.kind is StrikeKind.REPEAT and is_last
             if self._late is None and not second:
                 self._writer.write(_length(frame) + frame)
                 await self._writer.drain()

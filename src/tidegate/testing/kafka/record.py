@@ -45,7 +45,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder(root) / "broker.log"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster: what it was formatted with, and its brokers as they were started last."""
 
     version: str
@@ -76,17 +76,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             "sasl.password": self.users[user],
         }
 
-    def replaced(self, *changed: NodeRecord) -> Record:
+    def replaced(self, *changed: NodeRecord) -> ClusterRecord:
         """The same with these nodes in the place of those with their numbers."""
         new = {node.number: node for node in changed}
         return msgspec.structs.replace(self, nodes=tuple(new.get(node.number, node) for node in self.nodes))
 
 
-def load(folder: Path) -> Record | None:
+def load(folder: Path) -> ClusterRecord | None:
     """The record of the folder, None if no broker was ever started there."""
     path = folder / _NAME
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        return msgspec.json.decode(path.read_bytes(), type=ClusterRecord)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
@@ -99,7 +99,7 @@ def load(folder: Path) -> Record | None:
         ) from error
 
 
-def save(folder: Path, record: Record) -> None:
+def save(folder: Path, record: ClusterRecord) -> None:
     """Replace the record."""
     aside = folder / f".{_NAME}"
     aside.touch(mode=0o600)  # it may hold passwords

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.testing.kafka.record import OWN_USER, NodeRecord, Record, load
+from tidegate.testing.kafka.record import OWN_USER, ClusterRecord, NodeRecord, load
 
 _ANSWER_SECONDS = 2.0
 
 
-class State(str, Enum):
+class BrokerState(str, Enum):
     """Of a broker; and of several, that of the one that is worst off (the later in this list)."""
 
     RUNNING = "running"
@@ -25,12 +25,12 @@ class State(str, Enum):
 
 
 _MEANINGS = {
-    State.RUNNING: "it answers",
-    State.ABSENT: "no broker was ever started in this folder",
-    State.STOPPED: "it was stopped",
-    State.PAUSED: "its process stands still (SIGSTOP)",
-    State.SILENT: "its process is alive but does not answer",
-    State.DIED: "its process is gone and nobody stopped it",
+    BrokerState.RUNNING: "it answers",
+    BrokerState.ABSENT: "no broker was ever started in this folder",
+    BrokerState.STOPPED: "it was stopped",
+    BrokerState.PAUSED: "its process stands still (SIGSTOP)",
+    BrokerState.SILENT: "its process is alive but does not answer",
+    BrokerState.DIED: "its process is gone and nobody stopped it",
 }
 
 
@@ -38,7 +38,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One broker of the cluster. `pid`: None where no process is alive."""
 
     number: int
-    state: State
+    state: BrokerState
     server: str
     pid: int | None
     log: str
@@ -47,7 +47,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The broker in a folder: what to connect to, and how each of its processes is."""
 
-    state: State
+    state: BrokerState
     meaning: str
     folder: str
     version: str | None = None
@@ -61,9 +61,9 @@ def status(folder: str | Path) -> Status:
     root = Path(folder).absolute()
     record = load(root)
     if record is None:
-        return Status(state=State.ABSENT, meaning=_MEANINGS[State.ABSENT], folder=str(root))
+        return Status(state=BrokerState.ABSENT, meaning=_MEANINGS[BrokerState.ABSENT], folder=str(root))
     nodes = tuple(_node_status(root, record, node) for node in record.nodes)
-    order = list(State)
+    order = list(BrokerState)
     worst = max((node.state for node in nodes), key=order.index)
     return Status(
         state=worst,
@@ -76,7 +76,7 @@ def status(folder: str | Path) -> Status:
     )
 
 
-def answers(record: Record, node: NodeRecord) -> bool:
+def answers(record: ClusterRecord, node: NodeRecord) -> bool:
     """Whether this node, and not a stranger at its port, answers and is a member of its cluster."""
     from confluent_kafka import KafkaException  # here: a command that asks no broker does not wait for the client
     from confluent_kafka.admin import AdminClient
@@ -91,9 +91,9 @@ def answers(record: Record, node: NodeRecord) -> bool:
     return str(metadata.cluster_id) == record.cluster_id and node.number in metadata.brokers
 
 
-def _node_status(root: Path, record: Record, node: NodeRecord) -> NodeStatus:
+def _node_status(root: Path, record: ClusterRecord, node: NodeRecord) -> NodeStatus:
     state = _state(record, node)
-    alive = state in {State.RUNNING, State.PAUSED, State.SILENT}
+    alive = state in {BrokerState.RUNNING, BrokerState.PAUSED, BrokerState.SILENT}
     return NodeStatus(
         number=node.number,
         state=state,
@@ -103,11 +103,11 @@ def _node_status(root: Path, record: Record, node: NodeRecord) -> NodeStatus:
     )
 
 
-def _state(record: Record, node: NodeRecord) -> State:
+def _state(record: ClusterRecord, node: NodeRecord) -> BrokerState:
     if node.process is None:
-        return State.STOPPED
+        return BrokerState.STOPPED
     if not node.process.is_alive():
-        return State.DIED
+        return BrokerState.DIED
     if node.process.is_paused():
-        return State.PAUSED
-    return State.RUNNING if answers(record, node) else State.SILENT
+        return BrokerState.PAUSED
+    return BrokerState.RUNNING if answers(record, node) else BrokerState.SILENT

@@ -12,7 +12,7 @@ from enum import Enum, auto
 _SECONDS = 60.0
 
 
-class Kind(Enum):
+class StrikeKind(Enum):
     """What is done to a request."""
 
     HOLD = auto()
@@ -21,12 +21,12 @@ class Kind(Enum):
     REPEAT = auto()
 
 
-class Strike:
+class RequestStrike:
     """Made by the methods of `Proxy`; any thread may ask it."""
 
     def __init__(
         self,
-        kind: Kind,
+        kind: StrikeKind,
         key: int,
         loop: asyncio.AbstractEventLoop,
         seconds: float | None,
@@ -68,7 +68,7 @@ class Strike:
 
     def wait_for_answers(self, seconds: float = _SECONDS) -> list[bytes]:
         """Until the broker has answered every request that was struck and not dropped; the answers."""
-        each = {Kind.DROP: 0, Kind.REPEAT: 2}.get(self.kind, 1)
+        each = {StrikeKind.DROP: 0, StrikeKind.REPEAT: 2}.get(self.kind, 1)
         self._wait_for(lambda: len(self._answers) >= each * len(self._requests), seconds)
         return self.answers
 
@@ -97,7 +97,7 @@ class Strike:
             self._note(request)
         return meant
 
-    def follows(self, request: bytes) -> Strike | None:
+    def follows(self, request: bytes) -> RequestStrike | None:
         """This strike, if a request of the same kind comes behind one that it keeps back with its connection cut."""
         if not self._fits(request):
             return None

@@ -31,7 +31,7 @@ _PART_SECONDS = 0.05  # what has come by then is taken, be it less than was aske
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopicRecord:
     """A record, as it is written and read. Read ones have partition and offset."""
 
     value: bytes | None
@@ -81,7 +81,9 @@ def delete_topic(servers: str, topic: str) -> None:
     admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result()
 
 
-def produce(servers: str, topic: str, rows: Iterable[Row | bytes], *, options: Mapping[str, str] | None = None) -> int:
+def produce(
+    servers: str, topic: str, rows: Iterable[TopicRecord | bytes], *, options: Mapping[str, str] | None = None
+) -> int:
     """Write rows and wait until each is confirmed. Returns how many."""
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5, **(options or {})})
     refused: list[KafkaError] = []
@@ -95,7 +97,7 @@ def produce(servers: str, topic: str, rows: Iterable[Row | bytes], *, options: M
 
     written = 0
     for given in rows:
-        row = given if isinstance(given, Row) else Row(given)
+        row = given if isinstance(given, TopicRecord) else TopicRecord(given)
         while True:
             try:
                 _send(producer, topic, row, confirm)
@@ -141,7 +143,7 @@ def read_all(
     isolation: str = "read_committed",
     ends: Mapping[int, int] | None = None,
     seconds: float = _SECONDS,
-) -> list[Row]:
+) -> list[TopicRecord]:
     """Every record as `messages` gives them, in order in each partition."""
     found = messages(servers, topic, isolation=isolation, ends=ends, seconds=seconds)
     return sorted(map(_row, found), key=lambda row: (row.partition, row.offset))
@@ -202,9 +204,9 @@ def place_of(message: Message) -> tuple[int, int]:
     return (-1 if partition is None else partition), (-1 if offset is None else offset)
 
 
-def _row(message: Message) -> Row:
+def _row(message: Message) -> TopicRecord:
     partition, offset = place_of(message)
-    return Row(
+    return TopicRecord(
         value=message.value(),
         key=message.key(),
         partition=partition,
@@ -214,7 +216,9 @@ def _row(message: Message) -> Row:
     )
 
 
-def _send(producer: Producer, topic: str, row: Row, confirm: Callable[[KafkaError | None, Message], None]) -> None:
+def _send(
+    producer: Producer, topic: str, row: TopicRecord, confirm: Callable[[KafkaError | None, Message], None]
+) -> None:
     producer.produce(
         topic,
         row.value,

@@ -124,7 +124,7 @@ def test_who_wants_a_job_to_go_on_from_its_savepoint_has_none_of_a_drained_end(p
     assert handle.is_drained
     error = handle.last_savepoint.error
     assert isinstance(error, TidegateError)
-    assert (error.code, "nothing goes on from its end" in error.found) == ("TG-SAVEPOINT-REFUSED", True)
+    assert (error.code, "nothing resumes from its end" in error.found) == ("TG-SAVEPOINT-REFUSED", True)
     assert not list((place.folder / "saved").glob("savepoint-*"))
 
 

@@ -156,7 +156,7 @@ def test_whoever_asks_for_a_drain_hears_when_the_job_has_ended_without_one(place
     handle.stop()  # that it has ended is all that a stop wants
     error = error_of(lambda: handle.stop(drain=True))
     assert (error.code, "it is FINISHED" in error.found) == ("TG-JOB-NOT-DRAINED", True)
-    assert "ask while it runs" in error.next_step
+    assert "request the drain while it runs" in error.next_step
 
 
 def test_a_drain_that_is_canceled_is_no_success_and_goes_on_at_the_next_start(place: Place):
@@ -172,7 +172,7 @@ def test_a_drain_that_is_canceled_is_no_success_and_goes_on_at_the_next_start(pl
     handle.cancel()
     asker.join()
     [(code, said)] = answers
-    assert (code, "TG-JOB-NOT-DRAINED" in said, "the drain goes on" in said) == (1, True, True), said
+    assert (code, "TG-JOB-NOT-DRAINED" in said, "the drain resumes" in said) == (1, True, True), said
     assert error_of(lambda: handle.stop(drain=True)).code == "TG-JOB-NOT-DRAINED"
     sink.moods.busy = 0
     job_of(place, sink).start().wait()
@@ -204,7 +204,7 @@ def test_what_cannot_be_computed_at_the_end_of_time_takes_the_drain_back_and_the
     tried_before = numbers(place.query() / "ledger/runs")[-1]
     error = error_of(lambda: handle.stop(drain=True))
     assert (error.code, "OverflowError: the year" in error.found) == ("TG-DRAIN-FAILS", True), error
-    assert "the drain is taken back: the next start goes on where the job stopped" in error.next_step
+    assert "the drain is withdrawn: the next start resumes where the job stopped" in error.next_step
     assert numbers(place.query() / "ledger/runs")[-1] - tried_before in (3, 4), "one more for what the stop cut off"
     assert (read_drain(folder), out(place)) == (None, [])
     assert last_watermark(place)[1] < END_OF_TIME_MS
@@ -373,7 +373,7 @@ def test_a_commit_that_hangs_does_not_hold_up_a_drain(place: Place, monkeypatch:
     wait_until(lambda: handle.error() is not None or time.monotonic() - begun > 20, "the end")
     error = handle.error()
     sink.moods.gate.set()
-    assert "has not come back" in str(error), "the drain waited for what hangs"
+    assert "has not returned" in str(error), "the drain waited for what hangs"
     assert (read_drain(place.checkpoints / "job") is None, drained(place)) == (False, False)
 
 

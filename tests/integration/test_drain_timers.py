@@ -64,7 +64,7 @@ def test_a_function_that_the_end_of_time_is_too_much_for_takes_the_drain_back_an
     wait_until(lambda: has_read(place, 1), "the first file")
     error = error_of(lambda: handle.stop(drain=True))
     assert (error.code, "INVALID_TIMEOUT_TIMESTAMP" in error.found) == ("TG-DRAIN-FAILS", True), error
-    assert "the drain is taken back: the next start goes on where the job stopped" in error.next_step
+    assert "the drain is withdrawn: the next start resumes where the job stopped" in error.next_step
     assert (read_drain(folder), out(place)) == (None, [])
     assert last_watermark(place)[1] < END_OF_TIME_MS
 

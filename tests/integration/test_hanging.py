@@ -178,7 +178,7 @@ def test_a_commit_that_hangs_does_not_hold_up_a_stop_and_the_next_start_has_its_
     assert error is not None, "the stop waited for what hangs"
     assert "TG-SINK-UNAVAILABLE" in str(error)
     assert "epoch 0" in str(error)
-    assert "has not come back" in str(error)
+    assert "has not returned" in str(error)
     assert refused.catalogue_entry is Code.DRIVER_ALIVE
     assert (later.log("ledger/decided"), later.log("ledger/done")) == ([0], [])
     run(shelf_job(later))

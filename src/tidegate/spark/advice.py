@@ -1,4 +1,4 @@
-"""What a program could do better, said when its job has begun well: an error that ends a start stands alone."""
+"""Advice to a program, logged after its job has begun well: if a start fails, only its error is shown."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LOG = logging.getLogger("tidegate")
 
 
 class Advice(Companion):
-    """Logs each text once: behind the first epoch that is done, or when a job without one ends well."""
+    """Logs each text once: after the first done epoch, or when a job without one ends well."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = list(texts)
         self._lock = threading.Lock()
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        if run and isinstance(happening, EpochDone):  # run 0: recovery finishes an older epoch, the start goes on
+        if run and isinstance(happening, EpochDone):  # run 0: recovery finishes an older epoch, and the start continues
             self._say()
 
     def ended(self, error: BaseException | None) -> None:
@@ -42,8 +42,9 @@ class Advice(Companion):
 
 
 def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: Iterable[str]) -> Iterator[str]:
-    """Settings that do not do what they seem to, together or because the checkpoint has fixed something else; stateful
-    operators without a uid. `uids`: those that the job has."""
+    """Settings without the expected effect, because of other settings or of the checkpoint; stateful operators without
+    a uid. `uids`: those of the job.
+    """
     for note in notes(settings):
         yield f"job {job}: {note}"
     for plan in plans if settings.max_concurrent > 1 else ():
@@ -67,12 +68,12 @@ def advice_for(job: str, settings: Settings, plans: Sequence[QueryPlan], uids: I
 
 
 def places_at_once(sinks: Iterable[TwoPhaseSink]) -> list[str]:
-    """The sinks that give prepared rows their place: with them no epoch waits behind another one that is decided."""
+    """The sinks whose prepared rows already have their place: with them no epoch waits behind a decided one."""
     return [sink.uid for sink in sinks if sink.prepared_rows_have_their_place]
 
 
 def operators_without_uid(plans: Iterable[QueryPlan], uids: Iterable[str]) -> Iterator[str]:
-    """Each stateful operator without a uid, with the line of code to add. `uids`: those that the job has."""
+    """A line of code to add, for each stateful operator without a uid. `uids`: those of the job."""
     taken = set(uids)
     for query in (plan.query for plan in plans):
         yield from without_uid(query.uid, query.fingerprints or (), taken)

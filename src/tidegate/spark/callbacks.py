@@ -1,4 +1,4 @@
-"""Spark's calls of this process: each epoch is one, and somebody must hear it."""
+"""The calls of Spark into this process. Each epoch is one, so a thread must receive them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def listen_to(session: SparkSession) -> None:
 
 
 def is_no_refused_epoch(record: logging.LogRecord) -> bool:
-    """Whether a record of Py4J's is to be logged. It tells, with a traceback, of what leaves a call of Spark's: for an
-    epoch that has failed that is a short word alone, and the error itself ends the run."""
+    """True if a record of Py4J is to be logged. Py4J logs, with a traceback, each exception of a call from Spark. For a
+    failed epoch that is only a short word; the error itself ends the run.
+    """
     return not (record.exc_info and isinstance(record.exc_info[1], EpochRefused))
 
 
@@ -33,27 +34,29 @@ _TELLS_OF_ERRORS = "py4j.clientserver"
 
 
 def refuse_if_deaf(session: SparkSession) -> None:
-    """Refuse to start a query when the thread that hears Spark's calls has ended: its first epoch would wait for ever.
+    """Refuse to start a query after the thread that receives Spark's calls has ended: its first epoch would wait for
+    ever.
 
-    Py4J's thread ends when it cannot take one connection, mostly for want of a file number, and nobody starts it anew.
+    Py4J's thread ends when it cannot accept a connection, mostly because of too many open files, and is never
+    restarted.
     """
     gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     thread: threading.Thread | None = gateway._callback_server.thread
     if thread is None or not thread.is_alive():
         raise TidegateError(
             Code.PROCESS_SPENT,
-            expected="a thread that hears Spark's calls",
+            expected="a thread that receives Spark's calls",
             found="it has ended: it could not take a connection, perhaps because too many files were open",
             where="this process",
-            next_step="start the program again: a new process hears; see how many files it opens, and may (ulimit -n)",
+            next_step="start the program again, in a new process; check its open files and their limit (ulimit -n)",
         )
 
 
 def refuse_if_unheard(server: socket.socket) -> None:
-    """Refuse a socket at which nobody waits: Spark would call, and its first epoch wait for ever.
+    """Refuse a socket without a waiting thread: Spark would call, and its first epoch would wait for ever.
 
-    Py4J waits with select(2), which knows the file numbers below FD_SETSIZE (1024) alone. Where so many files are open
-    already, the socket gets a higher one, and the thread that was to wait there ends without a word.
+    Py4J waits with select(2), which supports only file numbers below FD_SETSIZE (1024). If so many files are already
+    open, the socket gets a higher number, and its thread ends without a message.
     """
     try:
         select.select([server], [], [], 0)

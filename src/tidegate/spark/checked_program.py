@@ -1,6 +1,6 @@
-"""`python -m tidegate.spark.checked_program APP ARGS...`: a user's program, asked whether its job could start.
+"""`python -m tidegate.spark.checked_program APP ARGS...`: checks if the job of a user's program could start.
 
-Started by `jobs.app_check` alone, which reads on the standard error what stands against the start.
+Only `jobs.app_check` starts it. It reads the violations from the standard error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.spark.program import FAILED, read_program, run_program
 
 
 def main(app: str, arguments: list[str]) -> int:
-    """Run the program up to the start of its job. What it raises on the way is told; its own errors are raised."""
+    """Run the program up to the start of its job. Reports the errors of that start; raises the program's own errors."""
     try:
         run_program(read_program(app), app, arguments)
     except Exception as error:
@@ -32,7 +32,7 @@ def main(app: str, arguments: list[str]) -> int:
 
 
 def _refused_in(error: BaseException | None) -> TidegateError | None:
-    """The error itself, or the one that the program has made its own of."""
+    """The error itself, or the error that the program has wrapped."""
     while error is not None and not isinstance(error, TidegateError):
         error = error.__cause__ or error.__context__
     return error

@@ -1,4 +1,4 @@
-"""Deletes the checkpoints of a cancelled job (checkpointing.retention=delete) before anybody is told of its end."""
+"""Deletes the checkpoints of a canceled job (checkpointing.retention=delete) before its end is reported."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 
 class Clearing(Companion):
-    """Comes behind whoever writes into the checkpoints, and before whoever answers: what it raises is the job's error,
-    and stands in the answer."""
+    """Runs after all companions that write into the checkpoints, and before those that answer requests. Its error
+    becomes the job's error, and part of the answer.
+    """
 
     def __init__(self, delete: Callable[[], None]) -> None:
         self._delete = delete

@@ -1,4 +1,4 @@
-"""The driver's side of the desk: takes what other processes ask of the job, has it done, answers."""
+"""The driver's side of the desk: takes requests of other processes, executes them, answers."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ _ENDINGS: Mapping[Kind, EndMode] = {
     Kind.CANCEL: EndMode.CANCEL,
     Kind.CANCEL_WITH_SAVEPOINT: EndMode.CANCEL,
 }
-"""How each request that ends a job ends it."""
+"""The kind of end for each request that ends a job."""
 
 
 class Clerk(Ticking):
-    """Answers the requests that are meant for this incarnation of the job, or for the supervisor that has started it:
-    somebody has asked before this one was at its desk. Older ones came too late.
+    """Answers the requests for this start of the job, and those for the supervisor that has started it: such a request
+    came before this driver was at its desk. Requests for earlier starts came too late.
 
-    `forgetful` names the sources that keep no row a stopped job has not read: such a job is canceled, not stopped."""
+    `forgetful`: the sources that do not keep rows that a stopped job has not read. Such a job is canceled, not stopped.
+    """
 
     def __init__(self, job_folder: Path, mine: Incarnation, forgetful: Sequence[str]) -> None:
         super().__init__("desk", _LOOK_SECONDS)
@@ -56,10 +57,10 @@ class Clerk(Ticking):
         self._forgetful = forgetful
         self._handle: LiveJob | None = None
         self._checkpoints: dict[str, Mapping[str, int]] = {}
-        """What each checkpoint that is waited for must reach, by the request's id."""
+        """The epochs that each awaited checkpoint must reach, by the request's id."""
         self._savepoints = SavepointRequests(job_folder)
         self._endings: set[str] = set()
-        """The ids of the stops and cancels that are under way."""
+        """The ids of running stops and cancels."""
         self._saving: set[str] = set()
         """The ids of those among them that end the job with a savepoint."""
 
@@ -97,7 +98,7 @@ class Clerk(Ticking):
                 self._answer_at_the_end(self._handle, request, error)
 
     def _checkpoint(self, handle: LiveJob, request: Request) -> None:
-        """Done is a checkpoint when every epoch is that was under way when it was asked for."""
+        """A checkpoint is done when all epochs are done that were under way at its request."""
         targets = self._checkpoints.setdefault(request.id, handle.under_way())
         if handle.has_done(targets):
             del self._checkpoints[request.id]
@@ -123,7 +124,7 @@ class Clerk(Ticking):
             self._end_without(handle, request)
 
     def _end_with_savepoint(self, handle: LiveJob, request: Request) -> None:
-        """Nothing is stopped before the folder for the savepoint was looked at."""
+        """Check the folder for the savepoint before the job is stopped."""
         try:
             if self._savepoints.may_go_there(handle, request):
                 ending = _ENDINGS[request.kind]

@@ -1,4 +1,4 @@
-"""What goes along with a running job beside the protocol: its log, its history, the desk that takes requests."""
+"""The parts beside a running job and its protocol: its log, its history, the desk for requests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 
 class Companion:
-    """Told what becomes of a job. What it raises ends the job, but for `ended`, whose errors follow the job's own.
+    """Notified of the events of a job. An error ends the job, except from `ended`, whose errors come after the job's
+    own.
 
     `happened` is called from the threads of the queries, the others from one thread of the job at a time.
     """
 
     def opening(self, handle: LiveJob) -> None:
-        """The job holds its locks and nothing stands against its start; recovery of every query comes next.
+        """The job holds its locks and all checks of its start have passed; recovery of every query comes next.
 
         From here on `ended` is called in any case, also when the start fails.
         """
@@ -26,13 +27,13 @@ class Companion:
         """Every query has been recovered and started."""
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        """Something happened in run `run` (0: not opened yet) of a query."""
+        """An event of a query in run `run` (0: not opened yet)."""
 
     def look(self) -> None:
         """Called some twenty times a second while the job runs."""
 
     def drained(self) -> None:
-        """Every query has been drained; nothing of the job's is emitted or committed any more."""
+        """Every query has been drained: the job no longer emits or commits."""
 
     def ended(self, error: BaseException | None) -> None:
-        """Every query has ended, and nothing is written to the job's folder any more by the protocol."""
+        """Every query has ended, and the protocol no longer writes to the job's folder."""

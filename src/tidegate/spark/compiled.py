@@ -1,5 +1,6 @@
-"""Small Java classes that are compiled when they are needed, by Janino, the compiler that Spark ships for the code it
-generates. Their text is in the folder `java`, a file for each class."""
+"""Small Java classes, compiled on demand by Janino, the compiler that Spark ships for its generated code. Their sources
+are in the folder `java`, one file for each class.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +12,19 @@ from weakref import WeakKeyDictionary
 
 _FOLDER = Path(__file__).with_name("java")
 _JAVA = 8
-"""Janino compiles for Java 6 unless it is told more, and then it calls no static method of an interface."""
+"""Janino compiles for Java 6 by default, and then it cannot call static methods of an interface."""
 
 
 def object_of(jvm: Any, class_loader: Any, name: str) -> Any:
-    """The one object of the class with this name, in this JVM. `class_loader` knows Spark's classes."""
+    """The single object of the class with this name, in this JVM. `class_loader` knows Spark's classes."""
     return _of_jvm(_OBJECTS, jvm, name, lambda: class_of(jvm, class_loader, name).newInstance())
 
 
 def class_of(jvm: Any, class_loader: Any, name: str) -> Any:
-    """The class with this name; its `newInstance` makes an object of it.
+    """The class with this name. Its `newInstance` makes an object of it.
 
-    A class is compiled once for a JVM: Py4J finds methods by the name of the class, and would call those of the first.
+    A class is compiled once for each JVM: Py4J finds methods by the name of the class, and would call those of the
+    first.
     """
 
     def compiled() -> Any:
@@ -39,7 +41,7 @@ _OfJvm: TypeAlias = WeakKeyDictionary[Any, dict[str, Any]]
 
 
 def _of_jvm(found: _OfJvm, jvm: Any, name: str, make: Callable[[], Any]) -> Any:
-    """What was made under this name for the JVM; it is made at the first call."""
+    """The object with this name for the JVM. The first call makes it."""
     with _LOCK:
         made = found.setdefault(jvm._gateway_client, {})
         if name not in made:

@@ -1,4 +1,4 @@
-"""Dead letters on the driver: which sink of a query takes them, and how many of them an epoch may have."""
+"""Dead letters on the driver: the sink of a query that takes them, and their limit in an epoch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _REASONS_SHOWN = 3
 class DeadLetters:
     """The uid of the sink that takes the dead letters of a query, and their limit in each epoch.
 
-    `at_most`: rows (an int), a share of the epoch's rows (a float between 0 and 1), or None for no limit.
-    `unparsed`: whether the query's rows come with texts that did not parse.
+    `at_most`: rows (an int), a share of the epoch's rows (a float between 0 and 1), or None for no limit. `unparsed`:
+    True if the query's rows include texts that did not parse.
     """
 
     sink: str
@@ -32,8 +32,9 @@ class DeadLetters:
     unparsed: bool = False
 
     def judge(self, query: Query, epoch: int, results: Sequence[TaskResult]) -> None:
-        """Raise DEAD_LETTERS_LIMIT where an epoch has more dead letters than it may have. Nothing is prepared yet, so
-        nothing of the epoch counts."""
+        """Raise DEAD_LETTERS_LIMIT if an epoch has too many dead letters. Nothing is prepared yet, so no part of the
+        epoch counts.
+        """
         rows, dead = sum(each.rows for each in results), sum(each.dead for each in results)
         if self.at_most is None or dead <= (self.at_most * rows if isinstance(self.at_most, float) else self.at_most):
             return
@@ -52,9 +53,9 @@ class DeadLetters:
 def checked_dead_letters(
     sink: TwoPhaseSink | None, at_most: float | None, rows: DataFrame, sinks: Sequence[TwoPhaseSink], where: str
 ) -> DeadLetters | None:
-    """What `dead_letters=` and `max_dead=` of a query say. Raises OPTION_UNKNOWN for what does not fit.
+    """The arguments `dead_letters=` and `max_dead=` of a query, checked. Raises OPTION_UNKNOWN for invalid ones.
 
-    Of `sinks`, those with on_conflict="dead-letter" are told where their rows go.
+    Passes the table of dead letters to those of `sinks` with on_conflict="dead-letter".
     """
     unparsed = has_unparsed(rows, to_dead_letters=sink is not None, where=where)
     if sink is None:

@@ -1,7 +1,7 @@
-"""Ends a job for good: what waits for the watermark comes out, as if time had come to its end.
+"""Drains a job: everything that waits for the watermark is emitted, as at the end of time.
 
-When every query has stopped, each runs once more for the epochs that are left, and reads nothing new. The record
-*drain* stands before the first of them is written, so a driver that is killed on the way goes on at its next start.
+After every query has stopped, each runs once more for its last epochs, and reads nothing new. The record *drain* exists
+before the first of them is written. So the next start resumes the drain of a killed driver.
 """
 
 from __future__ import annotations
@@ -28,48 +28,52 @@ from tidegate.spark.query_run import QueryRun
 
 _LOOK_SECONDS = 0.05
 _RUNS_AT_MOST = 5
-"""One for what was cut off at the stop, those at the end of time, and one where the log had to be mended."""
+"""Most runs of a query: one for the epoch that was cut off at the stop, those at the end of time, and one after a
+repair of the log.
+"""
 
 _TRIES_AT_THE_END = 3
-"""What fails once at the end of time may be due to an executor that was lost; what fails so often, to the program."""
+"""A single failure at the end of time may come from a lost executor; so many come from the program."""
 
 _ONE_EPOCH = {"once": True}
-"""Spark's trigger: with an epoch in its log it runs that one, reads nothing new, and ends."""
+"""Spark's trigger: if its log has an epoch, Spark runs it, reads nothing new, and ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reins:
-    """What a drain needs of its job. When it is cut short the next start goes on."""
+    """The parts of a job that a drain needs. If it is interrupted, the next start resumes it."""
 
     another: Callable[[QueryRun], QueryRun]
-    """Gives the next run of a query, of which this one has ended."""
+    """Returns the next run of a query. Its current run has ended."""
     look: Callable[[], None]
-    """Called meanwhile."""
+    """Called while a run is awaited."""
     is_cut_short: Callable[[], bool]
 
 
 class Draining:
-    """How far the drain of a job is. Without a record (at-most-once: no start goes on from anything) it is not kept."""
+    """The progress of a job's drain. Without a record (at-most-once: no start resumes from anything) it is not
+    stored.
+    """
 
     def __init__(self, record: DrainRecord | None) -> None:
         self._record = record
         before = None if record is None else record.read()
         self._was_done = before is not None and bool(before.ended)
         self.goes_on = before is not None
-        """Whether an earlier driver has begun: then this start runs nothing else."""
+        """True if an earlier driver began the drain: then this start does nothing else."""
         self.stands = before is not None and not self._was_done
-        """Whether the next start goes on with it, whatever becomes of this driver."""
+        """True if the next start resumes the drain, even after a crash of this driver."""
         self.is_under_way = False
         self.is_done = False
 
     def begin(self) -> None:
-        """From now on the drain is gone on with, whatever becomes of this driver."""
+        """Store the drain: from now on the next start resumes it, even after a crash of this driver."""
         if self._record is not None:
             self._record.begin()
             self.stands = not self._was_done
 
     def carry_out(self, runs: Sequence[QueryRun], reins: Reins) -> None:
-        """Drain every query. Its run, of `runs`, has ended, and gives its place there to the next one."""
+        """Drain every query. Its run in `runs` has ended and is replaced by the next one."""
         self.is_under_way = True
         for run in list(runs):
             if not self._drain(run, runs, reins):
@@ -77,7 +81,7 @@ class Draining:
         self.is_done = True
 
     def seal(self, companions: Sequence[Companion]) -> None:
-        """Mark the checkpoint: from now on no start goes on."""
+        """Mark the checkpoint: from now on no start resumes from it."""
         if self._was_done:
             return
         for companion in companions:
@@ -87,7 +91,7 @@ class Draining:
             self.stands = False
 
     def _drain(self, ended: QueryRun, runs: Sequence[QueryRun], reins: Reins) -> bool:
-        """Whether nothing of the query is left."""
+        """True if the query has no epochs left."""
         closes_windows = closes_by_watermark(ended.plan.rows, ended.plan.mode)
         tries = _TRIES_AT_THE_END if ended.plan.again_here else 1
         for _ in range(_RUNS_AT_MOST):
@@ -108,8 +112,9 @@ class Draining:
         raise still_due(str(ended.plan.query), _RUNS_AT_MOST)
 
     def _give_up(self, error: TidegateError, runs: Sequence[QueryRun]) -> NoReturn:
-        """The last epoch of a query fails again and again. The drain is taken back, unless another query has come to
-        the end of time: that one has no way back."""
+        """Withdraw the drain, because the last epoch of a query fails again and again. Not possible if another query
+        has reached the end of time.
+        """
         if self._record is None:
             raise error
         if any(run.runner.run(has_come_to_the_end()) for run in runs):
@@ -122,13 +127,13 @@ class Draining:
 
 
 def _refuse_to_repeat(ended: QueryRun) -> None:
-    """Raise where the epoch that is left may have been shown, and no epoch may be shown twice."""
+    """Raise if the remaining epoch may have been shown, and no epoch may be shown twice."""
     if ended.plan.query.weakest is Level.AT_MOST_ONCE and ended.cut_off is not None:
         raise cut_off_at_the_stop(str(ended.plan.query), ended.cut_off)
 
 
 def _is_of_the_end(run: QueryRun, error: TidegateError) -> bool:
-    """Whether it is what the query itself does with its last epoch that has failed, and no sink, disk or server."""
+    """True if the query's own work on its last epoch failed, not a sink, disk or server."""
     if error.catalogue_entry not in _OF_AN_EPOCH or not run.failed_computing:
         return False
     return run.runner.run(last_epoch_is_due())
@@ -138,9 +143,9 @@ _OF_AN_EPOCH = frozenset({Code.EPOCH_FAILED, Code.EPOCH_TIMEOUT})
 
 
 def _run_once(run: QueryRun, reins: Reins) -> None:
-    run.open()  # what it raises is the error: a run that was not opened has nothing to close
+    run.open()  # its error is the one to raise: a run that was not opened has nothing to close
     try:
-        if run.runner.run(epoch_waits()):  # recovery may have put it aside; then Spark would read what is new
+        if run.runner.run(epoch_waits()):  # recovery may have set it aside; then Spark would read new input
             run.start(_ONE_EPOCH)
         while not run.has_ended():
             if reins.is_cut_short():

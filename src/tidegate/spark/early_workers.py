@@ -1,6 +1,6 @@
-"""Spark's daemon of Python workers, started before the first epoch needs it: a job's start leaves a core idle.
+"""Starts Spark's daemon of Python workers before the first epoch: the start of a job leaves a core idle.
 
-Spark starts the daemon with the first task that has Python in it, and that is in the first epoch.
+Spark itself starts the daemon with the first Python task, which is in the first epoch.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _LOG = logging.getLogger("tidegate")
 _SCHEMA = "id long"
 
 _begun: set[str] = set()
-"""The applications whose daemon was started, by Spark's id: a session serves many jobs."""
+"""The applications with a started daemon, by Spark's id: a session serves many jobs."""
 
 
 def start_workers(session: SparkSession) -> None:
-    """Begin to start the daemon and one worker, where all tasks run on this machine; nobody waits for that. The other
-    workers are forked in no time, and the cores are left to the epoch."""
+    """Begin to start the daemon and one worker, if all tasks run on this machine. Nothing waits for it. Other workers
+    are forked quickly later; the cores stay free for the epoch.
+    """
     application = session.sparkContext.applicationId
     if application not in _begun:
         _begun.add(application)

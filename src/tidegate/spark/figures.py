@@ -1,4 +1,4 @@
-"""What a run of a query has seen, in figures."""
+"""The figures of a run of a query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIGURES_KEPT = 1000
 
 @dataclass(slots=True)
 class Figures:
-    """What a run has seen; for status and progress only."""
+    """The figures of a run, only for status and progress."""
 
     epoch: int = -1
     finished: int = -1

@@ -32,7 +32,7 @@ _LOG = logging.getLogger("tidegate")
 
 
 def wished(savepoint: Restore | str | os.PathLike[str] | None, fresh: str | None, where: str) -> Restore | Fresh | None:
-    """What this start resumes from: what the options of `tidegate run` say, else what the program does."""
+    """The point from which this start resumes: from the options of `tidegate run`, otherwise from the program."""
     restore = handed_on(RESTORE_VARIABLE, Restore, "tidegate run -s")
     if restore is not None:
         return restore
@@ -48,9 +48,9 @@ def wished(savepoint: Restore | str | os.PathLike[str] | None, fresh: str | None
 
 
 def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | None, level: Level) -> JobRecord | None:
-    """*job.json* as it will be; None where the job has opened a generation under this id, and resumes in it.
+    """The new *job.json*; None if the job has already opened a generation under this id, and resumes in it.
 
-    Raises LEVEL_REFUSED for a job that opens a generation at every start, JOB_DRAINED for one that has ended for good.
+    Raises LEVEL_REFUSED for a job that opens a generation at every start, JOB_DRAINED for a drained job.
     """
     if level is Level.AT_MOST_ONCE:
         raise TidegateError(
@@ -82,7 +82,7 @@ def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | N
 
 
 def above_evidence(target: JobRecord, plans: Sequence[QueryPlan], level: Level) -> JobRecord:
-    """The same, in a generation above all that the sinks have evidence of: the job may have lived in another folder."""
+    """The same, in a generation above all evidence in the sinks: the job may have used another folder before."""
     positions = [
         sink.position(plan.query.sink(uid))
         for plan in plans
@@ -101,9 +101,9 @@ def carry_out(
     plans: Sequence[QueryPlan],
     settings: Settings,
 ) -> None:
-    """Finish what the older generation has decided, then open the new one. Only with the job's locks held.
+    """Finish the decided epochs of the older generation, then open the new one. Only with the job's locks held.
 
-    Whatever stands against it, the job is as it was; what it had decided may have been committed.
+    After an error the job is unchanged, except that decided epochs may have been committed.
     """
     where = f"job {target.name}, a fresh generation"
     given_up = None
@@ -127,13 +127,11 @@ def carry_out(
     _LOG.warning("job %s: generation %d begins anew, with empty state", target.name, target.generation)
 
 
-_FIRST = (
-    "start the job once without --fresh: it commits what is decided and gives up the rest; or see `tidegate txn ls`"
-)
+_FIRST = "start the job once without --fresh: it commits decided epochs and aborts the rest; or see `tidegate txn ls`"
 
 
 def _against(plans: Sequence[QueryPlan], level: Level) -> Iterator[TidegateError]:
-    """Evidence of another job in a sink, which would stand against every start of the new generation."""
+    """Raise for evidence of another job in a sink, which would prevent every start of the new generation."""
     for plan in plans:
         for uid, sink in plan.sinks.items():
             if leaves_evidence(sink, level):

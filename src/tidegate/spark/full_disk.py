@@ -1,4 +1,4 @@
-"""A full disk that Spark has come upon, told apart from what else it may fail of."""
+"""Distinguishes a full disk from other errors of Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 
 
 def full_disk(error: Exception) -> OSError | None:
-    """What a write of one's own would have raised, where this error of Spark's comes from a full disk; else None. Spark
-    hands on its text alone, and what caused it stands somewhere below."""
+    """The OSError of a full disk, if this error of Spark comes from one; otherwise None. Spark passes on only text, and
+    the cause may be anywhere in it.
+    """
     text = f"{error} {getattr(error, 'java_exception', '')}"
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if any(each in text for each in _FULL) else None

@@ -32,16 +32,18 @@ _SHAPE = FileShape(format=FORMATS["parquet"])
 
 
 class FunctionSink(TwoPhaseSink):
-    """Calls `fn(rows, epoch)` for every epoch with rows, once it is decided; at-least-once.
+    """Calls `fn(rows, epoch)` for every decided epoch with rows; at-least-once.
 
-    The tasks keep the rows as Parquet files below the checkpoint; `rows` is a DataFrame over these files, to be used
-    during the call only. `fn` is called for one epoch after the other, never for two at once, on the driver, and not
-    for an epoch without rows. When it has returned, a durable receipt says so. A crash after `fn` began and before
-    the receipt stands is the one window in which it is called again: with the same rows and the same epoch number,
-    never with others. So a function that remembers the last epoch beside what it wrote is exactly-once.
+    The tasks keep the rows as Parquet files below the checkpoint. `rows` is a DataFrame over these files; use it only
+    during the call. `fn` is called on the driver, for one epoch after the other, never for two at the same time, and
+    not for an epoch without rows. After it returns, a durable receipt is written.
 
-    An error of `fn` ends the job with TG-FUNCTION-FAILED. The epoch stays decided: the next start calls `fn` with it
-    before anything else, and skips nothing.
+    A crash between the begin of `fn` and the receipt is the one case in which `fn` is called again: with the same rows
+    and the same epoch number, never with others. So a function that stores the last epoch together with its output is
+    exactly-once.
+
+    An error of `fn` ends the job with TG-FUNCTION-FAILED. The epoch stays decided: the next start first calls `fn` with
+    it again, and skips nothing.
 
     With delivery="at-least-once" `fn` is called inside the epoch, as Spark's `foreachBatch` does: a crash then repeats
     the epoch, and its rows may differ.
@@ -67,12 +69,14 @@ class FunctionSink(TwoPhaseSink):
         self._folder: Path | None = None
 
     def attach(self, session: SparkSession, folder: Path) -> None:
-        """What a job gives its function sinks before `check`: its session, and a folder of the query's ledger."""
+        """The parts that a job gives its function sinks before `check`: its session, and a folder of the query's
+        ledger.
+        """
         self._folder = folder / "functions"
         self._reader = _Reader(session)
 
     def __getstate__(self) -> dict[str, object]:
-        """What goes to the tasks: neither the function nor the session."""
+        """The pickled part for the tasks: neither the function nor the session."""
         return {**super().__getstate__(), "fn": None, "_reader": None}
 
     # --- before a query starts -----------------------------------------------------------------------------
@@ -169,8 +173,9 @@ class FunctionSink(TwoPhaseSink):
 
     @contextmanager
     def _alone(self) -> Generator[bool, None, None]:
-        """Whether nobody else is between looking for the receipt and putting it. A lock of an open file: it holds
-        against threads of this process, too, and goes when the process dies."""
+        """True if this call alone may look for the receipt and write it. A lock of an open file: it also excludes
+        threads of this process, and ends with the process.
+        """
         with (self._stage.root / f"{self.uid}.lock").open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,7 +208,7 @@ class FunctionSink(TwoPhaseSink):
 
 @dataclass(slots=True)
 class _Reader:
-    """What only the driver has: the session, and the columns of the rows."""
+    """Held only on the driver: the session, and the columns of the rows."""
 
     session: SparkSession
     schema: StructType | None = None
@@ -215,5 +220,5 @@ class _Reader:
 
 
 def _literally(file: Path) -> str:
-    """The path for Spark, which would take some characters of a checkpoint's path for a pattern."""
+    """The path for Spark, which would read some characters of it as a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(file))

@@ -1,8 +1,8 @@
-"""Which generation of a query a start belongs to, and what becomes of the ones before it.
+"""The generation of a start, and the removal of older ones.
 
-At-most-once opens a new generation at every start: empty state, the newest input, and nothing of an older one runs
-again. The other levels go on in the generation they have. The two do not mix in one checkpoint: what an
-at-most-once run has shown stands in no ledger that another level could go on from.
+At-most-once opens a new generation at every start: empty state, the newest input, and no epoch of an older one runs
+again. The other levels continue in their generation. A checkpoint cannot change between the two: the ledger of an
+at-most-once run does not hold everything that another level needs to resume.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tidegate.storages.opening import open_storage
 
 
 def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
-    """The generation of a start at this level; `folder` is the query's, `current` the job's generation.
+    """The generation of a start at this level. `folder` is the query's, `current` the job's generation.
 
-    Raises LEVEL_CHANGED when the checkpoint was written at-most-once and the job is not, or the other way round.
+    Raises LEVEL_CHANGED if the checkpoint was written at at-most-once and the job has another level, or the other way
+    round.
     """
     found = generations(folder)
     once = level is Level.AT_MOST_ONCE
@@ -41,8 +42,9 @@ def generation_of(folder: Path, level: Level, current: int, where: str) -> int:
 
 
 def begun_at(job_folder: Path, source: str) -> str | None:
-    """What the newest *start* of a job says of a source; None where no query that reads it was started. It says what a
-    program may need before the job holds its locks, and decides nothing."""
+    """The newest *start* of a job for a source; None if no query that reads the source was started. The program may
+    need it before the job holds its locks; nothing is decided by it.
+    """
     newest: tuple[int, str] | None = None
     for query in query_names(job_folder):
         for number in generations(job_folder / QUERIES / query):
@@ -54,7 +56,9 @@ def begun_at(job_folder: Path, source: str) -> str | None:
 
 
 def remove_older_generations(folder: Path, query: Query, sinks: Mapping[str, TwoPhaseSink]) -> None:
-    """What older generations staged, and their folders, once the new one has its *start*. Can be cut off anywhere."""
+    """Remove the staged data and the folders of older generations after the new one has its *start*. Safe to
+    interrupt.
+    """
     for number in generations(folder):
         if number < query.generation:
             for uid, sink in sinks.items():

@@ -1,4 +1,4 @@
-"""What waits in the generation that a restore gives up. What is decided counts: nobody may leave it behind."""
+"""The waiting transactions of a generation that a restore replaces. Decided ones must not be lost."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.supervised import start_moves
 
 _OF_A_RESTORE = (
-    "start the job once without a savepoint: it commits what is decided and gives up the rest. Then take a savepoint,"
-    " which has those rows; or go back with --rewind, which commits what is decided first; or see `tidegate txn ls`"
+    "start the job once without a savepoint: it commits decided epochs and aborts the rest. Then take a savepoint,"
+    " which has those rows; or go back with --rewind, which commits decided epochs first; or see `tidegate txn ls`"
 )
 
 
 class GivenUp:
-    """The transactions of a job that no run of it is alive for, beside the sinks of the program that is restored.
+    """The transactions of a job without a live run, and the sinks of the program to restore.
 
-    With `goes_back` what is decided is committed first, where the program has the sinks of it. Else that is left to a
-    start without a savepoint: going on from one that does not have those rows would mean to repeat them.
+    With `goes_back` decided transactions are committed first, if the program has their sinks. Otherwise a start without
+    a savepoint must commit them: a savepoint without those rows would repeat them.
     """
 
     def __init__(
@@ -38,8 +38,10 @@ class GivenUp:
         self._records = [(place, recorded(job, place, Runs.NO)) for place in job.queries()]
 
     def against(self, goes_on: Collection[str]) -> Iterator[TidegateError]:
-        """What stands against the new generation. What is undecided goes when it begins, as long as the program has the
-        query and the sink by their names; what is decided does not. `goes_on`: the queries that keep their uid."""
+        """The violations against the new generation. Undecided transactions are aborted when it begins, if the program
+        still has the query and the sink under their names. Decided ones are not. `goes_on`: the queries that keep their
+        uid.
+        """
         for place, records in self._records:
             yield from records.problems
             same = place.uid in goes_on
@@ -50,7 +52,7 @@ class GivenUp:
                     yield self._waits(place.uid, each)
 
     def told(self) -> tuple[str, ...]:
-        """What is committed first, in words."""
+        """Messages about the transactions that are committed first."""
         return tuple(
             f"query {place.uid}, sink {_sink_of(each)}: {name_of(each.committable)} of {each.committable.rows} rows was"
             " decided before, and is committed first"
@@ -59,8 +61,9 @@ class GivenUp:
         )
 
     def finish(self, level: Level, patience_seconds: float) -> bool:
-        """Commit it; whether there was any. Only with the job's locks held. Raises SINK_UNAVAILABLE for a sink that is
-        not ready in time, and what a commit finds: the job is as any start would leave it."""
+        """Commit them. True if there were any. Only with the job's locks held. Raises SINK_UNAVAILABLE for a sink that
+        is not ready in time, and errors of a commit; the job is then as after any other start.
+        """
         due = [(place, first) for place, _ in self._records if (first := self._finished_first(place))]
         for place, first in due:
             through = max(each.committable.attempt.epoch for each in first)
@@ -73,7 +76,7 @@ class GivenUp:
         return bool(due)
 
     def _finished_first(self, place: QueryPlace) -> list[Recorded]:
-        """The decided ones of a query: all of them, or none where the program lacks a sink of theirs."""
+        """The decided transactions of a query: all of them, or none if the program lacks one of their sinks."""
         records = next(found for each, found in self._records if each is place)
         decided = [each for each in records.waiting if each.named is Named.DECIDED]
         has_sinks = {_sink_of(each) for each in decided} <= self._sinks.get(place.uid, {}).keys()

@@ -1,4 +1,4 @@
-"""Puts another stream into the place of one that a plan reads; everything above it stays as the program wrote it."""
+"""Replaces streams that a plan reads by other streams; the rest of the plan stays unchanged."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def graft(session: SparkSession, rows: DataFrame, stream_for: Callable[[Any], DataFrame | None]) -> DataFrame:
-    """`rows` with other streams below: `stream_for` is asked for every leaf of the plan, None leaves it.
+    """`rows` with other streams below. `stream_for` is called for every leaf of the plan; None keeps the leaf.
 
-    A new stream takes over the columns of the old one, as Spark names them inside, so the plan above still fits.
+    A new stream takes over the internal names of the old columns, so the plan above stays valid.
     """
     plan = _grafted(session, _plan(rows), stream_for)
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -35,6 +35,8 @@ def _grafted(session: SparkSession, plan: Any, stream_for: Callable[[Any], DataF
 
 
 def _with_columns_of(old: Any, new: Any) -> Any:
-    """The new leaf with the old one's columns: a copy of Spark's case class, whose fields differ by its version."""
+    """The new leaf with the old one's columns: a copy of Spark's case class; its fields depend on the version of
+    Spark.
+    """
     fields = {str(new.productElementName(index)): new.productElement(index) for index in range(new.productArity())}
     return new.copy(*{**fields, "output": old.output()}.values())

@@ -1,4 +1,4 @@
-"""Keeps the history of done checkpoints: what happens is noted as it happens, and written in batches."""
+"""Keeps the history of done checkpoints. Events are noted at once, and written in batches."""
 
 from __future__ import annotations
 

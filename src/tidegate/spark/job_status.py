@@ -1,4 +1,4 @@
-"""How a job is, in figures."""
+"""The state of a job, in figures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidegate.spark.figures import Figures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
-    """How one query is. Epochs are -1 when there was none; times are medians of this process's epochs.
+    """The state of one query. Epochs are -1 if there was none; times are medians of this process's epochs.
 
-    `rows` are those that became visible, in all sinks; `given_up` those that an at-most-once sink will never show;
-    `dead_letters` those that a sink could not hold, and that stand in the query's sink of dead letters;
-    `behind` those that its sources have and that are not done yet, None where none of them can tell.
+    `rows`: rows that became visible, in all sinks. `given_up`: rows that an at-most-once sink will never show.
+    `dead_letters`: rows that a sink refused and that went to the query's sink of dead letters. `behind`: rows in its
+    sources that are not done yet, None if no source can tell.
     """
 
     uid: str
@@ -32,7 +32,7 @@ class QueryStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """How a job is, by query in the order of the program."""
+    """The state of a job, with its queries in the order of the program."""
 
     name: str
     running: bool
@@ -40,7 +40,7 @@ class JobStatus:
 
 
 def status_of(uid: str, figures: Figures, behind: int | None) -> QueryStatus:
-    """How the query with these figures is."""
+    """The state of a query with these figures."""
     epoch_ms, commit_delay_ms = figures.medians()
     return QueryStatus(
         uid=uid,

@@ -1,9 +1,9 @@
-"""Where a JVM that tidegate starts writes: Spark's log into a file of the job, the noise of its start nowhere.
+"""The output of a JVM that tidegate starts: Spark's log goes into a file of the job; messages of its start are hidden.
 
-Spark and Java write a dozen lines at each start, and some hundred for an epoch that failed. They hide the one
-error that says what to do. So Spark's own log goes to a file of the job. What the JVM and its Python workers write
-to the standard error comes to this process, which hands it on from when the session stands. `TIDEGATE_VERBOSE=1` leaves
-all as Spark has it.
+Spark and Java write a dozen lines at each start, and about a hundred for a failed epoch. These would hide the one error
+with the next step. So Spark's own log goes to a file of the job. The standard error of the JVM and its Python workers
+goes to this process, which passes it on after the session is ready. `TIDEGATE_VERBOSE=1` leaves all output as Spark has
+it.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ def spark_log(job_folder: Path, environment: Mapping[str, str]) -> Path:
 
 
 def log_options(log: Path, environment: Mapping[str, str]) -> str:
-    """Options for the JVM, by which Spark's log goes to `log`; none where the user has said something of it."""
+    """Options for the JVM that direct Spark's log to `log`; none if the user has configured the log."""
     if is_verbose(environment) or _is_set_up(environment) or '"' in str(log):
         return ""
     return f'-Dlog4j2.configurationFile={_CONFIGURATION.as_uri()} "-Dtidegate.spark.log={log}"'
 
 
 def see_the_cause() -> str:
-    """Where the whole of an error of Spark's stands, as the beginning of a next step."""
+    """The place of the complete error of Spark, as the beginning of a next step."""
     return "see Spark's log" if _log_here is None else f"see Spark's log in {_log_here}"
 
 
 @contextmanager
 def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[None, None, None]:
-    """The JVM that is started inside, if one is, writes to this process. When the session stands, so does whatever it
-    says; when the start fails, what it has said until then is shown."""
+    """A JVM that is started in this block writes to this process. Its output is shown from when the session is ready;
+    if the start fails, its earlier output is shown, too.
+    """
     if is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm():
         yield
         return
     global _log_here
     parents = () if log is None else log.parents
-    made = [folder for folder in parents if not folder.exists()]  # log4j makes them before it needs them
+    made = [folder for folder in parents if not folder.exists()]  # log4j creates them before it needs them
     reading, writing = os.pipe()
     relay = _Relay(reading)
     try:
@@ -76,14 +77,14 @@ def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[N
 
 
 def make_room_for_log() -> None:
-    """The job's start holds its folder now: Spark's log may stand in it."""
+    """The job's start holds its folder now: Spark's log may be in it."""
     if _log_here is not None:
         with suppress(OSError):
             _log_here.parent.mkdir(exist_ok=True)
 
 
 class _Relay:
-    """Reads what a JVM writes, holds it back, and hands it on when it is told to."""
+    """Reads the output of a JVM, holds it back, and passes it on after a call."""
 
     def __init__(self, reading: int) -> None:
         self._reading = reading
@@ -93,7 +94,7 @@ class _Relay:
         threading.Thread(target=self._read, name="tidegate-jvm-output", daemon=True).start()
 
     def hand_on(self, *, held: bool) -> None:
-        """From now on; `held`: also what was held back."""
+        """Pass on all output from now on; with `held` also the output that was held back."""
         with self._lock:
             self._take_what_is_there()
             if held:
@@ -123,14 +124,14 @@ class _Relay:
 
 
 _log_here: Path | None = None
-"""The file of Spark's log, where this process has started a JVM that writes one."""
+"""The file of Spark's log, if this process has started a JVM that writes one."""
 
 _AT_ONCE_BYTES = 1 << 16
 _HELD_BYTES = 1 << 18
 
 
 def _show(data: bytes) -> None:
-    """On the standard error of the process, as a JVM that inherits it would. One that is gone is no reason to end."""
+    """Write to the standard error of the process, as a JVM that inherits it would. A closed one is no reason to end."""
     with suppress(OSError):
         while data:
             data = data[os.write(2, data) :]
@@ -141,7 +142,7 @@ def _has_jvm() -> bool:
 
 
 def _is_set_up(environment: Mapping[str, str]) -> bool:
-    """Whether the user has a configuration of log4j: named in an option, or in the folder of Spark's configuration."""
+    """True if the user has configured log4j: in an option, or in the folder of Spark's configuration."""
     if any("log4j" in environment.get(name, "") for name in _SAYS_OPTIONS):
         return True
     folders = [environment.get("SPARK_CONF_DIR"), *(f"{home}/conf" for home in [environment.get("SPARK_HOME")] if home)]

@@ -1,7 +1,7 @@
-"""A JVM that this process has started ends when this process does, and not before it.
+"""Makes a JVM that this process has started end together with it, and not earlier.
 
-SIGTERM mostly comes to the whole process group (`timeout`, a container, a batch system): the JVM would end at once, and
-the job with an error of its connection, instead of cleanly. Spark does the same for Ctrl-C.
+SIGTERM often goes to the whole process group (`timeout`, a container, a batch system). The JVM would then end at once,
+and the job with an error of its connection, instead of cleanly. Spark does the same for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from tidegate.spark.compiled import object_of
 
 
 def outlive_sigterm(session: SparkSession) -> None:
-    """From now on SIGTERM does nothing to the JVM: it ends with its standard input, which this process holds. The JVM
-    of `spark-submit` started this process, and stays as it is."""
+    """From now on SIGTERM does not end the JVM: it ends when its standard input closes, which this process holds. The
+    JVM of `spark-submit` started this process, and stays unchanged.
+    """
     gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if getattr(gateway, "proc", None) is None:
         return

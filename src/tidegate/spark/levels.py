@@ -1,4 +1,4 @@
-"""The delivery level of every sink of a query: the job's, unless the sink has one of its own."""
+"""The delivery level of every sink of a query: the sink's own level, otherwise the job's."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def levels_of(sinks: Sequence[TwoPhaseSink], mode: Level) -> Mapping[str, Level]
 
 
 def leaves_evidence(sink: TwoPhaseSink, mode: Level) -> bool:
-    """Whether the target can be compared with the ledger at a start."""
+    """True if a start can compare the target with the ledger."""
     return sink.remembers and level_of(sink, mode) is not Level.AT_LEAST_ONCE
 
 
 def check_levels(sinks: Sequence[TwoPhaseSink], mode: Level, where: str) -> None:
-    """Raise for every sink whose level it does not have, or which does not go with the job's.
+    """Raise for every sink that does not support its level, or whose level cannot be combined with the job's.
 
-    Exactly-once and at-least-once sinks may share a query: both replay an undecided epoch, the one without a trace,
-    the other visibly. At-most-once never replays and has nothing to go on from: it is for a whole job or not at all.
+    Exactly-once and at-least-once sinks may share a query: both replay an undecided epoch, the first without a trace,
+    the second visibly. At-most-once never replays and cannot resume: it is for a whole job only.
     """
     violations: list[TidegateError] = []
     for sink in sinks:
@@ -42,7 +42,7 @@ def check_levels(sinks: Sequence[TwoPhaseSink], mode: Level, where: str) -> None
             violations.append(
                 _refused(
                     f"delivery {mode.value}, like the job, or none",
-                    f"{level.value}: at-most-once begins anew at every start, all other levels go on",
+                    f"{level.value}: at-most-once begins again at every start, all other levels resume",
                     at,
                     "put the query into a job of its own with checkpointing_mode='at-most-once'",
                 )

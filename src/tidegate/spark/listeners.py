@@ -1,7 +1,7 @@
-"""Delivers what happens in a job to the user's own functions: `Job(..., listeners=[...])`.
+"""Delivers the events of a job to the user's own functions: `Job(..., listeners=[...])`.
 
-Each listener has a thread and a bounded queue of its own. So whatever a listener does, the job goes on: one that raises
-is warned of once and hears of the next event; one that is slow or blocks loses events, which are counted.
+Each listener has a thread and a bounded queue of its own. So no listener can disturb the job. A listener that raises is
+logged once and receives the next event. A slow listener loses events, which are counted.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tidegate.spark.companions import Companion
 _LOG = logging.getLogger("tidegate")
 
 EVENTS_WAITING_AT_MOST = 1_000
-"""Of one listener; an event that comes while so many wait is dropped."""
+"""Capacity of a listener's queue. Further events are dropped."""
 
 _END_SECONDS = 2.0
-"""How long the end of a job waits for a listener to hear what is left."""
+"""Seconds that the end of a job waits for a listener to receive its last events."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something that has happened in a query of a job.
+    """An event in a query of a job.
 
-    `run` is the run of the query (0: recovery has not opened one yet), `at` the time, in seconds since 1970, and
-    `happening` one of the types of `tidegate.happenings`.
+    `run`: the run of the query (0: recovery has not opened one yet). `at`: the time, in seconds since 1970.
+    `happening`: one of the types of `tidegate.happenings`.
     """
 
     job: str
@@ -42,11 +42,11 @@ class JobEvent:
 
 
 Listener: TypeAlias = Callable[[JobEvent], object]
-"""Called with one event at a time, in the order in which they happened, from a thread of its own."""
+"""Called with one event at a time, in the order of the events, from a thread of its own."""
 
 
 class Delivery(Companion):
-    """Tells one listener. `happened` never waits."""
+    """Serves one listener. `happened` never waits."""
 
     def __init__(self, job: str, listener: Listener, waiting_at_most: int = EVENTS_WAITING_AT_MOST) -> None:
         self._job = job
@@ -61,7 +61,7 @@ class Delivery(Companion):
 
     @property
     def dropped(self) -> int:
-        """How many events the listener has not been told of."""
+        """The number of events that the listener has not received."""
         return self._dropped
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
@@ -91,7 +91,7 @@ class Delivery(Companion):
             self._thread.join(_END_SECONDS)
         unheard = self._dropped + self._events.qsize()
         if unheard:
-            _LOG.warning("job %s: listener %s was not told of %d events", self._job, self._name, unheard)
+            _LOG.warning("job %s: listener %s did not receive %d events", self._job, self._name, unheard)
 
     def _deliver(self) -> None:
         while True:
@@ -103,14 +103,14 @@ class Delivery(Companion):
                 continue
             try:
                 self._listener(event)
-            except BaseException as error:  # noqa: BLE001 (whatever it raises is its own: the job goes on)
+            except BaseException as error:  # noqa: BLE001 (errors of a listener do not end the job)
                 self._complain(error)
 
     def _complain(self, error: BaseException) -> None:
         if not self._complained:
             self._complained = True
             _LOG.warning(
-                "job %s goes on, but its listener %s has failed (later failures are not logged): %s: %s",
+                "job %s continues, but its listener %s has failed (later failures are not logged): %s: %s",
                 *(self._job, self._name, type(error).__name__, error),
             )
 

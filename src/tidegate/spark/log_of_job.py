@@ -1,4 +1,4 @@
-"""What happens in a job, in Python's logging."""
+"""The events of a job in Python's logging."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tidegate.logs.writing import log_happening
 from tidegate.spark.companions import Companion
 
 _SHOWN_UNASKED = (RowsGivenUp, DeadLettersWritten, TransactionRedone, EpochFailed, EpochGetsMoreTime)
-"""What a user should see without any set-up of logging: Python shows warnings by itself."""
+"""Shown without any configuration of logging: Python shows warnings by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersOfRun:
-    """The run has ended; of each query with dead letters in it, the sink that has them, and how many."""
+    """The run has ended. For each query with dead letters: their sink and their number."""
 
     rows: dict[str, tuple[str, int]]
 
@@ -35,7 +35,7 @@ class DeadLettersOfRun:
 
 
 class Log(Companion):
-    """Writes every happening to Python's logging, under the name `tidegate`."""
+    """Writes every event to Python's logging, under the name `tidegate`."""
 
     def __init__(self, job: str) -> None:
         self._job = job

@@ -1,7 +1,7 @@
-"""What the plan of the running epoch says of its state, read in the JVM in one call.
+"""Facts about the state of the running epoch, read from its plan in the JVM in one call.
 
-Through Py4J each node of a plan costs several round trips: about 100 an epoch for one aggregation (12 ms; 2 ms here).
-The class is `java/TidegateLook.java`.
+Through Py4J each node of a plan costs several round trips: about 100 for an epoch with one aggregation (12 ms; 2 ms
+here). The class is `java/TidegateLook.java`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from tidegate.spark.compiled import class_of
 
 @dataclass(slots=True)
 class OperatorState:
-    """One operator with state: the ids of its state files by partition, and how often each partition succeeded. `rows`
-    is None where Spark's count is not that of the state."""
+    """One stateful operator: the ids of its state files by partition, and the number of successes of each partition.
+    `rows` is None if Spark's count is not that of the state.
+    """
 
     ids: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     successes: Counter[int] = field(default_factory=Counter[int])
@@ -30,7 +31,7 @@ class PlanLook:
         self._look: Any = class_of(jvm, class_loader, "TidegateLook").newInstance()
 
     def state_of(self, plan: Any, *, names_files: bool) -> dict[str, OperatorState]:
-        """The operators with state in an executed plan, by their ids. Read after the epoch's one action."""
+        """The stateful operators in an executed plan, by their ids. Read after the epoch's one action."""
         found: dict[str, OperatorState] = {}
         for line in self._look.state(plan, names_files).splitlines():
             what, operator, number, *rest = line.split(" ")
@@ -46,6 +47,7 @@ class PlanLook:
 
 
 def _rows(partitions: int, stores: int, rows: int) -> int | None:
-    """Every task adds its stores and their rows once, a join one store or four. None where a task was computed twice,
-    after its output was lost: then its rows are counted twice."""
+    """Every task adds its stores and their rows once; a join has one store or four. None if a task was computed twice
+    after its output was lost, because then its rows are counted twice.
+    """
     return rows if stores in (partitions, 4 * partitions) else None

@@ -1,4 +1,4 @@
-"""Whether a bounded query runs the no-data epoch that is due at its end (checkpointing.after_tasks_finish)."""
+"""Whether a bounded query runs the due no-data epoch at its end (checkpointing.after_tasks_finish)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _KEY = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def no_data_epochs(session: SparkSession, wanted: bool) -> Generator[None, None, None]:
-    """While a query starts that is to run none of its own accord. Spark copies the session's settings then.
+    """Used while a query starts that must not run one by itself. Spark copies the session's settings at the start.
 
-    What is due stays in Spark's log, and the next start puts it first. Where they are wanted the session's own setting
-    stands: tidegate runs what Spark leaves.
+    The due epoch stays in Spark's log, and the next start runs it first. If no-data epochs are wanted, the session's
+    own setting counts: tidegate runs the epoch that Spark leaves.
     """
     if wanted:
         yield

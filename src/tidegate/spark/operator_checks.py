@@ -1,4 +1,4 @@
-"""Whether the stateful operators of a program find their own state, asked before a start does anything."""
+"""Checks if the stateful operators of a program find their own state, before a start changes anything."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _LOG = logging.getLogger("tidegate")
 
 
 def allowed_changes(given: Sequence[str]) -> Allowed:
-    """The operators that may be others: what the command says, else what the program does. Raises SETTING_VALUE."""
+    """The operators that may differ: from the command, otherwise from the program. Raises SETTING_VALUE."""
     return handed_on(ALLOWED_VARIABLE, Allowed, "tidegate run --allow-changed-operator") or Allowed(tuple(given))
 
 
 def check_operators(job: JobPlan) -> None:
-    """No query begins anew that runs under another uid by now, or was left behind; every operator finds its own state
-    where Spark looks for it; and it is the operator that the state was computed with. What is accepted, Spark must be
-    able to read, and it is said.
+    """Refuse queries that a restore renamed or dropped, operators whose state is not where Spark looks for it, and
+    operators that differ from those of their state. Accepted differences must be readable for Spark, and are logged.
 
     Raises RESTORE_UNMATCHED, RESTORE_OPERATORS, OPERATOR_CHANGED.
     """
@@ -49,6 +48,6 @@ def check_operators(job: JobPlan) -> None:
 
 
 def check_allowed(plans: Iterable[QueryPlan], allowed: Allowed, where: str) -> Iterator[TidegateError]:
-    """What is allowed to differ is there."""
+    """Raise if an operator that may differ does not exist."""
     program = {plan.query.uid: plan.query.fingerprints or () for plan in plans}
     return unknown_operators(allowed, program, where)

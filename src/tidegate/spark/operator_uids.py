@@ -1,11 +1,13 @@
-"""Names for stateful operators, which Spark tells apart by their number in the plan alone.
+"""Names for stateful operators. Spark itself distinguishes them only by their number in the plan.
 
-A name is a tag of the operator's node in the analyzed plan: it changes nothing of what is computed, and stands there in
-every DataFrame that is made of this one. The optimizer merges nodes and loses tags; but it leaves stateful operators in
-their order, and Spark numbers them from the last one to the sources, those of a left side before those of a right one
-(`IncrementalExecution`, seen in 4.2 and 4.3). So the number of an operator is its place among them, and its kind says
-whether that is so. What this does not see: joins of streams below each other that the optimizer turns round (a semi or
-anti join above another one); they are told apart by the schemas of their state alone.
+A name is a tag of the operator's node in the analyzed plan. It does not change the computation, and every DataFrame
+that is made of this one keeps it. The optimizer merges nodes and loses tags, but keeps the order of stateful operators.
+Spark numbers them from the last one to the sources, those of a left side before those of a right one
+(`IncrementalExecution`, seen in 4.2 and 4.3). So the number of an operator is its place among them, and its kind
+confirms it.
+
+One case is not detected: stacked stream joins that the optimizer swaps (a semi or anti join above another join). Only
+the schemas of their state distinguish them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import StatefulOperator
 
 _TAG = "tidegate.uid"
-"""By this name Spark finds a tag again."""
+"""The key under which Spark stores the tag."""
 
 _KINDS: Mapping[str, frozenset[str]] = {
     "Aggregate": frozenset({"stateStoreSave", "sessionWindowStateStoreSaveExec"}),
@@ -36,20 +38,20 @@ _KINDS: Mapping[str, frozenset[str]] = {
     "TransformWithState": frozenset({"transformWithStateExec"}),
     "TransformWithStateInPySpark": frozenset({"transformWithStateInPandasExec", "transformWithStateInPySparkExec"}),
 }
-"""The nodes of an analyzed plan that keep state in a stream, and what Spark calls their state."""
+"""The nodes of an analyzed plan that keep state in a stream, and Spark's names of their state."""
 
 
 def uid(name: str, df: DataFrame) -> DataFrame:
-    """Give a uid to the stateful operator on top of `df`: the last aggregation, join, `dropDuplicates`, limit or
-    operator with state of its own that its rows come from. A savepoint maps the state of an operator by it, wherever
-    the operator stands in the plan of the query.
+    """Give a uid to the stateful operator on top of `df`: the last aggregation, join, `dropDuplicates`, limit or custom
+    state operator that its rows come from. A savepoint finds the state of an operator by the uid, at any place in the
+    plan of the query.
 
-    `name`: 1 to 64 letters, digits, `-` or `_`; in a query each operator has its own. The result is `df`, whose rows
-    and columns are as they were. See https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/state/savepoints/
-    ("Assigning Operator IDs") for why each operator should have one.
+    `name`: 1 to 64 letters, digits, `-` or `_`, unique among the operators of a query. Returns `df` with the same rows
+    and columns. See https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/state/savepoints/ ("Assigning
+    Operator IDs") for the reason to give each operator a uid.
 
-    Raises UID_INVALID for what is no name, UID_DUPLICATE where the operator has another name already, and
-    QUERY_REFUSED where there is no stateful operator, or where several streams meet below it.
+    Raises UID_INVALID for an invalid name, UID_DUPLICATE if the operator already has another name, and QUERY_REFUSED if
+    there is no stateful operator, or if several streams meet below it.
     """
     if not isinstance(name, str) or not is_name(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _refused(Code.UID_INVALID, NAME_RULE, shown(str(name)), name, "give the operator such a name")
@@ -63,14 +65,13 @@ def uid(name: str, df: DataFrame) -> DataFrame:
 
 
 def uids_given(rows: DataFrame) -> list[str]:
-    """The uids of the stateful operators below `rows`, as often as they stand there."""
+    """The uids of the stateful operators below `rows`, repeated if an operator occurs more than once."""
     return [each.uid for each in operator_nodes(rows) if each.uid is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """A node of an analyzed plan that keeps state: its kind, its uid, and its place among all nodes, each counted
-    before its children."""
+    """A node of an analyzed plan that keeps state: its kind, its uid, and its place among all nodes in pre-order."""
 
     kind: str
     uid: str | None
@@ -79,7 +80,7 @@ class OperatorNode:
 
 
 def operator_nodes(rows: DataFrame) -> Iterator[OperatorNode]:
-    """The operators with state below `rows`, in Spark's order."""
+    """The stateful operators below `rows`, in Spark's order."""
     tag = _tag(rows)
     for place, node in enumerate(plan_nodes(_analyzed(rows))):
         if _keeps_state(node):
@@ -88,7 +89,7 @@ def operator_nodes(rows: DataFrame) -> Iterator[OperatorNode]:
 
 
 def plan_nodes(node: Any) -> Iterator[Any]:
-    """A node of Spark's plan and all below it, each before its children."""
+    """A node of Spark's plan and all nodes below it, in pre-order."""
     left = [node]
     while left:
         node = left.pop()
@@ -98,14 +99,15 @@ def plan_nodes(node: Any) -> Iterator[Any]:
 
 
 def with_uids(rows: DataFrame, operators: Sequence[StatefulOperator], where: str) -> tuple[StatefulOperator, ...]:
-    """The operators that Spark has planned for `rows`, with the uids that they were given. Raises QUERY_REFUSED where
-    they are not those of the program, so that nobody could tell which has which uid."""
+    """The operators that Spark has planned for `rows`, with their uids. Raises QUERY_REFUSED if they differ from those
+    of the program, because then the uids cannot be assigned.
+    """
     found = [(each.kind, each.uid) for each in operator_nodes(rows)]
     if not any(given for _, given in found):
         return tuple(operators)
     if not any(
         each.name == "globalLimit" for each in operators
-    ):  # Spark counts what a limit lets through in append mode
+    ):  # Spark counts the rows that a limit passes in append mode
         found = [(node, given) for node, given in found if node != "GlobalLimit" or given]
     planned = sorted(operators, key=lambda each: each.number)
     if len(planned) != len(found) or any(

@@ -1,4 +1,4 @@
-"""Keeps durably that an epoch was cut off, so that its next try has more time."""
+"""Records durably that an epoch was cut off, so that its next try has more time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Callable
 from tidegate.core.errors import Code, TidegateError
 
 NOTE_WRITTEN_WITHIN_SECONDS = 30.0
-"""A write that takes longer hangs."""
+"""Seconds after which a write counts as hanging."""
 
 _LOG = logging.getLogger("tidegate")
 
 
 class OverdueNote:
-    """One note of a run. It is written by a thread of its own: a disk that hangs may be what has held the epoch up, and
-    the run has to end all the same."""
+    """One note of a run, written in a thread of its own: a disk that hangs may be the reason for the overdue epoch, and
+    the run must end all the same.
+    """
 
     def __init__(self, keep: Callable[[int, float], None], fail: Callable[[BaseException], None]) -> None:
-        """`keep` writes the epoch and the seconds that it had; `fail` is told what kept it from that."""
+        """`keep` writes the epoch and its time in seconds; `fail` receives the error of that."""
         self._keep = keep
         self._fail = fail
         self._thread: threading.Thread | None = None
@@ -31,7 +32,8 @@ class OverdueNote:
 
     def wait(self) -> None:
         """Wait until it is written, or has failed. Raises STORAGE_UNUSABLE for a write that hangs: no other run may
-        follow on that disk in this process."""
+        follow on that disk in this process.
+        """
         if self._thread is None:
             return
         self._thread.join(NOTE_WRITTEN_WITHIN_SECONDS)
@@ -50,7 +52,7 @@ def _hangs() -> TidegateError:
     return TidegateError(
         Code.STORAGE_UNUSABLE,
         expected=f"the record of an epoch that was cut off to be written within {NOTE_WRITTEN_WITHIN_SECONDS:g} s",
-        found="the write has not come back",
+        found="the write has not returned",
         where="the disk with the checkpoint folder",
         next_step="end this process, which keeps the job's locks until then; check that disk, then start again",
     )

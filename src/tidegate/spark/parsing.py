@@ -1,4 +1,4 @@
-"""Rows out of texts, and the texts that do not parse as dead letters."""
+"""Parses texts to rows. Texts that do not parse become dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructType
 from tidegate.core.errors import Code, TidegateError
 
 UNPARSED = "_tidegate_unparsed"
-"""The column with the text of a row that does not parse; null in all others. `Job.query` takes it out."""
+"""The column with the text of a row that does not parse; null in all others. `Job.query` removes it."""
 
 _PARSERS = {"json": F.from_json, "csv": F.from_csv}
 _CORRUPT = "columnNameOfCorruptRecord"
@@ -26,14 +26,16 @@ def parsed_or_dead(
     format: Literal["json", "csv"] = "json",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """`rows` with the fields of `schema` in the place of the text in `column`.
+    """`rows` with the text in `column` replaced by the fields of `schema`.
 
-    A text that does not parse makes a row that no sink gets: `Job.query(..., dead_letters=...)` writes the text into
-    the dead letters. A null is no such text: all fields of its row are null. `options`: those of Spark's from_json and
-    from_csv, but `mode` and `columnNameOfCorruptRecord`. Raises OPTION_UNKNOWN for another format and for these.
+    A text that does not parse makes a row that no sink receives: `Job.query(..., dead_letters=...)` writes the text
+    into the dead letters. A null is no such text: all fields of its row are null.
 
-    The rows may be filtered, and get further columns. A step that leaves the column `_tidegate_unparsed` out (a select,
-    an aggregation) must come behind `only_parsed`; then a second query writes the dead letters.
+    `options`: those of Spark's from_json and from_csv, except `mode` and `columnNameOfCorruptRecord`. Raises
+    OPTION_UNKNOWN for another format and for these two.
+
+    The rows may be filtered, and get more columns. A step that drops the column `_tidegate_unparsed` (a select, an
+    aggregation) must come after `only_parsed`; then a second query writes the dead letters.
     """
     given = dict(options or {})
     refused = sorted(given.keys() & {"mode", _CORRUPT})
@@ -59,14 +61,16 @@ def parsed_or_dead(
 
 
 def only_parsed(rows: DataFrame) -> DataFrame:
-    """The rows of `parsed_or_dead` that did parse, for a query with state: it has no other way for the rest. A second
-    query over the same rows, with `sinks=[]` and dead letters, writes that."""
+    """The parsed rows of `parsed_or_dead`, for a query with state, which cannot carry the other rows. A second query
+    over the same rows, with `sinks=[]` and dead letters, writes the texts that did not parse.
+    """
     return rows.where(F.col(UNPARSED).isNull()).drop(UNPARSED)
 
 
 def has_unparsed(rows: DataFrame, *, to_dead_letters: bool, where: str) -> bool:
-    """Whether `rows` come with texts that did not parse. Raises OPTION_UNKNOWN where these would be lost, or would
-    reach the sinks as rows of nulls."""
+    """True if `rows` include texts that did not parse. Raises OPTION_UNKNOWN if these would be lost, or would reach the
+    sinks as rows of nulls.
+    """
     if UNPARSED in rows.columns:
         if to_dead_letters:
             return True

@@ -1,4 +1,4 @@
-"""How long a run waits for sinks that are not ready, once somebody wants it to end."""
+"""How long a run waits for sinks that are not ready, after its end was requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Patience:
-    """Without an end until one is set. Of several ends the first counts. Every call holds the run's lock."""
+    """No limit until one is set. Of several limits the first counts. Every call holds the run's lock."""
 
     def __init__(self) -> None:
         self._until = math.inf
@@ -15,11 +15,11 @@ class Patience:
         self._waits_since = math.inf
 
     def end_in(self, seconds: float) -> None:
-        """It ends so soon from now on, whatever the run does until then."""
+        """Set a limit from now on, independent of the work of the run."""
         self._until = min(self._until, time.monotonic() + seconds)
 
     def allow(self, seconds: float) -> None:
-        """It ends when sinks have been waited for so long: what is read and computed before does not count."""
+        """Set a limit for the wait for sinks alone: the time to read and compute before does not count."""
         if self._waits_since < math.inf:
             self.end_in(seconds)
         else:
@@ -35,7 +35,7 @@ class Patience:
 
     @property
     def ends_at(self) -> float:
-        """On the monotonic clock; infinity where it has no end."""
+        """The end on the monotonic clock; infinity if there is none."""
         return min(self._until, self._waits_since + self._seconds)
 
     def is_over(self) -> bool:

@@ -1,7 +1,7 @@
-"""A folder under a name that Spark's reader of state takes.
+"""A folder under a name that Spark's reader of state accepts.
 
-The reader makes a URI of the path that it is given, and reads that as a path: of `two words` it looks into
-`two%20words`, where nothing is. A link has a name of which a URI is the same.
+The reader makes a URI of its path, and uses the text of the URI as a path: for `two words` it reads `two%20words`,
+which does not exist. So a link has a name that is equal to its URI.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
 
 
 def is_plain(folder: Path) -> bool:
-    """Whether the path is the same as a URI."""
+    """True if the path is equal to its URI."""
     return _PLAIN.fullmatch(str(folder)) is not None
 
 
 @contextmanager
 def plainly_named(folder: Path) -> Generator[Path, None, None]:
-    """The same folder, by its own name where that is plain, else by a link that is there as long as the body runs."""
+    """The same folder, under its own name if that is plain, otherwise under a link that exists while the body runs."""
     if is_plain(folder):
         yield folder
         return

@@ -1,4 +1,4 @@
-"""What Spark would refuse in a query's plan, asked before anything is written."""
+"""Checks a query's plan for reasons why Spark would refuse it, before anything is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENABLED = "spark.sql.streaming.unsupportedOperationCheck"
 
 
 def check_plan(rows: DataFrame, mode: str, where: str) -> Sequence[TidegateError]:
-    """Spark's own check of the operators and the output mode; Spark makes it only when the query is started."""
+    """Spark's own check of the operators and the output mode. Spark itself makes it only when the query is started."""
     if rows.sparkSession.conf.get(_ENABLED) == "false":
         return []
     jvm: Any = rows.sparkSession.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -28,7 +28,7 @@ def check_plan(rows: DataFrame, mode: str, where: str) -> Sequence[TidegateError
 
 
 def check_for_hashmap(rows: DataFrame, where: str) -> Sequence[TidegateError]:
-    """What Spark's hashmap store cannot keep; Spark itself would say so inside the first epoch."""
+    """Operators that Spark's hashmap store does not support. Spark itself would fail inside the first epoch."""
     plan = cast("Any", rows._jdf).queryExecution().analyzed()  # pyright: ignore[reportPrivateUsage]
     found = sorted(name for name in _operators(plan) if name.startswith("TransformWithState"))
     if not found:
@@ -45,7 +45,7 @@ def check_for_hashmap(rows: DataFrame, where: str) -> Sequence[TidegateError]:
 
 
 def closes_by_watermark(rows: DataFrame, mode: str) -> bool:
-    """Whether something may wait for the watermark. In complete mode nothing does: each epoch emits all there is."""
+    """True if rows may wait for the watermark. In complete mode none do: each epoch emits all rows."""
     plan = cast("Any", rows._jdf).queryExecution().analyzed()  # pyright: ignore[reportPrivateUsage]
     return mode != "complete" and "EventTimeWatermark" in _operators(plan)
 
@@ -56,7 +56,7 @@ def _operators(plan: Any) -> set[str]:
 
 
 def refused_by_spark(error: PySparkException, where: str) -> TidegateError:
-    """Spark does not start this query."""
+    """The error for a query that Spark does not start."""
     about_mode = (error.getCondition() or "").startswith("STREAMING_OUTPUT_MODE")
     return TidegateError(
         Code.OUTPUT_MODE if about_mode else Code.QUERY_REFUSED,

@@ -1,7 +1,7 @@
-"""A plan of Spark's as text that stays the same: without the ids of its expressions, and without renames.
+"""A plan of Spark as stable text: without the ids of its expressions, and without renames.
 
-It is read from `TreeNode.toJSON`, which gives every node with the names of its fields: one call for a whole plan. Of
-the fields only those are rendered that say what is computed. Others say how, and come and go between versions of Spark.
+It is read from `TreeNode.toJSON`, which returns every node with its field names: one call for a whole plan. Only fields
+that define the result are rendered. Others define the execution, and differ between versions of Spark.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class Node:
 
     @property
     def id(self) -> int:
-        """By which Spark knows an attribute, or the result of an alias."""
+        """Spark's id of an attribute, or of the result of an alias."""
         return int(self.fields["exprId"]["id"])
 
     def below(self) -> Iterator[Node]:
-        """The node itself and all below it, from above and from the left. Python's stack holds some hundred levels; a
-        program that adds columns or conditions in a loop has more."""
+        """The node itself and all below it, in pre-order. Python's stack holds some hundred levels; a program that adds
+        columns or conditions in a loop has more.
+        """
         left: list[Node] = [self]
         while left:
             node = left.pop()
@@ -54,7 +55,7 @@ class Node:
 
 
 def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
-    """The tree whose nodes stand there one after the other, each before its children."""
+    """The tree of nodes in pre-order."""
     made: list[Node] = []
     for fields in reversed(nodes):
         name = str(fields["class"]).rpartition(".")[2]
@@ -63,15 +64,16 @@ def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
 
 
 class Columns:
-    """What the columns of a plan are called: where an operator takes them, and where they come from. That is through
-    renames down to a source, or to the expression that computes them; of that only the name and the type count."""
+    """The names of a plan's columns, at the operator and at their origin. The origin is found through renames, down to
+    a source or to the expression that computes the column. Of an expression only the name and the type count.
+    """
 
     def __init__(self, plan: Node) -> None:
         self._names: dict[int, str] = {}
         self._computed: dict[int, Node] = {}
         self._event_times: set[int] = set()
         self._follows = False
-        for node in reversed(list(plan.below())):  # what defines a column stands below what uses it
+        for node in reversed(list(plan.below())):  # the definition of a column stands below its uses
             for each in node.within():
                 if each.name == "Alias":
                     self._names.setdefault(each.id, str(each.fields["name"]))
@@ -84,20 +86,20 @@ class Columns:
                 self._event_times.add(node.expression("eventTime").id)
 
     def where_they_come_from(self) -> Columns:
-        """The same columns by the names that they have there."""
+        """The same columns by their names at their origin."""
         followed = copy(self)
         followed._follows = True
         return followed
 
     def _add_windows(self, expand: Node) -> None:
-        """Of windows that slide Spark makes a row each."""
+        """Spark makes one row for each sliding window."""
         for column, first in zip(expand.expressions("output"), expand.fields["projections"][0], strict=False):
             expression = tree(first)
             if expression.name != "AttributeReference":
                 self._computed.setdefault(column.id, expression)
 
     def text(self, expression: Node, mark: Callable[[int], str] = lambda _column: "") -> str:
-        """An expression as a reader writes it. `mark`: what stands before a column of this id."""
+        """An expression in readable form. `mark`: the text before a column of this id."""
         texts: list[str] = []
         for each in reversed(list(expression.below())):
             texts.append(self._text(each, [texts.pop() for _ in each.children], mark))
@@ -130,29 +132,28 @@ class Columns:
                 return f"{_function_name(name)}({arguments}){_nulls(name, fields)}"
 
     def types(self, expressions: Sequence[Node]) -> str:
-        """The columns that these expressions use, with their types."""
+        """The columns in these expressions, with their types."""
         used = [each for expression in expressions for each in self._used(expression)]
         return _list(sorted({f"{self._column(each)} {type_text(each.fields['dataType'])}" for each in used}))
 
     def event_times(self, expressions: Sequence[Node]) -> str:
-        """Which of the columns that they are, or that their windows are of, have a watermark."""
+        """The columns with a watermark, among these and the time columns of their windows."""
         chains = [each for expression in expressions for each in self._chain_of(expression)]
         return _list(sorted({self.name(each) for each in chains if each in self._event_times}))
 
     def name(self, column: int) -> str:
-        """What a column is called that an expression, or a watermark, defines."""
+        """The name of the column that an expression, or a watermark, defines."""
         return self._names[self._origin(column) if self._follows else column]
 
     def _used(self, expression: Node) -> Iterator[Node]:
-        """The columns in an expression; of a window those of its time."""
+        """The columns in an expression; for a window the columns of its time."""
         for each in expression.below():
             if each.name == "AttributeReference":
                 window = self._window(each.id)
                 yield from [each] if window is None else self._used(window.time)
 
     def _chain_of(self, expression: Node) -> Iterator[int]:
-        """A column and those that it is a rename of, or a window or the time of a window of: a watermark goes
-        along."""
+        """A column and its origins through renames, windows and window times: they share a watermark."""
         if expression.name != "AttributeReference":
             return
         column: int | None = expression.id
@@ -194,7 +195,7 @@ class _Window:
 
     @classmethod
     def of(cls, computed: Node) -> _Window | None:
-        """None for what is none. Only Spark's own rules for windows make these nodes."""
+        """None if it is no window. Only Spark's own rules for windows make these nodes."""
         if computed.name != "CreateNamedStruct" or len(computed.children) != 4:
             return None
         start, end = computed.children[1], computed.children[3]
@@ -223,19 +224,19 @@ class _Window:
 
 
 def has_no_lasting_text(node: Node) -> bool:
-    """Whether it is a literal whose value is not in Spark's JSON."""
+    """True if it is a literal without its value in Spark's JSON."""
     fields = node.fields
     return node.name == "Literal" and fields.get("dataType") in ("binary", "timestamp") and fields["value"] is not None
 
 
 def type_text(data_type: Any) -> str:
-    """A type as Spark shows it, from its JSON."""
+    """A type in Spark's notation, from its JSON."""
     if data_type is None:
         return "unknown"
     field = {"name": "it", "type": data_type, "nullable": True, "metadata": {}}
     try:
         return StructType.fromJson({"type": "struct", "fields": [field]})[0].dataType.simpleString()
-    except (KeyError, TypeError, ValueError, AttributeError):  # a type of a class that is not here
+    except (KeyError, TypeError, ValueError, AttributeError):  # a type of an unknown class
         return str(data_type)
 
 
@@ -262,13 +263,13 @@ _NAMES: Mapping[str, str] = {
     "VariancePop": "var_pop",
     "VarianceSamp": "var_samp",
 }
-"""What people call them, where that is not the name of the class."""
+"""Common names, if they differ from the name of the class."""
 
 _MEANING = (
     *("relativeSD", "reverse", "reverseOpt", "direction", "nullOrdering", "functionName", "udfName"),
     *("unit", "escapeChar"),
 )
-"""The fields beside the children that say what is computed. None of them came or went between Spark 4.2 and 4.3."""
+"""The fields, except children, that define the result. They are the same in Spark 4.2 and 4.3."""
 
 
 def _aggregate(parts: Sequence[str], *, distinct: bool) -> str:
@@ -284,12 +285,12 @@ def _field(fields: Mapping[str, Any]) -> str:
 
 
 def _arguments(name: str, children: Sequence[str]) -> Sequence[str]:
-    """A column may be `isin` a set of Python's, which has another order in each process."""
+    """A column may be `isin` a Python set, whose order differs in each process."""
     return [children[0], *sorted(children[1:])] if name == "In" else children
 
 
 def _nulls(name: str, fields: Mapping[str, Any]) -> str:
-    """What SQL says where a function does not treat nulls as it does by default."""
+    """SQL's suffix if a function treats nulls differently from its default."""
     ignored, by_default = fields.get("ignoreNulls"), name.startswith("Collect")
     if not isinstance(ignored, bool) or ignored == by_default:
         return ""
@@ -297,10 +298,10 @@ def _nulls(name: str, fields: Mapping[str, Any]) -> str:
 
 
 def _option(value: Any) -> str:
-    """Empty for what is not there, or is off."""
+    """Empty if the value is absent or off."""
     if value is None or value is False:
         return ""
-    if isinstance(value, Mapping):  # an object of Scala's
+    if isinstance(value, Mapping):  # a Scala object
         return str(cast("Mapping[str, Any]", value).get("object", "")).rpartition(".")[2].rstrip("$")
     return str(value).lower() if value is True else str(value)
 

@@ -1,7 +1,7 @@
 """`python -m tidegate.spark.program APP ARGS...`: a user's program as the driver of a supervised job.
 
-Started by a supervisor alone. It runs the file as `__main__`, sees to it that one job is started, and tells the
-supervisor how it ended.
+Only a supervisor starts it. It runs the file as `__main__`, ensures that one job is started, and reports its end to the
+supervisor.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FAILED = 1
 
 
 def main(app: str, arguments: list[str]) -> int:
-    """Run the program; the exit code of this process, which says no more than that it failed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+    """Run the program. Returns the exit code of this process, which only shows a failure."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have set it to ignored
     supervised = Supervised(line_to_supervisor(os.environ))
     error, code = None, 0
     try:
@@ -37,7 +37,7 @@ def main(app: str, arguments: list[str]) -> int:
             run_program(program, app, arguments)
             supervised.wait()
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a stop that comes now must not cost the last word
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a stop during the last report must not lose it
     except TidegateError as failure:
         error = failure
         if is_verbose(os.environ):
@@ -73,7 +73,7 @@ _INTERRUPTED = 130
 
 
 def run_program(program: CodeType, app: str, arguments: list[str]) -> None:
-    """As `python APP ARGS` would: the file is `__main__`, its folder comes first where modules are looked for."""
+    """Like `python APP ARGS`: the file is `__main__`, and its folder comes first in the search for modules."""
     module = ModuleType("__main__")
     module.__dict__.update(__file__=app, __builtins__=__builtins__)
     sys.modules["__main__"] = module
@@ -83,7 +83,7 @@ def run_program(program: CodeType, app: str, arguments: list[str]) -> None:
 
 
 def _code_of(ended: SystemExit) -> int:
-    """What Python would make of it: a text is shown and means 1."""
+    """The exit code that Python would use: a text is shown and means 1."""
     if ended.code is None or isinstance(ended.code, int):
         return ended.code or 0
     print(ended.code, file=sys.stderr)
@@ -91,7 +91,7 @@ def _code_of(ended: SystemExit) -> int:
 
 
 def _program_failed(app: str, error: BaseException) -> TidegateError:
-    """An error of the program's own, whose traceback goes to the log."""
+    """An error of the program's own, with its traceback in the log."""
     trace = _of_program(error.__traceback__)
     log_failure(error.with_traceback(trace))
     last = traceback.extract_tb(trace)[-1:]
@@ -107,7 +107,7 @@ def _program_failed(app: str, error: BaseException) -> TidegateError:
 
 
 def _of_program(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames of this file."""
+    """The traceback without the frames of this file."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     return trace

@@ -1,6 +1,6 @@
-"""The modules beside the program, for functions that run in tasks: only the driver's Python looks for them there.
+"""The modules beside the program, for functions that run in tasks: only the driver's Python finds them there.
 
-A worker looks in the working folder of the JVM, which is the program's folder only where it was started there.
+A worker searches the working folder of the JVM, which is the program's folder only if the program was started there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 
 def let_tasks_import(session: SparkSession) -> None:
-    """Have the Python workers of a session on this machine look in the program's folder, behind all others."""
+    """Let the Python workers of a session on this machine search the program's folder, after all others."""
     folder = _program_folder()
     if folder is None:
         return
@@ -24,7 +24,9 @@ def let_tasks_import(session: SparkSession) -> None:
 
 
 def _program_folder() -> str | None:
-    """Of a file that is run as a program. A module of a package (`python -m`), and a notebook, have none."""
+    """The folder of a file that is run as a program. None for a module of a package (`python -m`) and for a
+    notebook.
+    """
     program = sys.modules.get("__main__")
     file = getattr(program, "__file__", None)
     if file is None or getattr(program, "__spec__", None) is not None:

@@ -1,7 +1,6 @@
-"""One projection that serves all sinks of a query, so that an epoch's rows are computed once.
+"""One projection for all sinks of a query, so that an epoch's rows are computed once.
 
-Two actions, or a union, would evaluate the state twice; the sinks and the state would then differ and no id would
-show it.
+Two actions, or a union, would evaluate the state twice. Sinks and state could then differ, and no id would show it.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ class Projection:
     def __init__(
         self, sinks: Mapping[str, TwoPhaseSink], fed_by_tasks: str | None = None, *, unparsed: bool = False
     ) -> None:
-        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make. It has no channel, unless the
-        rows come with texts that are `unparsed`."""
+        """`sinks` by uid. `fed_by_tasks`: the uid of the sink whose rows the tasks make. It has no channel, unless
+        there are texts that are `unparsed`.
+        """
         self._unparsed = unparsed
         self._channels: list[TwoPhaseSink] = []
         self._columns: list[Column] | None = None
@@ -46,9 +46,9 @@ class Projection:
             self.channel_of[fed_by_tasks] = len(self._channels) if unparsed else None
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        """The rows of an epoch as one struct column per channel; null where a sink's `where` is not true.
+        """The rows of an epoch as one struct column for each channel; null if a sink's `where` is not true.
 
-        The expressions are made once: they go by the names of columns, which are those of every epoch.
+        The expressions are made once: they refer to columns by name, and all epochs have the same names.
         """
         if self._columns is None:
             self._columns = [_channel(rows, sink).alias(f"c{index}") for index, sink in enumerate(self._channels)]
@@ -60,9 +60,9 @@ class Projection:
 
 
 def sink_schema(rows: DataFrame, sink: TwoPhaseSink, where: str) -> pa.Schema:
-    """The Arrow schema of the rows that `sink` will get.
+    """The Arrow schema of the rows for `sink`.
 
-    Raises SCHEMA_MISMATCH for what Spark cannot resolve, and for what no sink can write.
+    Raises SCHEMA_MISMATCH for expressions that Spark cannot resolve, and for types that no sink can write.
     """
     if sink.select is None:
         raise_all(list(duplicates(rows.columns, "columns", where)), where)

@@ -1,4 +1,4 @@
-"""Writes the beat of a job: once a second, and when its state changes. Nothing of it is on an epoch's way."""
+"""Writes the beat of a job: once a second, and when its state changes. No epoch waits for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RATE_SECONDS = 10.0
 
 
 class Pulse(Ticking):
-    """Says in `beat.json` how the job is."""
+    """Writes the state of the job to `beat.json`."""
 
     def __init__(self, job_folder: Path, job_id: str, settings: Sequence[ShownSetting]) -> None:
         super().__init__("beat", _BEAT_SECONDS)
@@ -91,7 +91,7 @@ class Pulse(Ticking):
         write_beat(self._folder, beat)
 
     def _progress_at(self, queries: Sequence[QueryStatus], last: LastSavepoint, now: float) -> float:
-        """An epoch that was cut off stays behind the done ones while the savepoint of the job's end is copied."""
+        """An epoch that was cut off stays not done while the savepoint of the job's end is copied."""
         copied = 0 if last.taking is None else last.taking.copying.copied_bytes
         with self._lock:
             if copied != self._copied or not any(query.epoch > query.finished for query in queries):
@@ -117,7 +117,7 @@ class Pulse(Ticking):
         )
 
     def _rate(self, query: QueryStatus, now: float) -> float:
-        """Rows a second, over the last ten seconds."""
+        """Rows in a second, over the last ten seconds."""
         samples = self._samples.setdefault(query.uid, deque())
         samples.append((now, query.rows))
         while len(samples) > 2 and now - samples[1][0] >= _RATE_SECONDS:
@@ -127,14 +127,14 @@ class Pulse(Ticking):
 
 
 def shown_settings(settings: Settings) -> tuple[ShownSetting, ...]:
-    """Every setting as it may be shown, and who set it."""
+    """Every setting in displayable form, with its origin."""
     return tuple(ShownSetting(name=row.name, value=row.value, origin=row.origin) for row in settings.describe())
 
 
 def _open_transactions(folder: Path, query: QueryStatus) -> int:
-    """What is prepared and not committed: the transactions that unfinished prepared records name."""
+    """The transactions that are prepared and not committed, from unfinished prepared records."""
     found = 0
-    with suppress(OSError, TidegateError):  # cleaned up meanwhile, or written just now: the next beat tells
+    with suppress(OSError, TidegateError):  # removed in the meantime, or written just now: the next beat shows it
         for name in os.listdir(folder / PREPARED):
             if name.partition(".")[0].isdigit() and int(name.partition(".")[0]) > query.finished:
                 path = folder / PREPARED / name

@@ -1,4 +1,4 @@
-"""Spark's settings for the queries of a job: what each of them has, and what its state backend makes of it."""
+"""Spark's settings for the queries of a job: the common ones, and those of its state backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class StateStore:
-    """How Spark keeps the state of a query: the class, the format of its checkpoint, and who writes its files."""
+    """How Spark keeps the state of a query: the class, the format of its checkpoint, and the file manager that writes
+    its files.
+    """
 
     provider: str
     checkpoint_format: str
@@ -31,33 +33,34 @@ class StateStore:
 
     @property
     def names_files(self) -> bool:
-        """Whether state files have names of their own for each attempt, and `commits/N` tells which of them count."""
+        """True if state files have unique names for each attempt, and `commits/N` names those that count."""
         return self.checkpoint_format == "2"
 
 
 STORES: Mapping[Backend, StateStore] = {
-    # The default manager starts a process for every look-up on a local disk. This one's rename is no
-    # create-if-absent: nothing here relies on that, and state files of format 2 have names of their own.
+    # The default manager starts a process for every look-up on a local disk. The rename of this one is not
+    # create-if-absent. Nothing here relies on that, and state files of format 2 have unique names.
     Backend.ROCKSDB: StateStore(
         f"{_STORES}.RocksDBStateStoreProvider", "2", f"{_FILE_MANAGERS}.FileSystemBasedCheckpointFileManager"
     ),
-    # It knows no format but 1, where a run writes its state over that of a dead one under the same name. With the
-    # quick manager the dead run's file would stay, under the output of the new run.
+    # It supports only format 1: a run writes its state over that of a dead run under the same name. With the quick
+    # manager the dead run's file would stay, under the output of the new run.
     Backend.HASHMAP: StateStore(
         f"{_STORES}.HDFSBackedStateStoreProvider", "1", f"{_FILE_MANAGERS}.FileContextBasedCheckpointFileManager"
     ),
 }
 
 NOT_COUNTED = {f"{_ROCKSDB}.trackTotalNumberOfRows": "false"}
-"""For state that is carried or looked at, not for a query: a put does not look first whether its key is there, and what
-is opened is not counted. A query counts the rows of such a snapshot when it opens it."""
+"""For state that is copied or read, not for a query: a put does not first look for its key, and an opened store is not
+counted. A query counts the rows of such a snapshot when it opens it.
+"""
 
 _EPOCHS_KEPT_KEY = "spark.sql.streaming.minBatchesToRetain"
 _BATCHES_KEPT_AT_LEAST = 10
 
 
 def query_conf(settings: Settings, partitions: int | None = None) -> dict[str, str]:
-    """What is in force while a query of a job starts (Spark copies the session's settings then), and not after."""
+    """The settings while a query of a job starts (Spark copies the session's settings then); restored afterwards."""
     store = STORES[settings.state_backend]
     kept = settings.checkpointing_retained + settings.checkpointing_max_concurrent + 2
     conf = {
@@ -65,11 +68,11 @@ def query_conf(settings: Settings, partitions: int | None = None) -> dict[str, s
         FORMAT_KEY: store.checkpoint_format,
         FILE_MANAGER_KEY: store.file_manager,
         f"{_ROCKSDB}.changelogCheckpointing.enabled": _flag(settings.state_changelog),
-        # A snapshot uploads the files that are not there yet. After a compaction all of them are new.
+        # A snapshot uploads only new files. After a compaction all of them are new.
         f"{_ROCKSDB}.compactOnCommit": _flag(not settings.state_incremental),
         _EPOCHS_KEPT_KEY: str(max(_BATCHES_KEPT_AT_LEAST, kept)),
-        # When a lost shuffle block is computed again and has other rows (random values), what read the first ones
-        # runs again, or Spark fails the epoch. Otherwise rows are lost and repeated without a word.
+        # If a lost shuffle block is computed again with other rows (random values), the tasks that read the first ones
+        # run again, or Spark fails the epoch. Otherwise rows are lost and repeated without a message.
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
     }
@@ -77,12 +80,12 @@ def query_conf(settings: Settings, partitions: int | None = None) -> dict[str, s
 
 
 def epochs_kept(conf: Mapping[str, str]) -> int:
-    """Of how many epochs Spark keeps the logs and the state, by what `query_conf` has given."""
+    """The number of epochs whose logs and state Spark keeps, from the result of `query_conf`."""
     return int(conf[_EPOCHS_KEPT_KEY])
 
 
 def partitions_of(settings: Settings, session: SparkSession, *, local: bool) -> int | None:
-    """How many partitions keyed state gets in a first epoch; None leaves it to Spark."""
+    """The number of partitions of keyed state in a first epoch; None leaves it to Spark."""
     if settings.parallelism is not None:
         return settings.parallelism
     if not local or PARTITIONS_KEY in explicit_conf(session):
@@ -91,7 +94,7 @@ def partitions_of(settings: Settings, session: SparkSession, *, local: bool) -> 
 
 
 def explicit_conf(session: SparkSession) -> dict[str, str]:
-    """What somebody has set of the keys that tidegate sets, for the application or in this session."""
+    """The keys that tidegate sets and that the application or this session has set, too."""
     classic = cast("Any", session._jsparkSession)  # pyright: ignore[reportPrivateUsage]
     runtime = classic.sessionState().conf().settings()
     application = dict(session.sparkContext.getConf().getAll())

@@ -1,4 +1,4 @@
-"""Spark's `metadata` file: one random query id. Nothing of tidegate depends on it, and Spark does not start without."""
+"""Spark's `metadata` file: one random query id. Tidegate does not use it, but Spark does not start without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.storages.storage import Storage
 
 
 def mend_query_id(checkpoint: Storage) -> None:
-    """Write a new id where the file is torn, or gone from a checkpoint that has entries. Before Spark starts."""
+    """Write a new id if the file is torn, or missing from a checkpoint with entries. Before Spark starts."""
     data = checkpoint.read(METADATA)
     if _is_whole(data) or (data is None and not _has_entries(checkpoint)):
         return

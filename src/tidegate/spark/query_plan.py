@@ -1,4 +1,4 @@
-"""A query of a job as declared: all that a run of it needs to know."""
+"""A query of a job as declared: everything that a run of it needs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tidegate.spark.sources.source import Monitor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """A query of a job as declared: its rows, output mode and sinks, and what the protocol knows of it.
+    """A query of a job as declared: its rows, output mode and sinks, and the protocol's view of it.
 
-    `begun_at` gives the rows that Spark is to compute, for the positions by source that *start* says. `conf` is Spark's
-    configuration while the query starts, `store` how it keeps state. `monitors` opens, by source, what is told how far
-    it is. `verify` raises where the tasks of an epoch have not read what the epoch has. `again_here`: whether another
-    run may follow in this process after a failure. Not with state in memory, which an epoch that was cut off may have
-    left behind, and not where each start is a new generation. `operator_uids` are those that the program has given
-    stateful operators, by their number in Spark's plan.
+    `begun_at` returns the rows for Spark to compute, for the positions by source in *start*. `conf`: Spark's
+    configuration while the query starts. `store`: how it keeps state. `monitors` opens, by source, the objects that
+    receive its progress. `verify` raises if the tasks of an epoch have not read exactly its input. `again_here`: True
+    if another run may follow in this process after a failure. It is False with state in memory, which a cut-off epoch
+    may have changed, and if each start is a new generation. `operator_uids`: the uids of stateful operators, by their
+    number in Spark's plan.
     """
 
     query: Query

@@ -1,6 +1,6 @@
-"""One run of one query, from recovery to its end: it opens, starts and ends the threads of which it consists.
+"""One run of one query, from recovery to its end: it opens, starts and ends its threads.
 
-The order of the protocol's steps is in the core, what a run can be in `run_state`, what each thread does in
+The core defines the order of the protocol's steps, `run_state` the states of a run. The work of each thread is in
 `epoch_thread`, `finisher` and `stream_thread`.
 """
 
@@ -55,7 +55,7 @@ _LOOK_SECONDS = 0.05
 
 
 class QueryRun:
-    """A run of a query; `open` (recovery), `start`, then until it `has_ended`; `close` in any case."""
+    """A run of a query: `open` (recovery), `start`, wait until it `has_ended`; then `close` in any case."""
 
     def __init__(
         self, plan: QueryPlan, session: SparkSession, figures: Figures, listener: Callable[[str, int, Happening], None]
@@ -82,7 +82,7 @@ class QueryRun:
         self._finisher = Finisher(plan.query, self.runner, self._storage, shared)
 
     def open(self) -> None:
-        """Recover: everything decided is finished, Spark's log is in order. Only with the job's locks held."""
+        """Recover: all decided epochs are finished, and Spark's log is in order. Only with the job's locks held."""
         refuse_if_spent(self.plan.folder, str(self.plan.query))
         ensure_folder(self.plan.folder / "spark")
         for folder in RECORD_FOLDERS:
@@ -100,7 +100,7 @@ class QueryRun:
         self._shared.watch.times = self.runner.run(times_by_epoch(self.plan.timeout_seconds))
 
     def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
-        """Start Spark's query and the finisher behind it. With `leaves_due_epoch` Spark runs no epoch without rows."""
+        """Start Spark's query and its finisher. With `leaves_due_epoch` Spark runs no epoch without rows."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
         refuse_if_deaf(self._session)
@@ -117,10 +117,10 @@ class QueryRun:
         self._finisher.begin(run)
         self._thread.start(writer, name, leaves_due_epoch=leaves_due_epoch)
 
-    # --- how it is -----------------------------------------------------------------------------------------
+    # --- its state -----------------------------------------------------------------------------------------
 
     def place(self) -> dict[str, Any]:
-        """Which run of which query this is, and at which epoch it was: for the history of failures."""
+        """The query, the run and its epoch, for the history of failures."""
         epoch = self.figures.epoch
         return {
             "query": self.plan.query.uid,
@@ -129,8 +129,9 @@ class QueryRun:
         }
 
     def has_ended(self) -> bool:
-        """Whether Spark's stream thread has ended. It is made to where the finisher has failed or an epoch takes too
-        long; raises when even that does not end it."""
+        """True if Spark's stream thread has ended. Stops it if the finisher has failed or an epoch takes too long;
+        raises if it cannot be stopped.
+        """
         if self._thread.has_ended():
             return True
         if self._thread.cut_if_overdue():
@@ -144,25 +145,26 @@ class QueryRun:
         return self._thread.has_ended()
 
     def has_come_to_rest(self) -> bool:
-        """Whether the stream has ended, and `close` will wait for nobody: the last commits have ended, too."""
+        """True if the stream has ended, and `close` will not wait: the last commits have ended, too."""
         if not self.has_ended():
             return False
         self._shared.happens(RunEvent.STREAM_OVER)
         return not self._finisher.is_alive()
 
     def may_still_write(self) -> bool:
-        """Whether a thread of the run lives, or may, that nothing has ended: Spark's can write `commits/N`, and the
-        finisher commits what is decided."""
+        """True if a thread of the run may live that cannot be stopped: Spark's thread can write `commits/N`, and the
+        finisher commits decided epochs.
+        """
         return self._finisher.is_alive() or self._thread.may_live()
 
     @property
     def epoch_seconds(self) -> float:
-        """How long the epoch under way may take until it has ended, or was cut off and has ended; 0 where none is."""
+        """Longest remaining time of the current epoch, including its cut-off; 0 if there is none."""
         return self._shared.watch.seconds_to_the_end()
 
     @property
     def failed_epoch(self) -> tuple[int, EpochFault] | None:
-        """The epoch whose failure, and nothing else, ended the run, and why; None for every other end."""
+        """The epoch whose failure alone ended the run, and the reason; None for every other end."""
         failed = self._shared.failed
         if failed is None or failed.fault is None or not self._shared.errors.is_one:
             return None
@@ -170,53 +172,58 @@ class QueryRun:
 
     @property
     def failed_computing(self) -> bool:
-        """Whether an epoch has failed in what the query itself does: in no sink and no JVM that died, and before any of
-        its rows could be shown."""
+        """True if the query's own work on an epoch has failed: not a sink or a dead JVM, and before its rows could be
+        shown.
+        """
         failed = self._shared.failed
         return failed is not None and failed.in_computing and lives(self._session)
 
     @property
     def cut_off(self) -> int | None:
-        """The epoch that was begun here and that Spark's log does not have: it is undecided, whatever it has shown."""
+        """The epoch that began in this run and is not in Spark's log: it is undecided, even if rows were shown."""
         logged = max(entry_numbers(self._storage.list(COMMITS)), default=-1)
         return self._shared.begun if self._shared.begun > logged else None
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """Which decided epoch a cancel has left to the next start, because a sink did not take it at once."""
+        """The decided epoch that a cancel has left to the next start, because a sink did not take it at once."""
         return self._shared.errors.left_behind
 
     def behind(self) -> int | None:
-        """Rows that its sources have and that are not done yet; None where none of them can tell."""
+        """Rows of its sources that are not done yet; None if no source can tell."""
         told = [rows for monitor in self._monitors.values() if (rows := monitor.behind()) is not None]
         return sum(told) if told else None
 
     # --- its end -------------------------------------------------------------------------------------------
 
     def keep_time(self) -> None:
-        """Cut the epoch under way off when its time is over. From any thread, while another waits for a sink."""
+        """Cut off the current epoch after its time is over. From any thread, also while another waits for a sink."""
         if self._thread.stream is not None and self._thread.cut_if_overdue():
             self._thread.cancel_tasks()
 
     def limit_waiting(self, timeout_seconds: float) -> None:
-        """From now on wait no longer than this for a sink that is not ready; the shortest of several counts."""
+        """From now on wait no longer than this for a sink that is not ready; the shortest of several limits counts."""
         with self._shared.changed:
             self._shared.patience.end_in(timeout_seconds)
             self._shared.changed.notify_all()
 
     def allow_waiting(self, timeout_seconds: float) -> None:
-        """Wait no longer than this for the sinks of an epoch, counted from when one of them is not ready."""
+        """Wait no longer than this for the sinks of an epoch, counted from the first answer that a sink is not
+        ready.
+        """
         with self._shared.changed:
             self._shared.patience.allow(timeout_seconds)
             self._shared.changed.notify_all()
 
     def cancel(self) -> None:
-        """From now on wait for no sink: what one does not take at once is left to the next start, and is no error."""
+        """From now on do not wait for sinks: an epoch that a sink does not take at once is left to the next start,
+        without an error.
+        """
         self._shared.errors.leave_unready_sinks()
         self.limit_waiting(0)
 
     def stop(self, timeout_seconds: float) -> None:
-        """End after the epoch that is under way; what is decided is finished, for at most `timeout_seconds`."""
+        """End after the current epoch. Decided epochs are finished, for at most `timeout_seconds`."""
         self.limit_waiting(timeout_seconds)
         shared = self._shared
         with shared.changed:
@@ -228,9 +235,9 @@ class QueryRun:
             self._thread.stop()
 
     def close(self) -> bool:
-        """Wait for both threads, finish what is decided, give up the rest. Raises what ended the run badly.
+        """Wait for both threads, finish decided epochs, abort the rest. Raises the error that ended the run.
 
-        Returns whether a no-data epoch is due.
+        Returns True if a no-data epoch is due.
         """
         try:
             self._thread.await_end()
@@ -246,13 +253,15 @@ class QueryRun:
         return self.runner.run(close_run(self.plan.query, self._opened()))
 
     def _is_under_way(self) -> bool:
-        """Whether an epoch is: begun, not done, and its stream lives."""
+        """True if there is a current epoch: begun, not done, with a live stream."""
         if self._shared.current is None or self._shared.errors:
             return False
         return not self._thread.has_ended()
 
     def _note_cut_off(self) -> None:
-        """Whether the last epoch that was begun here is undecided: state without file names is then not safe here."""
+        """True if the last epoch of this run is undecided: state without unique file names is then not safe in this
+        process.
+        """
         if not self.plan.store.names_files and self.cut_off is not None:
             note_cut_off(self.plan.folder)
 
@@ -260,7 +269,7 @@ class QueryRun:
         self.runner.run(note_overdue(self.plan.query, self._opened(), epoch, seconds))
 
     def _raise_failure(self) -> None:
-        """Raise what ended the run badly: what has made it fail, above what followed from that."""
+        """Raise the error that ended the run: the cause before its consequences."""
         error = self._shared.errors.first_to_tell() or self._thread.failure()
         if error is None:
             return
@@ -272,7 +281,7 @@ class QueryRun:
         said = heard_in(error)
         if said is not None:
             raise said.error from said
-        plan = self.plan  # what no restart cures: the checkpoint, and what the program wants of its state, do not fit
+        plan = self.plan  # no restart helps: the checkpoint and the program's state do not match
         unfit = state_fault(self._thread.thrown(), str(plan.query), plan.folder, plan.operator_uids)
         if unfit is not None:
             raise unfit from error
@@ -289,7 +298,7 @@ class QueryRun:
             return None
         return vanished(self._storage, entry(RUNS, self._run.run))
 
-    # --- what the protocol asks of it ----------------------------------------------------------------------
+    # --- calls of the protocol -----------------------------------------------------------------------------
 
     def compute(self, effect: Compute) -> Computed:
         """In the epoch's thread: its rows."""
@@ -308,7 +317,7 @@ class QueryRun:
         hesitate(self.plan.query, self._shared, effect)
 
     def tell(self, happening: Happening) -> None:
-        """Note what happened, wake whoever waits for it, and tell the job's listener."""
+        """Record the event, wake waiting threads, and notify the job's listener."""
         with self._shared.changed:
             self._note(happening)
             self._shared.changed.notify_all()

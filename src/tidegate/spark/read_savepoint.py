@@ -1,4 +1,4 @@
-"""What state a savepoint holds, for whoever wants to look into it: no job is needed, and none is touched."""
+"""Reads the state in a savepoint. No job is needed, and none is changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.spark.state.tables import read_canonical, read_native
 
 
 def read_savepoint(path: str | os.PathLike[str]) -> SavedState:
-    """The state in a savepoint, by its folder. No state is read yet.
+    """The state in a savepoint, by its folder. Reads no state yet.
 
     Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_UNSAFE, RECORD_CORRUPT, RECORD_NEWER.
     """
@@ -32,7 +32,7 @@ def read_savepoint(path: str | os.PathLike[str]) -> SavedState:
 
 
 class SavedState:
-    """The state of all queries in one savepoint. `tables` names what there is."""
+    """The state of all queries in one savepoint. `tables` lists all tables."""
 
     def __init__(self, savepoint: Savepoint) -> None:
         self._savepoint = savepoint
@@ -53,10 +53,11 @@ class SavedState:
         """The rows of state of a query: `key` and `value`, structs of Spark's own columns, and `partition_id`. A
         `store` of custom state is one of its variables; elements of a list or a map have columns of their own.
 
-        `operator`, a number or a uid, and `store` are needed where the query has several. They are read by the active
-        session, `spark`, or a new one. The files must stay as long as the rows are used. Raises STATE_TABLE where
-        nothing, or not one table, is meant; SAVEPOINT_INCOMPLETE where files are missing: their bytes are proven by
-        `tidegate savepoint verify`.
+        `operator`, a number or a uid, and `store` are needed if the query has several. `spark`: the session that reads,
+        by default the active one or a new one. The files must stay as long as the rows are used.
+
+        Raises STATE_TABLE if the arguments match no table, or several; SAVEPOINT_INCOMPLETE if files are missing. Use
+        `tidegate savepoint verify` to check their bytes.
         """
         folder = self._savepoint.folder
         saved, table = chosen(self._savepoint.record, self.tables, query, operator, store, str(folder))
@@ -70,8 +71,10 @@ class SavedState:
         return read_native(session, checkpoint if as_it_is else _readable(checkpoint), saved, table)
 
     def state_arrow(self, query: str, *, operator: int | str | None = None, store: str | None = None) -> Dataset:
-        """The same rows without Spark, from a canonical savepoint: `.to_table()` has all of them, `.to_batches()` some
-        at a time. Raises as `state`, and STATE_TABLE for a native savepoint: its files are for Spark alone."""
+        """The same rows without Spark, from a canonical savepoint: `.to_table()` returns all of them, `.to_batches()`
+        some at a time. Raises like `state`, and STATE_TABLE for a native savepoint, because only Spark can read its
+        files.
+        """
         folder, record = self._savepoint.folder, self._savepoint.record
         _, table = chosen(record, self.tables, query, operator, store, str(folder))
         if record.format is not SavepointFormat.CANONICAL:
@@ -88,8 +91,9 @@ class SavedState:
 
 
 def _readable(checkpoint: Path) -> Path:
-    """A copy that has the schemas of custom state where Spark looks for them. It stays as long as the process: rows may
-    be asked for at any time."""
+    """A copy with the schemas of custom state where Spark looks for them. It stays as long as the process: rows may be
+    read at any time.
+    """
     folder = tempfile.TemporaryDirectory(prefix="tidegate-state-")
     _FOLDERS.append(folder)
     readable = Path(folder.name) / "spark"

@@ -19,8 +19,9 @@ _SECONDS_BETWEEN = 0.25
 
 
 class Retaining(Ticking):
-    """Notes every epoch that is done where it is told, and writes in a thread of its own: no epoch waits for it, and
-    none fails with it. What could not be written is tried again as long as it would stay."""
+    """Notes each done epoch at once, and writes in a thread of its own: no epoch waits for it, and none fails with it.
+    A failed write is retried as long as its manifest would be kept.
+    """
 
     def __init__(self, checkpoints: RetainedCheckpoints) -> None:
         super().__init__("record of retained checkpoints", _SECONDS_BETWEEN)
@@ -45,8 +46,9 @@ class Retaining(Ticking):
         self._checkpoints.write()
 
     def drained(self) -> None:
-        """Unlike any other record this one is asked for: what stands against it fails the drain, which goes on at the
-        next start."""
+        """Unlike any other manifest, this one is part of a request: its error fails the drain, which the next start
+        resumes.
+        """
         self.tick()
         self._checkpoints.note_drained()
         self.tick()
@@ -55,7 +57,7 @@ class Retaining(Ticking):
         self.tick()
 
     def _attempt(self, step: Callable[[], None]) -> bool:
-        """Whether it went well; what stood against it is told, and no epoch and no start fails with it."""
+        """True if it succeeded. An error is logged, and fails no epoch and no start."""
         try:
             step()
         except (OSError, TidegateError) as error:

@@ -1,4 +1,4 @@
-"""What went wrong in a run, in the order in which it did, and what of it is to be told."""
+"""The errors of a run, in order, and those of them to report."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from tidegate.operate.job_end import is_of_an_unready_sink
 
 
 class UnreadySink(Enum):
-    """What a sink is to a run that ends and that it does not take the last epoch of."""
+    """The treatment of a sink that does not take the last epoch of a run that ends."""
 
     AN_ERROR = "the run has failed"
     LEFT = "the epoch is left to the next start"
 
 
 class RunErrors:
-    """Any thread adds to them; who ends the run asks. True where there are some, also where all of them are left."""
+    """Any thread adds errors; the end of the run reads them. True if there are some, also if all of them are left to
+    the next start.
+    """
 
     def __init__(self) -> None:
         self._errors: list[BaseException] = []
         self._unready = UnreadySink.AN_ERROR
         self.left_behind: TidegateError | None = None
-        """Which decided epoch was left to the next start, because a sink did not take it at once."""
+        """The decided epoch that was left to the next start, because a sink did not take it at once."""
 
     def __bool__(self) -> bool:
         return bool(self._errors)
@@ -32,20 +34,20 @@ class RunErrors:
         self._errors.append(error)
 
     def leave_unready_sinks(self) -> None:
-        """From now on it is no error that a sink does not take an epoch at once."""
+        """From now on it is no error if a sink does not take an epoch at once."""
         self._unready = UnreadySink.LEFT
 
     @property
     def is_one(self) -> bool:
-        """Whether one thing has gone wrong, and nothing else."""
+        """True if there is exactly one error."""
         return len(self._errors) == 1
 
     def first_to_tell(self) -> BaseException | None:
-        """The first that is not left; what is left is noted."""
+        """The first error that is not left to the next start. Records the epoch of a left one."""
         return next(iter([error for error in self._errors if not self._is_left(error)]), None)
 
     def are_of_the_storage(self) -> bool:
-        """Whether one of them says by itself that the folder cannot be written."""
+        """True if one of them shows by itself that the folder cannot be written."""
         return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
 
     def _is_left(self, error: BaseException) -> bool:
@@ -56,12 +58,13 @@ class RunErrors:
 
 
 _TO_BE_DECIDED = frozenset(code for code in Code if code.remedy is Remedy.DECIDE)
-"""What may end an epoch, and a new start would only find again."""
+"""Errors that may end an epoch, and that a new start would repeat."""
 
 
 def is_of_the_storage(error: BaseException) -> bool:
-    """Whether a durable record could not be written. A sync that failed is not among them: what the disk lost then
-    may be of any record, and nothing here would say so a second time."""
+    """True if a durable record could not be written. A failed sync does not count: the disk may have lost data of any
+    record, and no later call in this process would report it.
+    """
     if is_of_a_failed_sync(error):
         return False
     if isinstance(error, TidegateError):
@@ -70,7 +73,8 @@ def is_of_the_storage(error: BaseException) -> bool:
 
 
 def is_told_in_any_case(error: BaseException) -> bool:
-    """Whether somebody has to hear of it although the job was to end: a sink that was not ready, or what a new start
-    would only find again."""
+    """True if an error must be reported although the end of the job was requested: a sink that was not ready, or an
+    error that a new start would repeat.
+    """
     to_be_decided = isinstance(error, TidegateError) and error.catalogue_entry in _TO_BE_DECIDED
     return to_be_decided or is_of_an_unready_sink(error)

@@ -1,7 +1,7 @@
-"""What a run of a query can be, and what can happen to it: one table, total and closed.
+"""The states of a run of a query, and its events: one table, total and closed.
 
-An event that a state does not allow raises `IllegalTransition`. `ARCHITECTURE.md` shows the table as this module
-prints it.
+An event that a state does not allow raises `IllegalTransition`. `ARCHITECTURE.md` shows the table as this module prints
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tidegate.core.states import Table
 
 
 class RunState(Enum):
-    """How far a run is on the way to its end."""
+    """The progress of a run to its end."""
 
     OPEN = "open"
     ENDING = "ending"
@@ -25,13 +25,13 @@ class RunState(Enum):
 
 
 class RunEvent(Enum):
-    """What can happen to a run."""
+    """The events of a run."""
 
     START_REFUSED = "Spark refuses to start it"
-    START_LOST = "Spark's start gives no answer"
-    END_ASKED = "it is asked to end"
+    START_LOST = "Spark's start does not return"
+    END_ASKED = "its end is requested"
     THREAD_STUCK = "Spark's thread does not end"
-    STREAM_OVER = "Spark's thread is waited for no longer"
+    STREAM_OVER = "the wait for Spark's thread is over"
 
 
 _OPEN, _ENDING, _LOST, _STUCK, _ENDED, _STOPPED, _LOST_LEFT, _STUCK_LEFT = RunState
@@ -52,35 +52,33 @@ RUN = Table(
         _STUCK_LEFT: (_, _, _STUCK_LEFT, _STUCK_LEFT, _STUCK_LEFT),
     },
 )
-"""A run. What is lost or stuck stays so for good: it keeps what the job holds, whatever else ends."""
+"""A run. A lost or stuck run stays so for good: it keeps everything that the job holds."""
 
 _MEANINGS = {
     RunState.OPEN: "takes epochs, now or when Spark has started",
-    RunState.ENDING: "was asked to end, or was refused by Spark: takes no other epoch",
-    RunState.LOST: "Spark's start gave no answer: its thread may live, and cannot be asked",
+    RunState.ENDING: "its end was requested, or Spark refused it: takes no other epoch",
+    RunState.LOST: "Spark's start did not return: its thread may live, and its state is unknown",
     RunState.STUCK: "Spark's thread has not ended in time: only the end of the process ends it",
-    RunState.ENDED: "Spark's thread has ended by itself; the finisher commits what is decided, and ends",
-    RunState.STOPPED: "the same for a run that was to end",
+    RunState.ENDED: "Spark's thread has ended by itself; the finisher commits decided epochs, and ends",
+    RunState.STOPPED: "the same after a request to end",
     RunState.LOST_LEFT: "the same for a lost one, which keeps what the job holds as long as its JVM lives",
     RunState.STUCK_LEFT: "the same for a stuck one, which keeps what the job holds as long as the process lives",
 }
 
 TO_END = frozenset(RunState) - {RunState.OPEN, RunState.ENDED}
-"""It was to end, whatever ends it: what Spark says of its query then is no failure."""
+"""Its end was requested: an error that Spark then reports for its query is no failure."""
 
 STREAM_IS_OVER = frozenset({RunState.ENDED, RunState.STOPPED, RunState.LOST_LEFT, RunState.STUCK_LEFT})
-"""The finisher finishes what is there, and waits for no other epoch."""
+"""The finisher finishes the existing epochs, and waits for no other."""
 
 OUT_OF_REACH = frozenset({RunState.STUCK, RunState.STUCK_LEFT})
-"""Spark's thread was given up: it may write for as long as the process lives."""
+"""The wait for Spark's thread was given up: the thread may write as long as the process lives."""
 
 START_WAS_LOST = frozenset({RunState.LOST, RunState.LOST_LEFT})
-"""Nothing is known of Spark's thread, or whether there is one."""
+"""Unknown whether Spark's thread exists."""
 
 
 def markdown_table() -> str:
-    """The table of this module and what its states mean, for the documentation."""
+    """The table of this module and the meanings of its states, for the documentation."""
     meanings = [f"| **{state.value}** | {_MEANINGS[state]} |" for state in RunState]
-    return "\n".join(
-        [RUN.markdown("run of a query"), "", "| run of a query | what that means |", "|---|---|", *meanings]
-    )
+    return "\n".join([RUN.markdown("run of a query"), "", "| run of a query | meaning |", "|---|---|", *meanings])

@@ -1,4 +1,4 @@
-"""The clerk's side of savepoints: has those begun that are asked for, and tells what becomes of each."""
+"""The clerk's requests for savepoints: begins each of them, and reports its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What is to be answered to a request."""
+    """The answer to a request."""
 
     outcome: Outcome
     detail: str
@@ -32,15 +32,15 @@ class Word:
 
 
 class SavepointRequests:
-    """The requests for savepoints that were not answered yet."""
+    """The requests for savepoints without an answer yet."""
 
     def __init__(self, job_folder: Path) -> None:
         self._job_folder = job_folder
         self._told_at = float("-inf")
         self._targets: dict[str, Mapping[str, int]] = {}
-        """What each must reach before it is begun, by the request's id."""
+        """The epochs that must be done before each begins, by the request's id."""
         self._looked: dict[str, Future[None]] = {}
-        """What the disk says of the folder, before a job is ended with a savepoint."""
+        """The check of the folder, before a job ends with a savepoint."""
         self._taking: dict[str, Taking] = {}
 
     def begin(self) -> None:
@@ -48,8 +48,9 @@ class SavepointRequests:
         drop_all_progress(self._job_folder)
 
     def look_after(self, handle: LiveJob, request: Request) -> Word | None:
-        """What is to be answered; None while it is under way. It is of what a checkpoint would be, and begun when that
-        is done."""
+        """The answer; None while the savepoint is under way. It covers the same epochs as a checkpoint, and begins when
+        they are done.
+        """
         taking = self._taking.get(request.id)
         try:
             if taking is None:
@@ -64,7 +65,7 @@ class SavepointRequests:
         return self._become(taking, request)
 
     def at_the_end(self, handle: LiveJob, request: Request, ended: str) -> Word:
-        """What is to be answered when the job has ended, which has called off what was under way."""
+        """The answer after the job has ended and has canceled the running savepoint."""
         taking = self._taking.get(request.id)
         if taking is not None:
             return self._become(taking, request)
@@ -72,7 +73,7 @@ class SavepointRequests:
         return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
 
     def may_go_there(self, handle: LiveJob, request: Request) -> bool:
-        """Whether the folder for a savepoint of the job's end has been looked at; raises what stands against it."""
+        """True if the folder for a savepoint of the job's end has been checked; raises the violation."""
         if request.id not in self._looked:
             self._looked[request.id] = handle.savepoints().look_at(request.id, request.into, request.format)
         looked = self._looked[request.id]
@@ -82,7 +83,7 @@ class SavepointRequests:
         return looked.done()
 
     def of_the_end(self, handle: LiveJob, request: Request, error: BaseException | None, *, asked: bool) -> Word:
-        """What is to be answered to whoever wanted to end the job with a savepoint; `asked`: the job was asked to."""
+        """The answer to a request to end the job with a savepoint. `asked`: the request reached the job."""
         self._forget(request)
         last, finished = handle.last_savepoint, handle.finished()
         ended = f"the job is {handle.end_state(error).value}"
@@ -90,7 +91,7 @@ class SavepointRequests:
         wish = Wish.NOT_HEARD if not asked else Wish.NOT_SAVED if last.savepoint is None else Wish.SAVED
         outcome = ANSWER.cell(wish, wrong_of(why, is_the_last_savepoint=False))
         if wish is Wish.NOT_HEARD:
-            return Word(outcome, f"{ended}: it had ended before it was asked; ask again", finished)
+            return Word(outcome, f"{ended}: it had ended before the request; request it again", finished)
         if last.savepoint is not None:
             beside = "" if why is None else f": {why}"
             detail = f"{ended}, with a savepoint of its end{beside}"
@@ -108,7 +109,7 @@ class SavepointRequests:
             self._taking[request.id] = savepoints.begin(request.id, request.into, request.format)
 
     def tell(self, request_id: str, copying: Copying) -> None:
-        """Say how far the savepoint of a request is, once a second at most."""
+        """Report the progress of a request's savepoint, once a second at most."""
         now = time.monotonic()
         if copying.total_bytes and now - self._told_at >= _TOLD_SECONDS:
             self._told_at = now
@@ -133,7 +134,7 @@ _TOLD_SECONDS = 1.0
 
 
 def word_of(error: Exception) -> Word:
-    """What is answered for a savepoint that is not there."""
+    """The answer for a missing savepoint."""
     if not isinstance(error, TidegateError):
         return Word(Outcome.FAILED, f"{type(error).__name__}: {error}: the log of the job's driver says more")
     failed = error.catalogue_entry is Code.SAVEPOINT_CUT_OFF
@@ -141,7 +142,7 @@ def word_of(error: Exception) -> Word:
 
 
 def _word_of_begun(error: Exception) -> Word:
-    """What is answered for one that was begun: what the disk had to say of it is no refusal."""
+    """The answer for a savepoint that was begun: an error of the disk is no refusal."""
     refused = isinstance(error, TidegateError) and error.catalogue_entry in _REFUSALS
     return word_of(error) if refused else replace(word_of(error), outcome=Outcome.FAILED)
 
@@ -155,14 +156,14 @@ def in_one_line(error: TidegateError) -> str:
 
 
 def what_waits(error: TidegateError) -> str:
-    """Where, what was expected, what was found, what next."""
+    """Place, expected, found, next step."""
     return f"{error.where}: expected {error.expected}, found {error.found}; {error.next_step}"
 
 
 def how_it_ended(handle: LiveJob) -> str:
-    """The end of a job that nothing was wrong with."""
+    """The answer for a job that ended without an error."""
     state = handle.end_state(None)
-    drained = ", and drained: nothing goes on from its checkpoint" if handle.is_drained else ""
+    drained = ", and drained: nothing resumes from its checkpoint" if handle.is_drained else ""
     unsaved = ", without a savepoint" if state is JobState.STOPPED and handle.last_savepoint.savepoint is None else ""
     ended = f"the job is {state.value}{drained or unsaved}"
     return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"

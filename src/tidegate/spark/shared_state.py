@@ -1,9 +1,9 @@
-"""What the threads of one run of a query know of each other.
+"""The state that the threads of one run of a query share.
 
-Three threads meet in a run. Spark's stream thread calls in with each epoch (`epoch_thread`), the finisher commits
-behind it (`finisher`), and the thread that watches the job starts and ends both (`query_run`). Two further ones only
-look in: the job's clock, which cuts off an epoch that takes too long, and whoever wants the job to end. All that one of
-them knows of another stands here, under one lock, and nothing is done under it that could hang.
+A run has three threads. Spark's stream thread calls for each epoch (`epoch_thread`), the finisher commits after it
+(`finisher`), and the watching thread of the job starts and ends both (`query_run`). Two others only read and signal:
+the job's clock, which cuts off an epoch that takes too long, and any thread that requests the end of the job. All
+shared state is here, under one lock. No call that could hang is made under it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tidegate.spark.run_state import RUN, TO_END, RunEvent, RunState
 
 @dataclass(frozen=True, slots=True)
 class FailedEpoch:
-    """The epoch that has failed in a run. `fault`: why, where another try may go better. `in_computing`: in what the
-    query itself does, before any of its rows could be shown."""
+    """The epoch that has failed in a run. `fault`: the reason, if another try may succeed. `in_computing`: the query's
+    own work failed, before any of its rows could be shown.
+    """
 
     epoch: int
     fault: EpochFault | None
@@ -29,7 +30,7 @@ class FailedEpoch:
 
 
 class SharedState:
-    """What the threads of one run know of each other. `changed` is its lock, and wakes whoever waits for a change."""
+    """The shared state of one run's threads. `changed` is its lock, and wakes waiting threads after a change."""
 
     def __init__(self, watch: EpochWatch) -> None:
         self.changed = threading.Condition()
@@ -45,27 +46,27 @@ class SharedState:
 
     @property
     def state(self) -> RunState:
-        """Where the run stands."""
+        """The state of the run."""
         return self._state
 
     @property
     def is_to_end(self) -> bool:
-        """Whether somebody has wanted it to, or it did not start."""
+        """True if its end was requested, or it did not start."""
         return self._state in TO_END
 
     @property
     def takes_no_epoch(self) -> bool:
-        """Whether the run ends, on purpose or by an error."""
+        """True if the run ends, by request or by an error."""
         return self.is_to_end or bool(self.errors)
 
     def happens(self, event: RunEvent) -> None:
-        """Note it, and wake whoever waits."""
+        """Set the state, and wake all waiting threads."""
         with self.changed:
             self._state = RUN.next(self._state, event)
             self.changed.notify_all()
 
     def leave(self, error: BaseException | None) -> None:
-        """The epoch under way, if there is one, has ended, or the run with this error."""
+        """The current epoch, if there is one, has ended, or the run with this error."""
         with self.changed:
             if error is not None:
                 self.errors.add(error)
@@ -73,6 +74,6 @@ class SharedState:
             self.changed.notify_all()
 
     def refuse_if_ending(self) -> None:
-        """Raise in the thread of an epoch that is not to go on."""
+        """Raise in the thread of an epoch that must stop."""
         if self.takes_no_epoch:
             raise EpochRefused("the run is ending")

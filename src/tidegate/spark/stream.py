@@ -1,4 +1,4 @@
-"""What tidegate asks of a running Spark query through Py4J: positions, state ids, its thread."""
+"""The Py4J calls to a running Spark query: positions, state ids, its thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from tidegate.core.spark_log import canonical_state_ids
 from tidegate.spark.look import PlanLook
 
 JVM_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
-"""What a call of a JVM raises that is gone. A thread that has a connection tries it once more, any other makes a new
-one: nobody listens there any more."""
+"""The errors of a call to a dead JVM. A thread with a connection tries it once more, any other opens a new one, which
+fails.
+"""
 
 
 def is_gone(jvm: Any) -> bool:
-    """Whether the JVM is gone, and every thread of it."""
+    """True if the JVM is dead, with all its threads."""
     try:
         jvm.System.nanoTime()
     except JVM_IS_GONE:
@@ -36,19 +37,19 @@ class RunningStream:
         self._look = PlanLook(jvm, self._execution.getClass().getClassLoader())
 
     def start_positions(self) -> tuple[str | None, ...]:
-        """What Spark holds as committed for each source, by position, in JSON; read inside an epoch."""
+        """The committed position of each source in Spark, in JSON; read inside an epoch."""
         sources: Any = self._execution.sources()
         committed: Any = self._execution.committedOffsets()
         offsets = [committed.get(sources.apply(index)) for index in range(sources.size())]
         return tuple(offset.get().json() if offset.isDefined() else None for offset in offsets)
 
     def state(self, *, names_files: bool) -> tuple[str | None, dict[str, int]]:
-        """The ids of the state files that the running epoch wrote, equal to what `commits/N` will say; and the rows of
-        state behind it by operator, where Spark has counted them.
+        """The ids of the state files that the running epoch wrote, equal to those in `commits/N` later; and the rows of
+        state after it by operator, if Spark has counted them.
 
-        Read inside the epoch, after its one action. No ids for an epoch without state, and where files have no names of
-        their own. Raises EPOCH_TORN when state was computed twice: its rows and its ids then need not be those of one
-        computation.
+        Read inside the epoch, after its one action. Empty for an epoch without state, and for files without unique
+        names. Raises EPOCH_TORN if state was computed twice: then its rows and its ids may come from different
+        computations.
         """
         found = self._look.state_of(self._execution.lastExecution().executedPlan(), names_files=names_files)
         for operator, state in found.items():
@@ -58,11 +59,11 @@ class RunningStream:
         return canonical_state_ids(ids) if names_files else None, rows
 
     def _refuse_second_computation(self, operator: str, successes: Counter[int]) -> None:
-        """Raise when a task with state succeeded more than once.
+        """Raise if a task with state succeeded more than once.
 
-        Spark keeps an entry per success and names the first in `commits/N`, while the next stage reads what the
-        last one wrote. It notes a success before anybody can read its rows, so one entry means one computation.
-        The tasks of the last stage count once, their entry and their committables together.
+        Spark keeps an entry for each success and names the first in `commits/N`, while the next stage reads the output
+        of the last. It records a success before any task can read its rows, so one entry means one computation. The
+        tasks of the last stage count once, because their entry and their committables belong together.
         """
         if max(successes.values(), default=0) <= 1:
             return
@@ -77,7 +78,7 @@ class RunningStream:
         )
 
     def thrown(self) -> Any:
-        """The Java throwable that ended the query; None where it runs, ended well, or the JVM is gone."""
+        """The Java throwable that ended the query; None if it runs, ended well, or the JVM is dead."""
         try:
             error: Any = self._execution.exception()
             return error.get() if error.isDefined() else None
@@ -85,14 +86,14 @@ class RunningStream:
             return None
 
     def has_ended(self) -> bool:
-        """Whether the stream thread has ended: until then it can still write `commits/N`."""
+        """True if the stream thread has ended: until then it can still write `commits/N`."""
         try:
             return not self._execution.queryExecutionThread().isAlive()
         except JVM_IS_GONE:
             return True  # and its threads with it
 
     def await_end(self, timeout_seconds: float) -> bool:
-        """Wait until the stream thread has ended; False at the timeout."""
+        """Wait until the stream thread has ended. False at the timeout."""
         end = time.monotonic() + timeout_seconds
         while not self.has_ended():
             if time.monotonic() >= end:

@@ -1,7 +1,7 @@
-"""Spark's thread of a run, from its start to its end: stopped once, cut off where an epoch takes too long.
+"""Spark's thread of a run, from its start to its end: stopped once, cut off if an epoch takes too long.
 
-Until it has ended it can write `commits/N`, so nothing that the run holds is given up before. Where nothing ends it the
-run is stuck, and only the end of the process ends it.
+It can write `commits/N` until it has ended, so the run releases nothing before. If it cannot be stopped, the run is
+stuck, and only the end of the process ends it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOST_START_SECONDS = 10.0
 
 
 class StreamThread:
-    """Of one run. `keep_overdue` writes durably how long an epoch had that was cut off."""
+    """The thread of one run. `keep_overdue` records durably the time of an epoch that was cut off."""
 
     def __init__(
         self, plan: QueryPlan, session: SparkSession, shared: SharedState, keep_overdue: Callable[[int, float], None]
@@ -44,10 +44,10 @@ class StreamThread:
         self._known = threading.Event()
         self._stopper: threading.Thread | None = None
         self.stream: RunningStream | None = None
-        """None before the start, and for good where it failed or was lost."""
+        """None before the start, and for good if the start failed or was lost."""
 
     def start(self, writer: DataStreamWriter, name: str, *, leaves_due_epoch: bool) -> None:
-        """Start Spark's query, of this name. With `leaves_due_epoch` Spark runs no epoch without rows."""
+        """Start Spark's query, with this name. With `leaves_due_epoch` Spark runs no epoch without rows."""
         query: StreamingQuery | None = None
         failed = RunEvent.START_REFUSED
         try:
@@ -69,15 +69,15 @@ class StreamThread:
                 self._stop_by_name(name)
 
     def await_known(self) -> None:
-        """In an epoch: Spark may call before its start has come back."""
+        """In an epoch: Spark may call before its start has returned."""
         self._known.wait()
 
     def has_ended(self) -> bool:
-        """Whether there is no such thread, or it has ended."""
+        """True if there is no such thread, or it has ended."""
         return self.stream is None or self.stream.has_ended()
 
     def may_live(self) -> bool:
-        """Whether it lives, or may. Of a run that was given up as stuck it is so for good."""
+        """True if it may live. For a run that was given up as stuck this is final."""
         state = self._shared.state
         if state in OUT_OF_REACH:
             return True
@@ -86,7 +86,7 @@ class StreamThread:
         return not self.stream.has_ended()
 
     def cut_if_overdue(self) -> bool:
-        """Whether the epoch under way is cut off, now or before: its input comes again."""
+        """Cut off the current epoch, now or before: its input comes again."""
         with self._shared.changed:
             watch = self._shared.watch
             epoch = watch.cut_if_overdue()
@@ -97,13 +97,16 @@ class StreamThread:
             return watch.phase is EpochPhase.CUT
 
     def cancel_tasks(self) -> None:
-        """Of an epoch that was cut off, again and again: it may just be starting them. Not by Spark's `stop`, which
-        also interrupts the stream thread."""
+        """Cancel the tasks of an epoch that was cut off, repeatedly: it may just be starting them. Not by Spark's
+        `stop`, which also interrupts the stream thread.
+        """
         if self.stream is not None:
             self._session.sparkContext.cancelJobGroup(str(self.stream.query.runId))
 
     def stop(self) -> None:
-        """Ask Spark to stop the query, once, and in a thread: its `stop` waits for the stream thread without an end."""
+        """Request Spark to stop the query, once, in a thread: Spark's `stop` waits for the stream thread without a
+        limit.
+        """
         if self.stream is None or self._stopper is not None:
             return
         with self._shared.changed:
@@ -113,14 +116,14 @@ class StreamThread:
         self._stopper.start()
 
     def refuse_if_stuck(self) -> None:
-        """Raise where it should have ended long ago."""
+        """Raise if it should have ended long ago."""
         with self._shared.changed:
             if self._shared.watch.is_stuck():
                 self._shared.happens(RunEvent.THREAD_STUCK)
                 raise self._shared.watch.stuck_error(str(self._plan.query))
 
     def await_end(self) -> None:
-        """Wait for it. Raises where it is stuck."""
+        """Wait for it. Raises if it is stuck."""
         if self.stream is None:
             return
         while not self.stream.await_end(timeout_seconds=0.2):
@@ -129,37 +132,38 @@ class StreamThread:
                 self.cancel_tasks()
 
     def await_stopper(self) -> None:
-        """Wait for what has asked Spark to stop: it ends with the stream thread."""
+        """Wait for the thread that called Spark's stop: it ends with the stream thread."""
         if self._stopper is not None:
             self._stopper.join()
 
     def await_overdue_note(self) -> None:
-        """Wait until it is kept durably that an epoch was cut off, if one was."""
+        """Wait until the record of a cut-off epoch is durable, if there is one."""
         self._overdue_note.wait()
 
     def failure(self) -> BaseException | None:
-        """What Spark says has ended its query; nothing where the run was to end."""
+        """The error that ended Spark's query; None if its end was requested."""
         if self._shared.is_to_end or self.stream is None:
             return None
         return self.stream.query.exception()
 
     def thrown(self) -> Any:
-        """The Java throwable behind it; None where there is none."""
+        """The Java throwable behind it; None if there is none."""
         return None if self.stream is None else self.stream.thrown()
 
     def _ask_to_stop(self, query: StreamingQuery) -> None:
-        """Whatever Spark answers, only the end of the stream thread ends the run. A new thread has a connection of its
-        own to make: where the JVM is gone that is an OSError."""
+        """Only the end of the stream thread ends the run, independent of Spark's answers. A new thread opens its own
+        connection, which raises OSError if the JVM is dead.
+        """
         try:
             query.stop()
         except (PySparkException, Py4JError, OSError) as error:
             self._shared.leave(error)
 
     def _stop_by_name(self, name: str) -> None:
-        """Spark may have started the query although its start did not come back; its epochs are refused."""
+        """Spark may have started the query although its start did not return. Its epochs are refused."""
         try:
             started = [query for query in self._session.streams.active if query.name == name]
-        except JVM_IS_GONE:  # and the query with it: what the start raised is said
+        except JVM_IS_GONE:  # and the query with it: the error of the start is raised
             return
         for query in started:
             stopper = threading.Thread(target=partial(self._ask_to_stop, query), daemon=True)

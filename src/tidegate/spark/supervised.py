@@ -1,7 +1,7 @@
-"""The driver's end of the line to its supervisor: it declares its job, asks after a failed query, obeys a stop.
+"""The driver's end of the connection to its supervisor: it reports its job and failed queries, and obeys a stop.
 
-When the supervisor is gone, however it ended, the driver stops its job cleanly and ends: nobody would start it again,
-and a second `tidegate run` must find the job free.
+If the supervisor ends in any way, the driver stops its job cleanly and ends: no process would restart it, and a second
+`tidegate run` must find the job free.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Supervised:
-    """What a program under `tidegate run` has beside one that runs alone."""
+    """The additional parts of a program under `tidegate run`."""
 
     def __init__(self, line: Line[FromSupervisor]) -> None:
         self._line = line
@@ -56,7 +56,7 @@ class Supervised:
         self._handle: SupervisedJob | None = None
         self._stop_timeout_seconds = 0.0
         self.failed_epochs: dict[str, int] = {}
-        """By query, failed epochs in a row: of the driver before, which has ended because of the last one."""
+        """By query, failed epochs in a row of the previous driver, which ended because of the last one."""
         self._stopping = False
         self._reported: tuple[BaseException, FailureReport] | None = None
         self._asking = threading.Lock()
@@ -65,16 +65,16 @@ class Supervised:
         self._steps = set[str]()
         self._running = False
 
-    # --- what the job says ---------------------------------------------------------------------------------
+    # --- reports of the job --------------------------------------------------------------------------------
 
     def define(self, job: str) -> None:
-        """The program has made a job; a second one of another name is refused, before anything is started."""
+        """The program has declared a job. A second job of another name is refused, before anything is started."""
         if self._job not in (None, job):
             raise _job_count(f"two: {self._job} and {job}", "put each job into a program of its own")
         self._job = job
 
     def declare(self, folder: Path, settings: Settings) -> None:
-        """The job is about to start. Raises SUPERVISOR_ALIVE when it is another one's."""
+        """The job is about to start. Raises SUPERVISOR_ALIVE if it belongs to another supervisor."""
         self._stop_timeout_seconds = settings.stop_timeout
         declared = StartAnnounced(
             job=self._job or "",
@@ -91,13 +91,13 @@ class Supervised:
         self.failed_epochs = answer.failed_epochs
 
     def moves(self, step: str) -> None:
-        """The start has got as far as this. Said once, however often it gets there: a retry gets nowhere."""
+        """Report the progress of the start. Each step is reported once: a retry makes no progress."""
         if not self._running and step not in self._steps:
             self._steps.add(step)
             self._say(Moved(step))
 
     def starting(self, handle: SupervisedJob) -> None:
-        """Recovery comes next: who stops the job from here on says so to its handle."""
+        """Recovery comes next: from here on a stop goes to the job's handle."""
         with self._lock:
             self._handle = handle
 
@@ -107,27 +107,29 @@ class Supervised:
         self._say(Running())
 
     def pause_after(self, run: FailedRun, error: TidegateError) -> float | None:
-        """A query has failed, and its session lives: the pause before its next run, None when the job is to end."""
+        """A query has failed, and its session lives. Returns the pause before its next run, None if the job is to
+        end.
+        """
         report = msgspec.structs.replace(report_of(error), **run.place())
         self._reported = (error, report)
         answer = self._ask(QueryFailed(report))
         return answer.pause if isinstance(answer, RestartQuery) else None
 
-    # --- what the program says -----------------------------------------------------------------------------
+    # --- reports of the program ----------------------------------------------------------------------------
 
     def wait(self) -> None:
-        """Wait for a job that still runs although the program has come to its end; raises what made it fail."""
+        """Wait for a job that still runs after the program's end. Raises the error of a failed job."""
         if self._handle is None:
             found = "none" if self._job is None else f"job {self._job}, which was not started"
             raise _job_count(found, "call `run()` or `start()` of the job")
         self._handle.wait()
 
     def ended(self, error: TidegateError | None, code: int) -> None:
-        """The program's last word: the job's own error comes before what the program made of it."""
+        """The program's last report: the job's own error comes before an error that the program derived from it."""
         handle = self._handle
-        asked = handle is not None and self._was_asked_to_end(handle)  # before this asks for it, too
+        asked = handle is not None and self._was_asked_to_end(handle)  # before this reads it, too
         if handle is not None:
-            with suppress(BaseException):  # the job's error is asked for below
+            with suppress(BaseException):  # the job's error is read below
                 handle.stop(self._stop_timeout_seconds)
         of_job = None if handle is None else handle.error()
         report = None if error is None else report_of(error)
@@ -139,7 +141,7 @@ class Supervised:
         self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked, failed_epochs=failed))
 
     def _was_asked_to_end(self, handle: SupervisedJob) -> bool:
-        """A stop that has only interrupted the program, whose job still runs, is meant for the job."""
+        """A stop that has only interrupted the program, while its job still runs, is for the job."""
         return handle.was_asked_to_end or (self._stopping and handle.status().running)
 
     def _report(self, error: BaseException, handle: SupervisedJob) -> FailureReport:
@@ -150,13 +152,13 @@ class Supervised:
 
     @property
     def stopping(self) -> bool:
-        """Whether the supervisor has asked for the end, or is gone."""
+        """True if the supervisor has requested the end, or has ended."""
         return self._stopping
 
-    # --- the line ------------------------------------------------------------------------------------------
+    # --- the connection ------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Hear the supervisor from now on, in a thread."""
+        """Receive messages of the supervisor from now on, in a thread."""
         threading.Thread(target=self._listen, name="tidegate-supervised", daemon=True).start()
 
     def _listen(self) -> None:
@@ -167,21 +169,21 @@ class Supervised:
                 else:
                     self._answers.put(message)
         self._alone = True
-        self._answers.put(None)  # for whoever waits for an answer now
+        self._answers.put(None)  # for threads that wait for an answer now
         threading.Thread(target=_end_hard, name="tidegate-orphaned", daemon=True).start()
         self._end(_ORPHANED_STOP_SECONDS)
 
     def _end(self, timeout_seconds: float | None) -> None:
-        """Stop the job cleanly; a program that has none yet is interrupted."""
+        """Stop the job cleanly; interrupt a program that has none yet."""
         with self._lock:
             self._stopping = True
             handle = self._handle
         if handle is None:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             return
-        if not handle.status().running:  # it had ended before it could be asked to
+        if not handle.status().running:  # it had ended before the request
             return
-        with suppress(BaseException):  # what ended the job badly is the program's last word
+        with suppress(BaseException):  # the error of the job is the program's last report
             handle.stop(self._stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def _ask(self, message: msgspec.Struct) -> GoOn | Refused | RestartQuery | None:
@@ -192,7 +194,7 @@ class Supervised:
             return self._answers.get()
 
     def _say(self, message: msgspec.Struct) -> None:
-        with self._saying, suppress(OSError):  # the supervisor is gone: the listening thread ends the driver
+        with self._saying, suppress(OSError):  # the supervisor has ended: the receiving thread ends the driver
             self._line.say(message)
 
 
@@ -202,19 +204,21 @@ def current() -> Supervised | None:
 
 
 def begin_program() -> None:
-    """The program uses tidegate. Where no supervisor says how it ends, it shows an error of tidegate alone."""
+    """The program uses tidegate. Without a supervisor, only the text of a tidegate error is shown, without a
+    traceback.
+    """
     if _current is None:
         show_errors_alone()
 
 
 def begin_job(name: str) -> None:
-    """The program makes the job of this name. Its supervisor hears of it, where there is one."""
+    """The program declares the job of this name. Reported to its supervisor, if there is one."""
     if _current is not None:
         _current.define(name)
 
 
 def start_moves(step: str) -> None:
-    """The start has got as far as this; for a supervisor, where there is one, that waits for it."""
+    """Report the progress of the start to the supervisor, if there is one."""
     if _current is not None:
         _current.moves(step)
 
@@ -235,11 +239,11 @@ _current: Supervised | None = None
 _ORPHANED_STOP_SECONDS = 5.0
 _ORPHANED_END_SECONDS = 8.0
 _ORPHANED_KILL_SECONDS = 1.0
-"""A driver without a supervisor has ended within ten seconds."""
+"""Seconds until a driver without a supervisor has ended."""
 
 
 def _end_hard() -> None:
-    """The bound on a clean end without a supervisor: the JVM and the Python workers go first, then this process."""
+    """Limits a clean end without a supervisor: the JVM and the Python workers end first, then this process."""
     threading.Event().wait(_ORPHANED_END_SECONDS)
     if os.getsid(0) == os.getpid():
         end_processes(os.getpid(), 0.0, bound_seconds=_ORPHANED_KILL_SECONDS, spare=os.getpid())
@@ -248,13 +252,13 @@ def _end_hard() -> None:
 
 
 def _job_broke(error: BaseException, where: str) -> TidegateError:
-    """What ended a job beside the protocol: mostly its JVM, which is gone."""
+    """An error outside of the protocol that ended a job: mostly a dead JVM."""
     return TidegateError(
         Code.QUERY_FAILED,
         expected="a job that runs",
         found=f"{type(error).__name__}: {error}"[:500],
         where=where,
-        next_step="see what the JVM has said last (logs/spark.log in the job's folder, and `dmesg` for want of"
+        next_step="see the last output of the JVM (logs/spark.log in the job's folder, and `dmesg` for lack of"
         " memory), then"
         " start again",
     )

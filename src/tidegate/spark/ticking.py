@@ -1,4 +1,4 @@
-"""A companion with a thread of its own, so that neither an epoch nor the end of the job holds it up."""
+"""A companion with a thread of its own, so that it delays neither an epoch nor the end of the job."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LOG = logging.getLogger("tidegate")
 
 
 class Ticking(Companion):
-    """Does a thing every now and then, from before recovery to the end of the job, and a last time at its end.
+    """Calls a function regularly, from before recovery to the end of the job, and a last time after it.
 
-    It must not end the job: what stands against it is logged, once until it works again.
+    It must not end the job: its error is logged, once until it works again.
     """
 
     def __init__(self, name: str, every_seconds: float) -> None:
@@ -42,15 +42,15 @@ class Ticking(Companion):
 
     @abstractmethod
     def begin(self, handle: LiveJob) -> None:
-        """Before recovery; what it raises stands against the start."""
+        """Before recovery; its error prevents the start."""
 
     @abstractmethod
     def tick(self) -> None:
-        """Once in a while, in the thread."""
+        """The regular work, in the thread."""
 
     @abstractmethod
     def last(self, error: BaseException | None) -> None:
-        """When the job has ended, and the thread."""
+        """After the job and the thread have ended."""
 
     def _go_on(self) -> None:
         while not self._over.wait(self._every_seconds):
@@ -69,5 +69,5 @@ class Ticking(Companion):
 
     def _complain(self, error: Exception) -> None:
         if not self._complained:
-            _LOG.warning("the job goes on, but its %s does not work: %s", self._name, error)
+            _LOG.warning("the job continues, but its %s does not work: %s", self._name, error)
         self._complained = True

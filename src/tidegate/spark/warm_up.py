@@ -1,7 +1,7 @@
-"""`python -m tidegate.spark.warm_up FILE`: a short life of a job, whose JVM writes the classes it has used into FILE.
+"""`python -m tidegate.spark.warm_up FILE`: runs a short job. Its JVM writes the classes that it has used into FILE.
 
-The JVM writes them when it ends. The job has what most jobs have: files, state in RocksDB, two sinks, an epoch that a
-second start finds; classes that a job uses beside these it loads as ever.
+The JVM writes them when it ends. The job uses the parts that most jobs use: files, state in RocksDB, two sinks, an
+epoch that a second start finds. Other classes are loaded as usual.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.spark.sources.files import FileSource
 
 
 def main(archive: Path) -> None:
-    """Make the archive, or leave what is there."""
+    """Create the archive, unless it exists."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix="warm-up-") as folder:
         draft = Path(folder) / archive.name
@@ -56,7 +56,7 @@ def _live(folder: Path) -> None:
 
 
 def _end_the_jvm() -> None:
-    """End it and wait: only then the archive is whole."""
+    """End the JVM and wait: only then is the archive complete."""
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     jvm = gateway.proc
     session = SparkSession.getActiveSession()

@@ -1,9 +1,8 @@
-"""`python -m tidegate.spark.worker_daemon`: Spark's daemon of Python workers, with what they need imported once.
+"""`python -m tidegate.spark.worker_daemon`: Spark's daemon of Python workers, with their modules imported once.
 
-Spark's own imports nothing, because a process with threads must not be forked and libraries may start some; each
-worker then imports on its own: a second and a half of work, the more of it for pandas. Here the threads are counted
-after the imports: where there is more than one, or nobody can count them, Spark's own daemon takes the place of this
-process.
+Spark's own daemon imports nothing, because a process with threads must not be forked and libraries may start some. So
+each worker imports on its own: a second and a half of work, more with pandas. Here the threads are counted after the
+imports. If there is more than one, or they cannot be counted, Spark's own daemon replaces this process.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from tidegate.logs.last_word import is_verbose
 
 MODULE = "tidegate.spark.worker_daemon"
 NEEDED = ("pyspark.worker", "pandas", "tidegate.spark.writer")
-"""What a worker imports to write, and, with pandas, for a function of the user's over Arrow. Nothing of the user's own:
-that may change while the daemon lives."""
+"""Modules that a worker needs to write, and, with pandas, for a user function over Arrow. No modules of the user: these
+may change while the daemon lives.
+"""
 
 _NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""What keeps Arrow from starting a thread when it is imported. Its allocator does the same work without it."""
+"""Keeps Arrow from starting a thread at its import. Its other allocator does the same work without it."""
 
 
 def main() -> None:
-    os.setpgid(0, 0)  # as Spark's does, behind its imports: a signal to the program's group is for the program
+    os.setpgid(0, 0)  # as Spark's daemon does, after its imports: a signal to the program's group is for the program
     if not _is_safe_to_fork():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     daemon: Any = import_module("pyspark.daemon")
@@ -36,8 +36,9 @@ def main() -> None:
 
 
 def ending_quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker whose JVM reads no more has nothing to say: its task has failed, which is told elsewhere, or the JVM has
-    all that it wanted. Spark's daemon would show a traceback."""
+    """A worker whose JVM no longer reads has nothing to report: its task has failed, which is reported elsewhere, or
+    the JVM has all rows that it needs. Spark's daemon would show a traceback.
+    """
 
     def quiet(*given: object) -> int:
         try:
@@ -49,7 +50,7 @@ def ending_quietly(worker: Callable[..., int]) -> Callable[..., int]:
 
 
 def _is_safe_to_fork() -> bool:
-    """Import what is needed, and look whether the process has one thread still."""
+    """Import the modules, and check that the process still has one thread."""
     threads = Path("/proc/self/task")
     if not threads.is_dir():
         return False

@@ -1,4 +1,4 @@
-"""What runs in the tasks: the rows of an epoch go once, through one `mapInArrow`, into all sinks of the query."""
+"""The code in the tasks: the rows of an epoch go once, through one `mapInArrow`, into all sinks of the query."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from tidegate.storages.journal import journal_name
 from tidegate.storages.journals import open_journal
 
 RESULT_SCHEMA = StructType([StructField("committables", BinaryType())])
-"""The one column that a task returns: what one attempt did (`TaskResult`), as JSON."""
+"""The one column that a task returns: the result of one attempt (`TaskResult`), as JSON."""
 
 _REASONS_AT_MOST = 3
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one attempt did: the committables of all sinks, the rows that it was given, and how many rows a sink refused
-    that became dead letters, with the first reasons."""
+    """The result of one attempt: the committables of all sinks, the number of its rows, the number of refused rows that
+    became dead letters, and the first reasons.
+    """
 
     committables: list[Committable]
     rows: int
@@ -45,10 +46,10 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SinkTask:
-    """One sink as a task sees it; `channel` is the column of the epoch's rows that holds the sink's columns.
+    """One sink in a task. `channel`: the column of the epoch's rows with the sink's columns.
 
-    `takes_dead`: the sink of dead letters, whose rows the task itself makes. Its channel has the texts that did not
-    parse; None where there are none.
+    `takes_dead`: the sink of dead letters; the task itself makes its rows. Its channel has the texts that did not
+    parse; None if there are none.
     """
 
     channel: int | None
@@ -59,7 +60,7 @@ class SinkTask:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """Everything that is pickled to the tasks of one epoch. `word` is that of the driver's mark for errors."""
+    """Everything that is pickled to the tasks of one epoch. `word`: the random word of the driver's mark for errors."""
 
     epoch: int
     run: int
@@ -76,7 +77,7 @@ class EpochTask:
 def write_partition(task: EpochTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write one partition into all sinks, pre-commit all, and return their committables as one row.
 
-    Whatever fails, fails the attempt: all its transactions are aborted and nothing is returned.
+    Any error fails the attempt: all its transactions are aborted and nothing is returned.
     """
     context = TaskContext.get()
     if context is None:
@@ -112,7 +113,7 @@ def _pre_commit(task: EpochTask, writers: Sequence[_SinkWriter]) -> list[Committ
 def _told(
     word: str, step: ToldStep, place: Mapping[str, Detail], batch: pa.RecordBatch | None = None
 ) -> Generator[None, None, None]:
-    """What a sink or a journal raises inside reaches the driver whole. `batch`: the rows that are being written."""
+    """An exception of a sink or a journal reaches the driver complete. `batch`: the rows that are being written."""
     try:
         yield
     except Exception as error:
@@ -136,13 +137,13 @@ def _placed(error: Exception, place: Mapping[str, Detail], batch: pa.RecordBatch
         expected="the sink to take the rows of a task and to pre-commit them",
         found=f"{type(error).__name__}: {error}",
         where=in_words(place),
-        next_step="",  # the driver knows what comes again
+        next_step="",  # the driver knows which input comes again
         details=place,
     )
 
 
 def read_results(results: list[bytes]) -> list[TaskResult]:
-    """What the tasks returned, in their order."""
+    """The results of the tasks, in their order."""
     return [msgspec.json.decode(result, type=TaskResult) for result in results]
 
 
@@ -237,7 +238,7 @@ class _AttemptDeadLetters:
 
 
 def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
-    """The rows of one channel: those whose struct is not null (a sink's `where` makes it null)."""
+    """The rows of one channel: those with a struct that is not null (a sink's `where` makes it null)."""
     if not isinstance(channel, pa.StructArray):
         raise TypeError(f"a channel is a struct column, not {channel.type}")
     kept = channel.filter(pc.is_valid(channel)) if channel.null_count else channel
@@ -246,10 +247,10 @@ def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
 
 
 def _spare_the_collector() -> None:
-    """Take what a worker has imported out of the garbage collector's sight, once.
+    """Hide a worker's imported objects from the garbage collector, once.
 
-    Spark's worker collects after every task, and goes through some 80,000 objects of pandas, pyarrow and pyspark
-    that never go: 14 ms of a core, for each task of each epoch.
+    Spark's worker collects after every task, and visits some 80,000 objects of pandas, pyarrow and pyspark that never
+    end: 14 ms of a core, for each task of each epoch.
     """
     if not gc.get_freeze_count():
         gc.freeze()

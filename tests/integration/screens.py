@@ -137,7 +137,7 @@ TG-SINK-UNUSABLE: a sink's target cannot be opened or written
     "changed": Screen(
         (_sums("sum", "0"), _sums("count", "1")),
         """\
-TG-OPERATOR-CHANGED: a stateful operator of the program is not the one that its state was computed with
+TG-OPERATOR-CHANGED: a stateful operator of the program is not the one that computed its state
   expected: operator counts/0 as its state was computed: aggregate functions: sum(n)
   found:    aggregate functions: count(n)
   where:    job changed, query counts, generation 1

@@ -1,7 +1,7 @@
 """The last epoch of a drained query: no rows, and the watermark at the end of time, so that nothing waits any more.
 
-It is written into Spark's log before Spark is started once more, and then it is an epoch as any other: a driver that
-is killed on the way leaves it to the next start, which finds it there.
+It is written into Spark's log before Spark is started once more. From then on it is an ordinary epoch: after a kill of
+the driver, the next start finds it there.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from tidegate.core.ledger import COMMITS, DECIDED, OFFSETS, Query, entry, number
 from tidegate.core.spark_log import parse_offsets, with_watermark
 
 END_OF_TIME_MS = 9_000_000_000_000_000
-"""The watermark behind which no timestamp of Spark's is thought to be: in the year 287,169.
+"""A watermark above all realistic timestamps of Spark: in the year 287,169.
 
-Spark counts in microseconds (`watermark * 1000`, up to 2**63), shifts the watermark by the ranges of a join, and there
-computes in double precision: this leaves 7,000 years on the way to the overflow, and is exact in a double.
+Spark counts in microseconds (`watermark * 1000`, up to 2**63), and shifts the watermark by the ranges of a join in
+double precision. This value is 7,000 years below the overflow, and is exact in a double.
 """
 
 
 def add_last_epoch(query: Query, *, closes_windows: bool) -> Steps[bool]:
-    """Have an epoch due that ends event time, unless it is done; whether Spark has an epoch to run.
+    """Make the epoch due that ends event time, unless it is done. Returns True if Spark has an epoch to run.
 
-    An undecided one in Spark's log comes first. Only while no run of the query is alive. A query that `closes_windows`
-    waits for the watermark with something; for any other there is nothing to add. There is one such epoch and no
-    more: what sets a timer behind the end of time, or a later watermark there, would have another one due for ever.
+    An undecided epoch in Spark's log comes first. Only while no run of the query is alive. Only a query that
+    `closes_windows` has rows that wait for the watermark; for others there is nothing to add. There is one such epoch
+    and no more: a timer behind the end of time, or a later watermark, would make epochs due for ever.
     """
     newest = yield from read_decided((yield from _newest_decided()))
     if newest is not None and _is_at_the_end(newest.offsets):
@@ -40,12 +40,12 @@ def add_last_epoch(query: Query, *, closes_windows: bool) -> Steps[bool]:
 
 
 def epoch_waits() -> Steps[bool]:
-    """Whether Spark's log holds an epoch behind the newest decided one: the next start runs it, with its input."""
+    """True if Spark's log holds an epoch behind the newest decided one: the next start runs it, with its input."""
     return (yield from _newest_decided()) + 1 in (yield from numbers(OFFSETS))
 
 
 def has_come_to_the_end() -> Steps[bool]:
-    """Whether the last epoch counts: every new row of the query is too late from then on."""
+    """True if the last epoch counts: every new row of the query is too late from then on."""
     decided = yield from _newest_decided()
     newest = yield from read_decided(decided)
     if newest is not None and _is_at_the_end(newest.offsets):
@@ -55,7 +55,7 @@ def has_come_to_the_end() -> Steps[bool]:
 
 
 def last_epoch_is_due() -> Steps[bool]:
-    """Whether the epoch that Spark's log has next is the last one, and does not count yet."""
+    """True if the next epoch in Spark's log is the last one, and does not count yet."""
     if (yield from has_come_to_the_end()):
         return False
     return _is_at_the_end((yield from get(entry(OFFSETS, (yield from _newest_decided()) + 1))))

@@ -1,6 +1,6 @@
-"""What the protocol asks of the world. A generator yields effects and is sent their results.
+"""The effects that the protocol requests. A generator yields effects and receives their results.
 
-One runner does them for real, another in a single-threaded world that can die before and after each. The small
+One runner executes them for real, another in a single-threaded world that can die before and after each. The small
 functions below give every effect its result type: `data = yield from get(name)`.
 
 `point` names the place in the protocol; a runner passes the failpoints `<point>.before` and `<point>.after`.
@@ -42,7 +42,7 @@ class PutIfAbsent:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Write a file, whole and durable, in the place of whatever is there."""
+    """Write a file, whole and durable. Replaces an existing file."""
 
     name: str
     data: bytes
@@ -67,15 +67,16 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class SyncCheckpoint:
-    """Make durable what Spark wrote and did not sync: `offsets/N`, source logs, state files, metadata, folders."""
+    """Make Spark's unsynced files durable: `offsets/N`, source logs, state files, metadata, folders."""
 
     point: str = "sync"
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What the tasks of an epoch gave: committables, where Spark stood before, the ids of the state files, and by
-    operator how many rows of state there are and the uid that the program gave it."""
+    """The result of the tasks of an epoch: committables, the earlier position of Spark, the ids of the state files, and
+    by operator the number of rows of state and the uid in the program.
+    """
 
     committables: tuple[Committable, ...]
     start_positions: tuple[str | None, ...] | None
@@ -211,7 +212,7 @@ class CleanThrough:
 class DiscardFrom:
     """Remove the journals and stages that dead runs left for undecided epochs from `epoch` on.
 
-    Result: how many staged attempts went.
+    Result: the number of removed staged attempts.
     """
 
     epoch: int
@@ -219,12 +220,12 @@ class DiscardFrom:
 
 
 class Happening:
-    """Base of what is told to listeners; telling changes nothing."""
+    """Base of the events for listeners. They change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Tell listeners what happened. Never part of a decision."""
+    """Notify listeners. Never part of a decision."""
 
     happening: Happening
     point: str = "tell"
@@ -258,7 +259,7 @@ Effect: TypeAlias = (
 
 ResultT = TypeVar("ResultT")
 Steps: TypeAlias = Generator[Effect, Any, ResultT]
-"""A part of the protocol: yields effects, is sent their results, returns a `ResultT`."""
+"""A part of the protocol: yields effects, receives their results, returns a `ResultT`."""
 
 
 def get(name: str) -> Steps[bytes | None]:

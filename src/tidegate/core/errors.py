@@ -1,4 +1,4 @@
-"""Errors of tidegate: a closed catalogue of stable codes, grouped by what the reader does next."""
+"""Errors of tidegate: a closed catalogue of stable codes, grouped by the reader's next action."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Detail: TypeAlias = "str | int"
 
 
 class Remedy(Enum):
-    """What the reader of an error does next."""
+    """The next action of an error's reader."""
 
     PROGRAM = "change the program or its settings"
-    SURROUNDINGS = "mend the surroundings (disk, rights, server, Java), then start again"
+    SURROUNDINGS = "repair the environment (disk, rights, server, Java), then start again"
     RESTART = "start again: nothing is lost, the last epochs are finished or run again"
     DECIDE = "decide: rows would be lost or repeated, so nothing was done"
 
@@ -31,11 +31,11 @@ class Code(Enum):
 
     @property
     def next_step(self) -> str:
-        """What to do next, where the raise itself says nothing else."""
+        """The next step, if the error itself has none."""
         return NEXT_STEPS.get(self.label, self.remedy.value)
 
     # The program and its settings.
-    START_REFUSED = ("TG-START-REFUSED", Remedy.PROGRAM, "several things stand against the start; each is listed")
+    START_REFUSED = ("TG-START-REFUSED", Remedy.PROGRAM, "several errors prevent the start; each is listed")
     UID_INVALID = ("TG-UID-INVALID", Remedy.PROGRAM, "a uid is missing or has characters that do not fit a path")
     UID_DUPLICATE = ("TG-UID-DUPLICATE", Remedy.PROGRAM, "two sources, queries or sinks of a job share a uid")
     SETTING_UNKNOWN = ("TG-SETTING-UNKNOWN", Remedy.PROGRAM, "a setting that does not exist")
@@ -64,7 +64,7 @@ class Code(Enum):
     STATE_TABLE = (
         "TG-STATE-TABLE",
         Remedy.PROGRAM,
-        "the state that was asked for is not in the savepoint, or cannot be read as a table",
+        "the requested state is not in the savepoint, or cannot be read as a table",
     )
     SOURCES_CHANGED = (
         "TG-SOURCES-CHANGED",
@@ -74,7 +74,7 @@ class Code(Enum):
     LEVEL_REFUSED = (
         "TG-LEVEL-REFUSED",
         Remedy.PROGRAM,
-        "a delivery level that a sink does not have, or not beside the job's others",
+        "a delivery level that a sink does not support, or that cannot be combined with the job's other levels",
     )
     OUTPUT_MODE = ("TG-OUTPUT-MODE", Remedy.PROGRAM, "an output mode that a sink cannot take")
     KEY_COLUMN = ("TG-KEY-COLUMN", Remedy.PROGRAM, "a key column that the rows or the table do not have")
@@ -87,7 +87,7 @@ class Code(Enum):
     ROW_CONFLICT = (
         "TG-ROW-CONFLICT",
         Remedy.PROGRAM,
-        "a row that its table does not take, which shows at the commit; its epoch is decided and waits",
+        "a row that its table refuses at the commit; its epoch is decided and waits",
     )
     ROW_UNPARSED = (
         "TG-ROW-UNPARSED",
@@ -104,7 +104,7 @@ class Code(Enum):
     TOO_MANY_FILES = (
         "TG-TOO-MANY-FILES",
         Remedy.PROGRAM,
-        "so many files are open that Spark's calls of the program would not be heard",
+        "so many files are open that the program could not receive Spark's calls",
     )
     STATE_FORMAT = ("TG-STATE-FORMAT", Remedy.PROGRAM, "state of another backend or format than state.backend asks for")
     STATE_MISMATCH = (
@@ -112,11 +112,15 @@ class Code(Enum):
         Remedy.PROGRAM,
         "the state in the checkpoint does not fit the stateful operators of the query",
     )
-    PROGRAM_UNREADABLE = ("TG-PROGRAM-UNREADABLE", Remedy.PROGRAM, "the program's file is not there or does not parse")
+    PROGRAM_UNREADABLE = (
+        "TG-PROGRAM-UNREADABLE",
+        Remedy.PROGRAM,
+        "the program's file does not exist or does not parse",
+    )
     RESTORE_PARTITIONS = (
         "TG-RESTORE-PARTITIONS",
         Remedy.PROGRAM,
-        "another number of state partitions than the savepoint has, and state that cannot be divided anew",
+        "another number of state partitions than the savepoint has, and state that cannot be divided again",
     )
     RESTORE_OPERATORS = (
         "TG-RESTORE-OPERATORS",
@@ -126,13 +130,17 @@ class Code(Enum):
     JOB_COUNT = ("TG-JOB-COUNT", Remedy.PROGRAM, "a program under `tidegate run` starts one job, no more and no fewer")
 
     JOB_UNKNOWN = ("TG-JOB-UNKNOWN", Remedy.PROGRAM, "no job of that name in the folder that was searched")
-    FOLDER_UNKNOWN = ("TG-FOLDER-UNKNOWN", Remedy.PROGRAM, "the folder of jobs that a command was given is not there")
+    FOLDER_UNKNOWN = ("TG-FOLDER-UNKNOWN", Remedy.PROGRAM, "the folder of jobs in the command does not exist")
     DRAIN_FAILS = (
         "TG-DRAIN-FAILS",
         Remedy.PROGRAM,
         "the job cannot be drained: its epoch at the end of time fails as often as it is tried",
     )
-    REQUEST_REFUSED = ("TG-REQUEST-REFUSED", Remedy.PROGRAM, "a job is not asked for what cannot be done as it stands")
+    REQUEST_REFUSED = (
+        "TG-REQUEST-REFUSED",
+        Remedy.PROGRAM,
+        "a request that the job cannot carry out in its current state",
+    )
 
     # The surroundings.
     JAVA_MISSING = ("TG-JAVA-MISSING", Remedy.SURROUNDINGS, "no Java 17 or newer was found")
@@ -151,7 +159,7 @@ class Code(Enum):
     OPTION_UNREADABLE = (
         "TG-OPTION-UNREADABLE",
         Remedy.SURROUNDINGS,
-        "an option names an environment variable or a file that is not there",
+        "an option names an environment variable or a file that does not exist",
     )
     KAFKA_UNREACHABLE = ("TG-KAFKA-UNREACHABLE", Remedy.SURROUNDINGS, "the brokers did not answer, or refused")
     KAFKA_TOPIC_MISSING = (
@@ -174,7 +182,7 @@ class Code(Enum):
     BROKER_REFUSED = (
         "TG-BROKER-REFUSED",
         Remedy.SURROUNDINGS,
-        "the broker for tests cannot be started or stopped as things stand",
+        "the broker for tests cannot be started or stopped in its current state",
     )
     FILE_NAME = ("TG-FILE-NAME", Remedy.SURROUNDINGS, "a file of a source has a name that Spark cannot open")
     BROKER_FAILED = ("TG-BROKER-FAILED", Remedy.SURROUNDINGS, "the broker for tests did not start")
@@ -187,8 +195,8 @@ class Code(Enum):
     PROCESS_SPENT = (
         "TG-PROCESS-SPENT",
         Remedy.RESTART,
-        "what happened in this process leaves it unfit for another run (an epoch with hashmap state was cut off, or"
-        " Spark's calls are no longer heard): the next one needs a new process",
+        "after an event in this process it cannot run a query again (an epoch with hashmap state was cut off, or"
+        " Spark's calls are no longer received): the next run needs a new process",
     )
     RUN_SUPERSEDED = ("TG-RUN-SUPERSEDED", Remedy.RESTART, "a newer run of the query exists; this one stops")
     EPOCH_FINISHED = ("TG-EPOCH-FINISHED", Remedy.RESTART, "Spark wants to run an epoch again that is already finished")
@@ -208,18 +216,18 @@ class Code(Enum):
         Remedy.RESTART,
         "an epoch that was cancelled does not end: only the end of its process ends it",
     )
-    EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "what Spark returned for an epoch does not belong together")
+    EPOCH_TORN = ("TG-EPOCH-TORN", Remedy.RESTART, "the results of Spark for an epoch do not belong together")
     FUNCTION_FAILED = (
         "TG-FUNCTION-FAILED",
         Remedy.RESTART,
         "the function of a sink raised an error; the next start calls it with the same epoch first",
     )
     QUERY_FAILED = ("TG-QUERY-FAILED", Remedy.RESTART, "Spark ended a query with an error")
-    JOB_NOT_DRAINED = ("TG-JOB-NOT-DRAINED", Remedy.RESTART, "the job has ended without having been drained")
+    JOB_NOT_DRAINED = ("TG-JOB-NOT-DRAINED", Remedy.RESTART, "the job has ended without the requested drain")
     DRIVER_DIED = (
         "TG-DRIVER-DIED",
         Remedy.RESTART,
-        "the driver's process ended without a word: killed, or out of memory",
+        "the driver's process ended without a report: killed, or out of memory",
     )
     SAVEPOINT_CUT_OFF = (
         "TG-SAVEPOINT-CUT-OFF",
@@ -233,7 +241,7 @@ class Code(Enum):
     TRANSACTION_KEPT = (
         "TG-TRANSACTION-KEPT",
         Remedy.DECIDE,
-        "to end this transaction so would lose or repeat rows, or is not for a command to do now",
+        "this end of the transaction would lose or repeat rows, or a command cannot do it now",
     )
     STATE_DAMAGED = ("TG-STATE-DAMAGED", Remedy.DECIDE, "a file of a query's state is missing, or was altered")
     RECORD_CORRUPT = ("TG-RECORD-CORRUPT", Remedy.DECIDE, "a durable record is torn or altered")
@@ -248,12 +256,12 @@ class Code(Enum):
     SAVEPOINT_CLAIMED = (
         "TG-SAVEPOINT-CLAIMED",
         Remedy.DECIDE,
-        "another job goes on from this savepoint under the same job id",
+        "another job continues from this savepoint under the same job id",
     )
     SAVEPOINT_ALTERED = (
         "TG-SAVEPOINT-ALTERED",
         Remedy.DECIDE,
-        "a savepoint is not as it was taken: a file has other bytes, or is none of its own",
+        "a savepoint has changed since it was taken: a file has other bytes, or does not belong to it",
     )
     SAVEPOINT_UNSAFE = (
         "TG-SAVEPOINT-UNSAFE",
@@ -263,7 +271,7 @@ class Code(Enum):
     RESTORE_UNMATCHED = (
         "TG-RESTORE-UNMATCHED",
         Remedy.DECIDE,
-        "the uids of a savepoint and those of the program do not fit together",
+        "the uids of a savepoint and those of the program do not match",
     )
     RESTORE_PENDING = (
         "TG-RESTORE-PENDING",
@@ -273,7 +281,7 @@ class Code(Enum):
     OPERATOR_CHANGED = (
         "TG-OPERATOR-CHANGED",
         Remedy.DECIDE,
-        "a stateful operator of the program is not the one that its state was computed with",
+        "a stateful operator of the program is not the one that computed its state",
     )
     RESTORE_STATE = (
         "TG-RESTORE-STATE",
@@ -288,17 +296,17 @@ class Code(Enum):
         "a decided epoch has no prepared record that matches Spark's log",
     )
     LEDGER_AMBIGUOUS = ("TG-LEDGER-AMBIGUOUS", Remedy.DECIDE, "two prepared records match a decided epoch")
-    OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not go on where the last epoch ended")
+    OFFSETS_BACKWARDS = ("TG-OFFSETS-BACKWARDS", Remedy.DECIDE, "a source does not resume where the last epoch ended")
     INGEST_LOST = (
         "TG-INGEST-LOST",
         Remedy.DECIDE,
-        "the ingest log of a source does not have the lines that the checkpoint goes on with",
+        "the ingest log of a source does not have the lines from which the checkpoint resumes",
     )
     FILE_LOST = ("TG-FILE-LOST", Remedy.DECIDE, "a file that an epoch has to read is gone")
     FILE_CHANGED = (
         "TG-FILE-CHANGED",
         Remedy.DECIDE,
-        "a file is not what it was when an epoch took it, or after it was read",
+        "a file has changed since an epoch took it, or while it was read",
     )
     KAFKA_TOPIC_RECREATED = (
         "TG-KAFKA-TOPIC-RECREATED",
@@ -327,12 +335,12 @@ class Code(Enum):
 
 
 class TidegateError(Exception):
-    """An error with a stable code, what was expected, what was found, where, and what to do next: by default the
-    `next_step` of its code.
+    """An error with a stable code, the expected and the found state, the place, and the next step (default: the
+    `next_step` of its code).
 
-    `details` says the same for programs, as far as it is known: `sink`, `source`, `query`, `epoch`, `task`, `column`,
+    `details` holds the same for programs, as far as it is known: `sink`, `source`, `query`, `epoch`, `task`, `column`,
     `topic`, `partition`, `offset`, `key`, `file`, and `row`, the row's values as a short text. `violations` holds the
-    single errors when several things stand against a start.
+    single errors if there are several against a start.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Named places at which a test may strike, and how a strike is written down.
+"""Named places at which a test may strike, and the notation of a strike.
 
     TIDEGATE_FAILPOINTS="prepared.before@3=crash,commit.after=hold:/some/file"   (only with TIDEGATE_TESTING=1)
 
-`@3` strikes at epoch 3 (or the first epoch after it that passes there); without it the first time the place is
-passed. The registry is closed: an unknown place or action is refused. With TIDEGATE_STRIKES=FOLDER the strikes that
-wait in a folder are taken too, each by the one process that passes first (`tidegate.disk.strike_folder`).
+`@3` strikes at epoch 3 (or the first later epoch that passes there); without it at the first pass. The registry is
+closed: an unknown place or action is refused. With TIDEGATE_STRIKES=FOLDER the strikes in a folder are taken too, each
+by the first process that passes (`tidegate.disk.strike_folder`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RESTORE_POINTS: tuple[str, ...] = (
     "restore.switched",
     "restore.renamed",
 )
-"""Places of a restore, each behind the step that it names."""
+"""Places of a restore, each after its step."""
 
 POINTS: frozenset[str] = frozenset(
     [
@@ -71,22 +71,22 @@ POINTS: frozenset[str] = frozenset(
 AFTER_SOMETHING: frozenset[str] = frozenset(
     [f"{point}.after" for point in DRIVER_POINTS] + ["task.write", "task.prepared"]
 )
-"""Places where something has just been done, so that there is an answer to lose."""
+"""Places after an action whose answer can be lost."""
 
 
 class Action(Enum):
-    """What happens at a failpoint."""
+    """The action at a failpoint."""
 
     CRASH = "crash"  # the process kills itself with SIGKILL
-    HOLD = "hold"  # a file is written to say that the place was reached; then nothing happens any more
+    HOLD = "hold"  # a file is written to report that the place was reached; then the thread waits for ever
     PAUSE = "pause"  # the process stops itself with SIGSTOP, until it gets SIGCONT
     ERROR = "error"  # an OSError is raised in its place
-    ACKLOST = "acklost"  # what comes before the place is done, and its answer is lost: a TimeoutError is raised
+    ACKLOST = "acklost"  # the action at the place is done, and its answer is lost: a TimeoutError is raised
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One failpoint that is switched on: where, from which epoch on, what, and a file for HOLD."""
+    """One active failpoint: the place, the first epoch, the action, and a file for HOLD."""
 
     point: str
     epoch: int | None
@@ -94,7 +94,7 @@ class Strike:
     target: str
 
     def fits(self, point: str, epoch: int | None) -> bool:
-        """Whether it strikes at `point` in `epoch` (None where no epoch is known)."""
+        """True if it strikes at `point` in `epoch` (None if unknown)."""
         return self.point == point and (self.epoch is None or (epoch is not None and epoch >= self.epoch))
 
 

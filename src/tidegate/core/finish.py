@@ -1,7 +1,7 @@
 """From Spark's `commits/N` to *done/N*: decide, commit, redo, finish, clean up.
 
-The finisher of a run and the start of the next epoch may decide; only the finisher (and recovery, before it)
-commits. The order of steps in here is the protocol; `states.TRANSACTION` says what follows from each answer.
+The finisher of a run and the start of the next epoch may decide. Only the finisher (and recovery, before it) commits.
+The order of steps in here is the protocol; `states.TRANSACTION` defines the effect of each answer.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ from tidegate.core.states import ANSWERED, SHOWN, TRANSACTION, TransactionEvent,
 
 
 def finish_as_they_come(query: Query, run: Run, cut_off_before: Collection[int] = ()) -> Steps[None]:
-    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends. Of those that were
-    cut off before, it removes the records that say so."""
+    """The finisher: finish every epoch that Spark's commit log shows, in order, until the run ends. Also removes the
+    records of earlier cut-offs.
+    """
     finished = yield from read_finished()
     alive = True
     while alive:
@@ -103,7 +104,7 @@ def finish_epoch(query: Query, run: Run, epoch: int) -> Steps[None]:
 
 
 def _tell_dead_letters(query: Query, prepared: Prepared) -> Steps[None]:
-    """Say how many dead letters a done epoch has, if it has any."""
+    """Report the number of dead letters of a done epoch, if there are any."""
     dead = [each for each in prepared.committables if each.attempt.sink.sink == query.dead_letters]
     if dead:
         rows = sum(committable.rows for committable in dead)
@@ -114,10 +115,10 @@ def _tell_dead_letters(query: Query, prepared: Prepared) -> Steps[None]:
 
 
 def decide(query: Query, epoch: int) -> Steps[Decided | None]:
-    """*decided/N* for an epoch at or below the newest commits entry: what stands there, or put now.
+    """*decided/N* for an epoch at or below the newest commits entry: the existing record, or a new one.
 
-    A driver that loses the put obeys the record that won. None if another run finished and cleaned the epoch while
-    this driver stood still: then nothing may be committed.
+    A driver that loses the put uses the record that won. None if another run finished and cleaned the epoch while this
+    driver was paused: then nothing may be committed.
     """
     standing = yield from read_decided(epoch)
     if standing is not None:
@@ -126,7 +127,7 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
     commits = yield from get(entry(COMMITS, epoch))
     candidates = yield from read_prepared(epoch)
     standing = yield from read_decided(epoch)
-    if standing is not None:  # by another thread meanwhile: Spark may have purged what it was decided by
+    if standing is not None:  # by another thread in the meantime: Spark may have purged the basis of the decision
         return standing
     if (yield from read_finished()) >= epoch:
         return None
@@ -146,7 +147,7 @@ def decide(query: Query, epoch: int) -> Steps[Decided | None]:
 
 
 def _done_with(epoch: int, record: Decided) -> Steps[bool]:
-    """Whether the epoch was finished by this very decision: the finisher of the same run may have been quicker."""
+    """True if the epoch was finished by exactly this decision: the finisher of the same run may have been faster."""
     name = entry(DONE, epoch)
     data = yield from get(name)
     return data is not None and decode(Done, data, name).prepared_digest == record.prepared_digest
@@ -159,9 +160,9 @@ def choose(
     commits: bytes | None,
     candidates: Sequence[tuple[bytes, Prepared]],
 ) -> Decided:
-    """The one prepared record that the surviving state was computed with, by offsets and state ids.
+    """The one prepared record that matches the surviving state, by offsets and state ids.
 
-    Without state ids (no state) every record with these offsets has the same right: the newest run's counts.
+    Without state ids (no state) every record with these offsets is equally valid, and the newest run's counts.
     """
     entry_of_commits = parse_commits(commits)
     whole_offsets = offsets if parse_offsets(offsets) is not None else None
@@ -210,7 +211,9 @@ def _hole(query: Query, epoch: int, found: str) -> TidegateError:
 
 
 def _away(query: Query, epoch: int) -> TidegateError:
-    """The newest entry was there when the epoch came up: an older driver, still alive, looks whether it is torn."""
+    """The newest entry existed when the epoch began. An older driver that is still alive may be checking if it is
+    torn.
+    """
     return TidegateError(
         Code.EPOCH_TORN,
         expected=f"{COMMITS}/{epoch}, which was there a moment ago",
@@ -249,14 +252,14 @@ def _commit(query: Query, run: Run, epoch: int, committables: tuple[Committable,
 
 
 def _settle(query: Query, run: Run, committable: Committable, answer: Answer) -> Steps[TransactionState]:
-    """What becomes of one transaction after a sink's answer; an undecidable one stops the job."""
+    """The next state of one transaction after a sink's answer; an undecidable one stops the job."""
     detail = answer.detail
     state = TRANSACTION.next(TransactionState.COMMITTING, ANSWERED[answer.outcome])
     if state is TransactionState.SUSPECT:
         state = yield from _fence_and_look(committable)
     if state is TransactionState.COMMITTED or state is TransactionState.COMMITTING:
         return state
-    # After the fence and the look: another run may have finished this epoch and cleaned up the evidence.
+    # After the fence and the check: another run may have finished this epoch and removed the evidence.
     yield from _stop_if_finished_by_others(query, run, committable.attempt.epoch)
     if state is TransactionState.LOST and committable.journal is not None:
         answer = yield from redo_transaction(committable.attempt.sink.sink, committable)
@@ -268,14 +271,14 @@ def _settle(query: Query, run: Run, committable: Committable, answer: Answer) ->
 
 
 def _stop_if_finished_by_others(query: Query, run: Run, epoch: int) -> Steps[None]:
-    """A superseded run raises no verdict: what it misses may have been cleaned up by its successor."""
+    """A superseded run raises no verdict: its successor may have removed the missing data."""
     yield from stop_if_superseded(query, run)
     if (yield from read_finished()) >= epoch:
         raise superseded(query, run, f"epoch {epoch} was finished by another run")
 
 
 def _fence_and_look(committable: Committable) -> Steps[TransactionState]:
-    """Fence, then look: evidence that is absent before the fence may still come."""
+    """Fence, then look for evidence: without the fence, missing evidence may still appear."""
     sink = committable.attempt.sink.sink
     yield FenceTransaction(sink, committable)
     fenced = TRANSACTION.next(TransactionState.SUSPECT, TransactionEvent.FENCE_RAISED)
@@ -301,7 +304,7 @@ def _verdict(committable: Committable, state: TransactionState, detail: str) -> 
         expected=f"task {attempt.task} of epoch {attempt.epoch} ({committable.rows} rows) to be committed",
         found=detail or ("the sink has lost it and its rows are gone" if lost else "the sink cannot tell"),
         where=f"sink {attempt.sink.sink} of query {attempt.sink.query}, source positions {list(positions)}",
-        next_step="look into the sink for these rows; put its stage or journal files back from a copy, and start again",
+        next_step="look for these rows in the sink; put its stage or journal files back from a copy, and start again",
     )
 
 
@@ -321,7 +324,7 @@ def catch_up(query: Query, run: Run) -> Steps[None]:
 
 
 def _advance(epoch: int, prepared: Prepared) -> Steps[None]:
-    """*finished_through*, never going back; with the newest evidence of each sink that wrote something."""
+    """Write *finished_through*, which never goes back, with the newest evidence of each sink that wrote something."""
     standing = yield from read_finished_through()
     if standing is not None and standing.epoch >= epoch:
         return
@@ -332,7 +335,7 @@ def _advance(epoch: int, prepared: Prepared) -> Steps[None]:
 
 
 def clean_up(query: Query) -> Steps[None]:
-    """Journals of finished epochs go; records stay as long as Spark keeps its own log, never fewer than three."""
+    """Remove the journals of finished epochs. Records stay as long as Spark keeps its own log, at least three."""
     finished = yield from read_finished()
     yield CleanThrough(finished)
     logged = yield from numbers(OFFSETS)

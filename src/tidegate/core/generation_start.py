@@ -1,4 +1,4 @@
-"""How a generation of a query begins, and how every later start finds what it began with."""
+"""The begin of a generation of a query, and its check at every later start."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from tidegate.core.records import OperatorsAccepted, Run, Start, decode, encode
 
 
 def begin_generation(query: Query, run: Run) -> Steps[None]:
-    """*start*, once per generation; later starts must name the same sources and sinks in the same order, and compute
-    the state with the same operators."""
+    """*start*, once for each generation. Later starts must name the same sources and sinks in the same order, and
+    compute the state with the same operators.
+    """
     yield from put_if_absent(START, encode(query.start(first_epoch=0)), "start")
     start = yield from read_start()
     if (start.job_id, start.generation) != (query.job_id, query.generation):
@@ -44,13 +45,13 @@ def begin_generation(query: Query, run: Run) -> Steps[None]:
 
 
 def compare_with_ledger(query: Query, at: str = "") -> Steps[Comparison]:
-    """The operators of the program and those that the ledger has. Only reads."""
+    """The operators of the program and those in the ledger. Only reads."""
     found, _ = yield from _compared(query, at)
     return found
 
 
 def _accept_operators(query: Query, run: Run) -> Steps[None]:
-    """*operators/N*, before Spark starts the query. Where another driver has put that number first, compare again."""
+    """*operators/N*, before Spark starts the query. If another driver has put that number first, compare again."""
     while True:
         found, number = yield from _compared(query, run.since)
         raise_all(found.errors, str(query))
@@ -61,7 +62,7 @@ def _accept_operators(query: Query, run: Run) -> Steps[None]:
 
 
 def _compared(query: Query, at: str) -> Steps[tuple[Comparison, int]]:
-    """With the number of the record that would come next."""
+    """The operators in force, and the number of the next record."""
     data = None if query.fingerprints is None else (yield from get(START))
     if data is None or query.fingerprints is None:
         return Comparison(), 1
@@ -89,6 +90,6 @@ def _compared(query: Query, at: str) -> Steps[tuple[Comparison, int]]:
 
 
 def _has_state(start: Start) -> Steps[bool]:
-    """Whether an epoch was decided. Only then can there be state: undecided epochs are computed again."""
+    """True if an epoch was decided. Only then state can exist: undecided epochs are computed again."""
     decided = yield from numbers(DECIDED)
     return start.first_epoch > 0 or bool(decided) or (yield from newest_committed()) is not None

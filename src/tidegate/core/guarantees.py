@@ -1,7 +1,6 @@
-"""What a reader of a sink can count on, end to end, and which of source, engine and sink limits it.
+"""The guarantee of a sink for its readers, end to end, and the part that limits it: source, engine or sink.
 
-Three tables, one for each level that the engine works at, each total. `docs/guarantees.md` shows them as this module
-prints them.
+Three tables, one for each level of the engine, each total. `docs/guarantees.md` shows them as this module prints them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tidegate.core.matrix import Matrix
 
 
 class Rows(Enum):
-    """What a source declares of its rows. The last one is the weakest."""
+    """The declaration of a source about its rows. The last one is the weakest."""
 
     REPLAYED = "can be read again"
     LOGGED = "are kept in a log"
@@ -24,7 +23,7 @@ class Rows(Enum):
 
 
 class Shows(Enum):
-    """What a sink declares of an epoch that was being committed when its process died."""
+    """The declaration of a sink about an epoch whose commit was interrupted by the death of the process."""
 
     ONCE = "shows it once"
     AGAIN = "may show it again"
@@ -32,7 +31,7 @@ class Shows(Enum):
 
 
 class Limit(Enum):
-    """Which of the three places limits the guarantee."""
+    """The part that limits the guarantee."""
 
     NOTHING = "nothing"
     SOURCE = "source"
@@ -41,7 +40,7 @@ class Limit(Enum):
 
 
 class EndToEnd(Enum):
-    """Everything that source, engine and sink can be together: (level, what limits it, why)."""
+    """All combinations of source, engine and sink: (level, limit, reason)."""
 
     def __init__(self, level: Level | None, limit: Limit, why: str) -> None:
         self.level = level
@@ -84,7 +83,7 @@ class EndToEnd(Enum):
 
     @property
     def text(self) -> str:
-        """In a few words: the level and what limits it."""
+        """In a few words: the level and its limit."""
         if self.level is None:
             return "refused"
         return self.level.value if self.limit is Limit.NOTHING else f"{self.level.value}, by the {self.limit.value}"
@@ -138,11 +137,11 @@ TABLES: Mapping[Level, Matrix[Shows, Rows, EndToEnd]] = {
         },
     ),
 }
-"""By the level at which the engine works for the sink: `checkpointing.mode`, or exactly-once by the sink's own wish."""
+"""By the level of the engine for the sink: `checkpointing.mode`, or exactly-once by the sink's own setting."""
 
 
 def end_to_end(rows: Rows, mode: Level, shows: Shows, delivery: Level | None = None) -> EndToEnd:
-    """What source, engine and sink give together. `delivery`: the sink's own level, if it has one."""
+    """The result of source, engine and sink. `delivery`: the sink's own level, if it has one."""
     if delivery not in (None, mode) and Level.AT_MOST_ONCE in (delivery, mode):
         return EndToEnd.REFUSED_SINK
     if delivery is Level.AT_LEAST_ONCE:

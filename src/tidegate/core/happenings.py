@@ -1,6 +1,6 @@
-"""What the protocol tells listeners: for logs, progress lines and counts. No decision depends on it.
+"""The events that the protocol reports to listeners: for logs, progress lines and counts. No decision depends on them.
 
-The text of each is a sentence for people; a line of the log says job, query and epoch before it.
+The text of each is a sentence for people; the log prints job, query and epoch before it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EpochDecided(Happening):
     run: int
 
     def __str__(self) -> str:
-        return f"epoch {self.epoch} is decided: what run {self.run} prepared counts"
+        return f"epoch {self.epoch} is decided: the transactions of run {self.run} count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class EpochDone(Happening):
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersWritten(Happening):
-    """Rows that a sink could not hold have become dead letters."""
+    """Rows that a sink refused have become dead letters."""
 
     epoch: int
     sink: str
@@ -58,9 +58,10 @@ class DeadLettersWritten(Happening):
 
 @dataclass(frozen=True, slots=True)
 class EpochFailed(Happening):
-    """An epoch failed before it was prepared, `in_a_row` with those before it; tolerated, it runs again at once.
+    """An epoch failed before it was prepared, `in_a_row` with those before it. If tolerated, it runs again at once.
 
-    `in_new_process`: nothing may run again in this process, so the program is started again."""
+    `in_new_process`: nothing may run again in this process, so the program is started again.
+    """
 
     epoch: int
     fault: EpochFault
@@ -103,7 +104,7 @@ class RowsShown(Happening):
 
 @dataclass(frozen=True, slots=True)
 class RowsGivenUp(Happening):
-    """An at-most-once sink has lost an epoch's rows, or cannot tell whether it has them: they never come again."""
+    """An at-most-once sink has lost an epoch's rows, or cannot tell if it has them: they are never written again."""
 
     epoch: int
     sink: str
@@ -124,14 +125,14 @@ class TransactionRedone(Happening):
 
     def __str__(self) -> str:
         return (
-            f"epoch {self.epoch}, sink {self.sink}: redone, because what task {self.task} prepared was lost:"
+            f"epoch {self.epoch}, sink {self.sink}: redone, because the transaction of task {self.task} was lost:"
             " written again from its journal"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsAborted(Happening):
-    """Transactions of dead runs were given up; their epoch runs again."""
+    """Transactions of dead runs were aborted; their epoch runs again."""
 
     count: int
 
@@ -162,7 +163,7 @@ class LogSetAside(Happening):
 
 @dataclass(frozen=True, slots=True)
 class DueEpochAdded(Happening):
-    """A due no-data epoch that Spark would have forgotten was put into its log."""
+    """A due no-data epoch that Spark would have forgotten was added to its log."""
 
     epoch: int
     watermark_ms: int

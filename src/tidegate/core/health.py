@@ -1,4 +1,4 @@
-"""What a check says of one thing that a job stands on."""
+"""One finding of a check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.core.errors import TidegateError
 
 
 class Health(Enum):
-    """How it is."""
+    """The result of a check."""
 
     OK = "OK"
     WARN = "WARN"
@@ -18,7 +18,7 @@ class Health(Enum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line: what was looked at, how it is, what was measured, and what to do about it."""
+    """One line: the subject, its state, the measured value, and the next step."""
 
     what: str
     health: Health

@@ -1,4 +1,4 @@
-"""The names of a query's durable records, and how the protocol reads them."""
+"""The names of a query's durable records, and the protocol's reads of them."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ OFFSETS = "spark/offsets"
 COMMITS = "spark/commits"
 SOURCES = "spark/sources"
 RECORD_FOLDERS = (LEDGER, RUNS, PREPARED, DECIDED, DONE, OPERATORS, OVERDUE, OFFSETS, COMMITS)
-"""Where the protocol writes, each file under a temporary name first."""
+"""The folders of the protocol's files. Each file is first written under a temporary name."""
 
 LOGGED_BY_SPARK = "logged by Spark"
 NEWEST = "the newest at the start"
-"""Where the sources of a generation begin: what *start* says; a source of tidegate's own adds its position."""
+"""The positions of the sources at the begin of a generation: those in *start*; a source of tidegate's own adds its
+position.
+"""
 
 KEPT_AT_LEAST = 3
-"""*decided* and *done* of so many newest epochs are always kept."""
+"""*decided* and *done* of this many newest epochs are always kept."""
 RUNS_KEPT = 10
-"""Records of so many newest runs are kept, so that a restart loop stays bounded."""
+"""Records of this many newest runs are kept, so that a restart loop stays bounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What the protocol knows of a query.
+    """The protocol's view of a query.
 
     `local_lease`: only one run can be alive, proved by file locks. `forgetful`: the sinks whose target keeps no
-    evidence over a restart (a console); `expiring`: those whose evidence goes with time. `levels`: of the sinks that
-    are not exactly-once. `positions`: where the sources begin that are tidegate's own, should this start be the first
-    of its generation. `may_repeat`: a rewind allows this generation to show rows of older ones once more.
-    `fingerprints`: of the stateful operators of the program; None where there is no program, or they cannot be read.
-    `allowed`: which of them may differ from those that the state was computed with. `dead_letters`: the sink that takes
-    the rows that the others refuse, if there is one.
+    evidence over a restart (a console). `expiring`: those whose evidence expires. `levels`: of the sinks that are not
+    exactly-once. `positions`: the begin of tidegate's own sources, if this start is the first of its generation.
+    `may_repeat`: a rewind allows this generation to show rows of older ones again. `fingerprints`: of the stateful
+    operators of the program; None without a program, or if they cannot be read. `allowed`: the operators that may
+    differ from those of the state. `dead_letters`: the sink for rows that other sinks refuse, if there is one.
     """
 
     job: str
@@ -76,7 +77,7 @@ class Query:
     dead_letters: str | None = None
 
     def sink(self, uid: str, generation: int | None = None) -> SinkIdentity:
-        """The identity that transaction names and evidence of one sink are made of; of this generation or another."""
+        """The identity in transaction names and evidence of one sink; of this generation or another."""
         number = self.generation if generation is None else generation
         return SinkIdentity(job=self.job, job_id=self.job_id, generation=number, query=self.uid, sink=uid)
 
@@ -90,7 +91,7 @@ class Query:
         return max((self.level(sink) for sink in self.sinks), key=list(Level).index, default=Level.EXACTLY_ONCE)
 
     def begins_at(self, source: str) -> str:
-        """Where a source of a new generation begins."""
+        """The begin of a source in a new generation."""
         newest = NEWEST if Level.AT_MOST_ONCE in self.levels.values() else None
         return ": ".join(filter(None, [newest, self.positions.get(source)])) or LOGGED_BY_SPARK
 
@@ -111,12 +112,12 @@ class Query:
 
 
 def is_newest(begins_at: str) -> bool:
-    """Whether a source began at its newest input: its job is at-most-once."""
+    """True if a source began at its newest input: its job is at-most-once."""
     return begins_at.startswith(NEWEST)
 
 
 def position_of(begins_at: str) -> str:
-    """The position in what *start* says of one of tidegate's own sources."""
+    """The position of one of tidegate's own sources in *start*."""
     return begins_at.removeprefix(f"{NEWEST}: ")
 
 
@@ -142,12 +143,12 @@ def of_sink(committables: Iterable[Committable], sink: str) -> tuple[Committable
 
 
 def numbers(folder: str) -> Steps[list[int]]:
-    """The numbers of a folder's numbered files, ascending; other names are not its entries."""
+    """The numbers of a folder's numbered files, ascending. Other names are not its entries."""
     return sorted(int(name) for name in (yield from list_names(folder)) if name.isdigit())
 
 
 def read_start() -> Steps[Start]:
-    """*start*, which is there once the query has been opened."""
+    """*start*, which exists after the query has been opened."""
     data = yield from get(START)
     if data is None:
         raise TidegateError(
@@ -162,13 +163,15 @@ def read_start() -> Steps[Start]:
 
 
 def read_finished_through() -> Steps[FinishedThrough | None]:
-    """*finished_through* as it stands; a stalled finisher may have put an older one: see `read_finished`."""
+    """The current *finished_through*. A stalled finisher may have written an older one: see `read_finished`."""
     data = yield from get(FINISHED_THROUGH)
     return None if data is None else decode(FinishedThrough, data, FINISHED_THROUGH)
 
 
 def read_finished() -> Steps[int]:
-    """The newest finished epoch: the larger of *finished_through* and the newest *done*, or what *start* says."""
+    """The newest finished epoch: the larger of *finished_through* and the newest *done*, otherwise the one in
+    *start*.
+    """
     record = yield from read_finished_through()
     done = yield from numbers(DONE)
     start = yield from read_start()
@@ -215,14 +218,14 @@ def newest_committed() -> Steps[int | None]:
 
 
 def stop_if_superseded(query: Query, run: Run) -> Steps[None]:
-    """Raise when a newer run of the query exists: two finishers would fence each other for ever."""
+    """Raise if a newer run of the query exists: two finishers would fence each other for ever."""
     newest = max((yield from numbers(RUNS)), default=run.run)
     if newest > run.run:
         raise superseded(query, run, f"run {newest} exists")
 
 
 def superseded(query: Query, run: Run, found: str) -> TidegateError:
-    """The error with which a run stops that is no longer the newest."""
+    """The error of a run that is no longer the newest."""
     return TidegateError(
         Code.RUN_SUPERSEDED,
         expected=f"run {run.run} to be the newest",

@@ -1,4 +1,4 @@
-"""Names below a generation's folder, also for commands that only read: they load nothing of the protocol."""
+"""Names below a generation's folder, also for commands that only read: they do not load the protocol."""
 
 from __future__ import annotations
 

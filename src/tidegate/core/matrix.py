@@ -12,11 +12,11 @@ CellT = TypeVar("CellT", bound=Enum)
 
 
 class NotTotal(Exception):
-    """A table has no cell for something that can be asked: a fault of the code itself."""
+    """A table lacks a cell: a fault of the code itself."""
 
 
 class Matrix(Generic[RowT, ColumnT, CellT]):
-    """What is decided by two things together."""
+    """A decision that depends on two values."""
 
     def __init__(self, rows: type[RowT], columns: type[ColumnT], cells: Mapping[RowT, tuple[CellT, ...]]) -> None:
         missing = [row for row in rows if len(cells.get(row, ())) != len(columns)]
@@ -27,7 +27,7 @@ class Matrix(Generic[RowT, ColumnT, CellT]):
         self._cells = {(row, column): cell for row in rows for column, cell in zip(columns, cells[row], strict=True)}
 
     def cell(self, row: RowT, column: ColumnT) -> CellT:
-        """What is decided."""
+        """The decision."""
         return self._cells[row, column]
 
     def markdown(self, title: str) -> str:

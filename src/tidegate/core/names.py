@@ -1,4 +1,4 @@
-"""What a name may be: of jobs, sources, queries and sinks, and of the requests that callers name themselves."""
+"""The rules for names: of jobs, sources, queries and sinks, and of requests that callers name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SHOWN_AT_MOST = 80
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` can be a name: it is then also a plain name of a file or folder."""
+    """True if `text` is a valid name. It is then also a plain name of a file or folder."""
     return _NAME.fullmatch(text) is not None
 
 
 def shown(text: str) -> str:
-    """`text` as an error may show it: quoted, and cut where it is long."""
+    """`text` for an error: quoted, and shortened if it is long."""
     cut = text if len(text) <= _SHOWN_AT_MOST else f"{text[:_SHOWN_AT_MOST]}..."
     return repr(cut) if cut == text else f"{cut!r} ({len(text)} characters)"

@@ -1,6 +1,6 @@
-"""The next step of an error, by the label of its code, where one text serves every raise of it.
+"""The next step of an error, by the label of its code, if one text is correct for every raise.
 
-A raise that knows more gives `next_step=`. A test wants each text of this table to stand nowhere else.
+A raise that knows more passes `next_step=`. A test ensures that each text of this table occurs nowhere else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "check version and network; where a mirror is needed, install Maven and name it in Maven's settings"
     ),
     "TG-PROGRAM-FAILED": "mend the program at that line, where the traceback above ends, then start again",
-    "TG-RUN-SUPERSEDED": "nothing: the newer run goes on with this query",
+    "TG-RUN-SUPERSEDED": "nothing: the newer run continues this query",
     "TG-EPOCH-FINISHED": "start the job again (`tidegate run` does by itself): recovery restores Spark's log",
     "TG-EPOCH-STUCK": "end this process, then start again: until then it keeps the job's locks",
     "TG-EPOCH-TORN": (
@@ -39,11 +39,11 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "again: it is called with this epoch first"
     ),
     "TG-DRIVER-DIED": (
-        "see what it printed last, logs/spark.log in the job's folder, and `dmesg` for want of memory; the "
+        "see its last output, logs/spark.log in the job's folder, and `dmesg` for lack of memory; the "
         "next start resumes"
     ),
     "TG-DRIVER-STALLED": (
-        "see what its log said last; if its epochs, or the steps of its start, may take that long, raise it: "
+        "see the end of its log; if its epochs, or the steps of its start, may take that long, raise it: "
         "-D progress_timeout=30min"
     ),
     "TG-RECORD-NEWER": "start this job with the release of tidegate that wrote it, or a newer one",
@@ -55,10 +55,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "TG-OFFSETS-BACKWARDS": "see whether the source was emptied, re-created or restored; start again when it is whole",
     "TG-KAFKA-TOPIC-RECREATED": "start again: the start says from which record of the new topic the job can resume",
     "TG-KAFKA-OFFSETS-LOST": (
-        'they cannot come back: keep records longer, and go on behind them with lost="skip", or under another'
+        'they cannot come back: keep records longer, and continue after them with lost="skip", or under another'
         " job name with start="
     ),
-    "TG-TRANSACTION-UNKNOWN": "look into the sink, or start the job: it does what is right",
+    "TG-TRANSACTION-UNKNOWN": "look into the sink, or start the job, which commits or aborts it correctly",
     "TG-SECOND-TIMELINE": (
         "stop the other copy of this job (`tidegate stop JOB --dir DIR`, where its checkpoints are), then start again"
     ),

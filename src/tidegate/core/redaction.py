@@ -1,4 +1,4 @@
-"""Keeps secrets out of texts: told by their value, by the name they stand under, and by their form."""
+"""Removes secrets from texts. They are recognized by their value, by the name before them, and by their form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from urllib.parse import quote, quote_plus
 HIDDEN = "***"
 
 _WHOLE_WORD_BELOW = 8
-"""A shorter secret is hidden only where it stands by itself: it may be a part of ordinary words."""
+"""A shorter secret is hidden only as a separate word: it may be a part of ordinary words."""
 _VARIABLE_AT_LEAST = 6
-"""A shorter value of the environment is a switch or a number, whatever its variable is called."""
+"""A shorter value of the environment is a switch or a number, for any name of its variable."""
 
 
 class Secrets:
-    """The secrets that this process knows. Code that reads a secret adds it here; from then on no text shows it."""
+    """The secrets that this process knows. Code that reads a secret adds it here. From then on no text shows it."""
 
     def __init__(self) -> None:
         self._forms: dict[str, None] = {}
@@ -30,13 +30,13 @@ class Secrets:
                     self._forms[form] = None
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """The variables whose name says that they hold a secret."""
+        """The environment variables with a name that suggests a secret."""
         for name, value in environment.items():
             if is_secret(name) and name not in _FOLDERS and len(value) >= _VARIABLE_AT_LEAST:
                 self.add(value)
 
     def hide(self, text: str) -> str:
-        """`text` without any secret that is known, or that its name or form tells."""
+        """`text` without known secrets, and without those that a name or form shows."""
         known = self._known()
         shown = text if known is None else known.sub(HIDDEN, text)
         shown = _PRIVATE_KEY.sub(HIDDEN, shown)
@@ -58,17 +58,18 @@ class Secrets:
 _FOLDERS = frozenset({"PWD", "OLDPWD"})
 
 SECRETS = Secrets()
-"""Those of this process. (A set of its own for each client would not know what another client's error quotes.)"""
+"""The secrets of this process. (A separate set for each client would not hide a secret in another client's error.)"""
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option or variable of this name holds a secret. Where a secret can be found is none."""
+    """True if an option or variable of this name holds a secret. False if the value only tells where a secret is."""
     return _SAYS_SECRET.search(name) is not None and _SAYS_WHERE.search(name) is None
 
 
 def may_be_secret(name: str) -> bool:
-    """Whether an option of this name might hold a secret. For what is kept in a file: there, asking again costs less
-    than a secret that is kept, so a doubt is enough, and where a secret can be found is doubtful, too."""
+    """True if an option of this name might hold a secret. Used for values in files: there a repeated request for the
+    value costs less than a stored secret. So a doubt is enough, also about names that only tell where a secret is.
+    """
     return _SAYS_SECRET.search(name) is not None or _SAYS_DOUBT.search(name) is not None
 
 
@@ -98,10 +99,9 @@ def _hidden_if_secret(found: re.Match[str]) -> str:
     return f"{found['name']}{found['glue']}{opened}{HIDDEN}{opened.lstrip('bB')}"
 
 
-# A quoted value may have been cut off with the text that quotes it: then it ends with the text. No part is unbounded
-# in front of something that must follow, so a long text costs no more than its length.
-# Only a name that may be of a secret is looked at: another one must not take what is named in its value along, as
-# `ValueError: password=...` would.
+# A quoted value may be cut off at the end of the text. No part is unbounded in front of a required part, so the time is
+# linear in the length of the text. Only names that may belong to a secret match: another name must not consume a
+# secret's name in its value, as in `ValueError: password=...`.
 _NAMED = re.compile(
     rf"""(?<![\w.-])(?P<name>(?=[\w.-]{{0,100}}{_SECRET_WORDS})[\w.-]{{3,100}})
         (?P<glue>\\*["']?\s{{0,8}}[=:]\s{{0,8}})

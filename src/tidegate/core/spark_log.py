@@ -13,13 +13,15 @@ from typing import Any, cast
 import msgspec
 
 NO_OFFSET = "-"
-"""What Spark writes for a source that has no offset yet."""
+"""Spark's text for a source that has no offset yet."""
 
 TOPIC_IDS = "topic ids"
-"""In a position of tidegate's Kafka source, beside its topics: the id of each. No topic's name has a blank."""
+"""Key of the topic ids in a position of tidegate's Kafka source. No topic's name contains a blank."""
 
 SKIPPED = "skipped records"
-"""There too, where the epoch that ends in the position left lost records out: by topic and partition, how far."""
+"""Key of the skipped lost records in such a position: by topic and partition, the offset up to which they were
+skipped.
+"""
 
 
 class OffsetsEntry(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class CommitsEntry(msgspec.Struct, frozen=True):
 
 
 def parse_offsets(data: bytes | None) -> OffsetsEntry | None:
-    """The entry, or None when it is missing or torn."""
+    """The entry, or None if it is missing or torn."""
     lines = _lines(data, versions=("v1",))
     if lines is None or len(lines) < 2:
         return None
@@ -53,7 +55,7 @@ def parse_offsets(data: bytes | None) -> OffsetsEntry | None:
 
 
 def parse_commits(data: bytes | None) -> CommitsEntry | None:
-    """The entry, or None when it is missing or torn."""
+    """The entry, or None if it is missing or torn."""
     lines = _lines(data, versions=("v1", "v2"))
     if lines is None or len(lines) != 1:
         return None
@@ -67,7 +69,7 @@ def parse_commits(data: bytes | None) -> CommitsEntry | None:
 
 
 def canonical_state_ids(ids: dict[str, Any] | None) -> str | None:
-    """State ids in one textual form, compared by equality; None where the epoch has no state."""
+    """State ids in one textual form, compared by equality; None if the epoch has no state."""
     if not ids:
         return None
     return msgspec.json.encode({str(operator): value for operator, value in ids.items()}, order="sorted").decode()
@@ -81,12 +83,12 @@ def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
 
 
 def goes_back(before: str | None, after: str | None) -> bool:
-    """Whether a source's position went back, for the forms whose order is known.
+    """True if a source's position went back. Only for forms with a known order.
 
-    Known are a number (rate), an object with one number (files, where the digest of a list may stand beside it), and
-    numbers by topic and partition (Kafka), where a partition that is gone counts as going back and a new one does not,
-    and so does a topic whose id is another one; but what the later position says is skipped may do both. Others are
-    never said to go back.
+    Known forms are a number (rate), an object with one number (files, possibly with the digest of a list), and numbers
+    by topic and partition (Kafka). A missing partition counts as going back, a new one does not. A topic with another
+    id counts as going back. Both are allowed for records that the later position lists as skipped. Positions of other
+    forms never go back.
     """
     if before is None:
         return False
@@ -105,7 +107,7 @@ def goes_back(before: str | None, after: str | None) -> bool:
 
 
 def log_offset(position: str | None) -> int | None:
-    """The newest entry of its own log that the position of a file source names; None for other sources."""
+    """The newest entry of its own log in the position of a file source; None for other sources."""
     value = None if position is None else _decode(position)
     match value:
         case {"logOffset": int(number)}:
@@ -115,23 +117,23 @@ def log_offset(position: str | None) -> int | None:
 
 
 def is_whole_source_entry(data: bytes) -> bool:
-    """Whether an entry below `sources/` ends as it should: a version line, then one JSON value a line.
+    """True if an entry below `sources/` is complete: a version line, then one JSON value on each line.
 
-    Spark 2.1 wanted a zero byte in front, which some sources still write.
+    Spark 2.1 needed a zero byte in front, which some sources still write.
     """
     lines = _lines(data.removeprefix(b"\0"), versions=("v1",))
     return bool(lines) and all(_is_position(line) for line in lines)
 
 
 def same_position(before: str | None, after: str | None) -> bool:
-    """Whether two positions are the same JSON value, however it is spelt."""
+    """True if two positions are the same JSON value, in any notation."""
     if before is None or after is None:
         return before is after
     return _decode(before) == _decode(after)
 
 
 def _by_place(position: Any) -> dict[tuple[str, ...], int]:
-    """The numbers of a position whose order is known, by their place in it; empty for any other form."""
+    """The numbers of a position with a known order, by their place in it; empty for any other form."""
     match position:
         case bool():
             return {}
@@ -163,7 +165,7 @@ def _by_key(position: dict[str, Any]) -> dict[tuple[str, ...], int]:
 
 
 def _beside(position: Any, name: str) -> dict[str, Any]:
-    """What a position of tidegate's Kafka source says by topic beside the offsets: nothing of a topic that is gone."""
+    """The values by topic beside the offsets in a position of tidegate's Kafka source; nothing for a missing topic."""
     found = cast("dict[str, Any]", position).get(name) if isinstance(position, dict) else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 

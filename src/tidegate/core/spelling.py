@@ -1,4 +1,4 @@
-"""What was meant by a name that does not exist."""
+"""Suggests an existing name for one that does not exist."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """A question with the known name that is spelt most alike, whatever its capitals; `otherwise` where none is."""
+    """A question with the most similar known name, ignoring case; `otherwise` if there is none."""
     by_letters = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), by_letters, n=1, cutoff=_ALIKE)
     return f"did you mean {by_letters[near[0]]}?" if near else otherwise
 
 
 _ALIKE = 0.7
-"""Of 0 to 1. Below it names that only share an ending (`...timeout.ms`) are taken for each other."""
+"""From 0 to 1. Below it, names that only share an ending (`...timeout.ms`) would match."""

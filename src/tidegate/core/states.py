@@ -1,7 +1,7 @@
-"""What an epoch and a sink's transaction can be, and what can happen to them: two tables, total and closed.
+"""The states of an epoch and of a sink's transaction, and their events: two tables, total and closed.
 
-An event that a state does not allow raises `IllegalTransition` and changes nothing. `ARCHITECTURE.md` shows both
-tables as this module prints them.
+An event that a state does not allow raises `IllegalTransition` and changes nothing. `ARCHITECTURE.md` shows both tables
+as this module prints them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.core.records import Evidence, Outcome
 
 
 class EpochState(Enum):
-    """How far an epoch has come, by its durable records alone."""
+    """The progress of an epoch, by its durable records alone."""
 
     NEW = "new"
     STARTED = "started"
@@ -25,7 +25,7 @@ class EpochState(Enum):
 
 
 class EpochEvent(Enum):
-    """What can happen to an epoch."""
+    """The events of an epoch."""
 
     OFFSETS_WRITTEN = "Spark writes offsets/N"
     PREPARED_WRITTEN = "prepared/N.R is durable"
@@ -36,7 +36,7 @@ class EpochEvent(Enum):
 
 
 class TransactionState(Enum):
-    """What is known of one transaction of a sink."""
+    """The state of one transaction of a sink."""
 
     OPEN = "open"
     PREPARED = "prepared"
@@ -50,7 +50,7 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What can happen to one transaction of a sink."""
+    """The events of one transaction of a sink."""
 
     PRE_COMMITTED = "pre-commit"
     ATTEMPT_ENDED = "abort"
@@ -98,7 +98,7 @@ class Table(Generic[StateT, EventT]):
         return following
 
     def markdown(self, title: str) -> str:
-        """The table as Markdown; a dot stands for what cannot happen."""
+        """The table as Markdown; a dot stands for an impossible event."""
         head = f"| {title} | " + " | ".join(str(event.value) for event in self._events) + " |"
         rule = "|---" * (len(self._events) + 1) + "|"
         return "\n".join([head, rule, *(self._row(state) for state in self._states)])
@@ -145,8 +145,9 @@ TRANSACTION = Table(
         _UNDECIDABLE: (_, _, _, _, _, _, _, _, _, _, _, _, _),
     },
 )
-"""A transaction. An aborted one may turn out to be decided (its run wrote `commits/N` late): it is then found lost
-and written again from the journal, which is why aborting never deletes a journal."""
+"""A transaction. An aborted one may turn out to be decided (its run wrote `commits/N` late). It is then found lost and
+written again from the journal. So an abort never deletes a journal.
+"""
 
 ANSWERED: Mapping[Outcome, TransactionEvent] = {
     Outcome.COMMITTED: TransactionEvent.SAYS_COMMITTED,
@@ -164,7 +165,7 @@ SHOWN: Mapping[Evidence, TransactionEvent] = {
 
 
 class AtRecovery(Enum):
-    """What recovery does with an epoch."""
+    """The action of recovery for an epoch."""
 
     NOTHING = "nothing: Spark starts it"
     RUN_AGAIN = "abort what older runs hold open; Spark runs it again with the same input"
@@ -174,7 +175,7 @@ class AtRecovery(Enum):
 
 
 FINISHING = frozenset({AtRecovery.DECIDE_AND_FINISH, AtRecovery.FINISH})
-"""What recovery carries through to *done* before Spark starts."""
+"""The epochs that recovery brings to *done* before Spark starts."""
 
 AT_RECOVERY: Mapping[EpochState, AtRecovery] = {
     EpochState.NEW: AtRecovery.NOTHING,
@@ -189,9 +190,9 @@ AT_RECOVERY: Mapping[EpochState, AtRecovery] = {
 def epoch_state(
     epoch: int, *, finished: int, logged: int, decided: Set[int], prepared: Set[int], started: Set[int]
 ) -> EpochState:
-    """The state of an epoch by its durable records: the furthest one counts, whatever was lost below it.
+    """The state of an epoch by its durable records. The furthest one counts, even if earlier ones were lost.
 
-    `finished` is the newest finished epoch, `logged` the newest that Spark's commit log or a decision shows.
+    `finished`: the newest finished epoch. `logged`: the newest epoch that Spark's commit log or a decision shows.
     """
     if epoch <= finished:
         return EpochState.DONE
@@ -211,6 +212,6 @@ def markdown_table() -> str:
         [
             EPOCH.markdown("epoch"),
             TRANSACTION.markdown("transaction"),
-            "\n".join(["| epoch found at recovery | what is done |", "|---|---|", *recovery]),
+            "\n".join(["| epoch found at recovery | action |", "|---|---|", *recovery]),
         ]
     )

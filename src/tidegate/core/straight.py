@@ -1,8 +1,8 @@
 """Sinks below exactly-once: their rows become visible inside the epoch, before it counts.
 
-At-least-once repeats what an older run of the same epoch showed: no evidence is kept or asked for. At-most-once
-commits with evidence, so a lost answer repeats nothing, and gives up what the sink cannot answer for: its epoch
-never runs again (`levels`).
+At-least-once repeats rows that an older run of the same epoch showed: no evidence is stored or read. At-most-once
+commits with evidence, so a lost answer repeats nothing, and gives up rows whose state the sink cannot prove: their
+epoch never runs again (`levels`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TAKEN = frozenset({Outcome.COMMITTED, Outcome.ALREADY})
 
 
 def show_straight(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[tuple[Committable, ...]]:
-    """Make visible what need not wait for the decision; the committables that must."""
+    """Make rows visible that need not wait for the decision. Returns the committables that must wait."""
     waiting: list[Committable] = []
     for sink in query.sinks:
         mine = of_sink(committables, sink)
@@ -37,7 +37,7 @@ def show_straight(query: Query, epoch: int, committables: tuple[Committable, ...
 
 
 def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
-    """Again and again until the sink has taken all; what it has lost fails the epoch, whose input then comes again."""
+    """Retry until the sink has taken all rows. A lost transaction fails the epoch, whose input then comes again."""
     sink, tries = committables[0].attempt.sink.sink, 0
     left: tuple[Committable, ...] = committables
     while left:
@@ -49,7 +49,7 @@ def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]
                 expected=f"sink {sink} to take {sum(each.rows for each in left)} rows",
                 found=lost[0],
                 where=f"{query}, epoch {epoch}",
-                next_step="start again: the epoch's input comes again, and with it rows that were shown already",
+                next_step="start again: the epoch's input comes again, and with it rows that were already shown",
             )
         left = tuple(each for each, answer in zip(left, answers, strict=True) if answer.outcome not in _TAKEN)
         if left:
@@ -59,9 +59,9 @@ def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]
 
 
 def _once(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
-    """Commit with evidence; wait for a sink that is not ready, and give up what it has lost or cannot answer for.
+    """Commit with evidence. Wait for a sink that is not ready, and give up rows that it has lost or cannot answer for.
 
-    A sink that keeps no evidence (a console) is asked once only: it may have shown a part.
+    A sink without evidence (a console) gets one try only: it may have shown a part.
     """
     sink, tries = committables[0].attempt.sink.sink, 0
     while True:

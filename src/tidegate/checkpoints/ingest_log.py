@@ -1,7 +1,7 @@
 """The ingest log: the rows of a source that cannot be read again, kept on disk before an epoch has them.
 
 One process of a job appends, and a row counts once `append` has returned: then it survives a kill and a power loss.
-Others read what is synced (`ingest_read`). What no checkpoint needs any more is trimmed, whole segments at a time.
+Other processes read the synced lines (`ingest_read`). Lines that no checkpoint needs are trimmed, in whole segments.
 """
 
 from __future__ import annotations

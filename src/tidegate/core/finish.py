@@ -229,7 +229,7 @@ def _chosen(query: Query, run: Run, decided: Decided) -> Steps[Prepared]:
     if data is None or digest_of(data) != decided.prepared_digest:
         yield from _stop_if_finished_by_others(query, run, decided.epoch)
         found = "no such file" if data is None else "another record"
-        raise _hole(query, decided.epoch, f"{name} is what was decided on, but there is {found}")
+        raise _hole(query, decided.epoch, f"{name} was decided on, but the found record is {found}")
     return decode(Prepared, data, name)
 
 

@@ -51,7 +51,7 @@ class EndToEnd(Enum):
     EXACT_FROM_THE_LOG = (
         Level.EXACTLY_ONCE,
         Limit.SOURCE,
-        "it holds from the moment a row stands in the log; what is sent while no job runs does not arrive",
+        "it holds from the moment a row stands in the log; rows that are sent while no job runs do not arrive",
     )
     SHOWN_AGAIN = (
         Level.AT_LEAST_ONCE,
@@ -168,7 +168,7 @@ def markdown_tables() -> str:
     """The tables and the reasons for the documents."""
     shown = [f"**checkpointing.mode = {level.value}**\n\n{_markdown(table)}" for level, table in TABLES.items()]
     reasons = [f"| {each.text} | {each.why} |" for each in EndToEnd]
-    return "\n\n".join([*shown, "\n".join(["| what is given | why |", "|---|---|", *reasons])])
+    return "\n\n".join([*shown, "\n".join(["| guarantee | reason |", "|---|---|", *reasons])])
 
 
 def _markdown(table: Matrix[Shows, Rows, EndToEnd]) -> str:

@@ -1,8 +1,8 @@
-"""Before Spark starts a query: claim a run, decide and finish what is decided, and put Spark's log in order.
+"""Before Spark starts a query: claim a run, decide and finish its epochs, and put Spark's log in order.
 
 How it works. A process may have died between any two effects, so recovery knows nothing but the records. From them it
 brings the query to the one situation in which Spark may start: every decided epoch is done, nothing of an undecided
-epoch is left, and Spark's log holds what was decided. Spark then runs the newest decided epoch plus one.
+epoch is left, and Spark's log holds the decisions. Spark then runs the newest decided epoch plus one.
 
 `open_run` does it in this order, and each step needs the ones before it:
 

@@ -94,7 +94,7 @@ class Table(Generic[StateT, EventT]):
         """The state after `event`."""
         following = self._cells[state, event]
         if following is None:
-            raise IllegalTransition(f"{event.value!r} cannot happen to what is {state.value}")
+            raise IllegalTransition(f"{event.value!r} cannot happen in state {state.value!r}")
         return following
 
     def markdown(self, title: str) -> str:

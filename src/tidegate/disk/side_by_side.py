@@ -61,7 +61,7 @@ class _Work(Generic[ItemT, ResultT]):
                 return
             try:
                 outcome.set_result(self._act(item))
-            except BaseException as error:  # noqa: BLE001 (whoever waits for it hears of it)
+            except BaseException as error:  # noqa: BLE001 (raised to the waiting thread)
                 self.end()
                 outcome.set_exception(error)
 

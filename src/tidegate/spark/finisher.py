@@ -91,7 +91,7 @@ class Finisher:
     def _finish(self, run: Run) -> None:
         try:
             self._runner.run(finish_as_they_come(self._query, run, self._shared.watch.times))
-        except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
+        except BaseException as error:  # noqa: BLE001 (kept, and raised at the end of the run)
             self._shared.leave(error)
 
 

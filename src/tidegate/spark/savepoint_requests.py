@@ -56,7 +56,7 @@ class SavepointRequests:
             if taking is None:
                 self._begin(handle, request)
                 return None
-        except Exception as error:  # noqa: BLE001 (answered: whatever went wrong, who asks is not left without a word)
+        except Exception as error:  # noqa: BLE001 (every request gets an answer)
             self._forget(request)
             return word_of(error)
         if not taking.is_over():

@@ -180,7 +180,7 @@ class Producers:
             served = None
             try:
                 held.open[other] = settings, settings.open(self._name(settings, held.slot, other))
-            except Exception:  # noqa: BLE001 (the task that needs it opens one itself, and says what is wrong)
+            except Exception:  # noqa: BLE001 (the next task opens one itself, and reports the error)
                 held.open.pop(other, None)
 
         thread = threading.Thread(target=open_it, name=f"tidegate-producer-{held.slot.number}.{other}", daemon=True)

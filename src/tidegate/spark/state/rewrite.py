@@ -1,17 +1,17 @@
-"""Writes the state of a query again, in another backend or another number of partitions; done in the JVM.
+"""Rewrites the state of a query in another backend or another number of partitions. The JVM does the work.
 
-From rocksdb to rocksdb Spark's own StateRewriter does it, in tasks: it knows every kind of state that rocksdb keeps.
-It reads and writes nothing else. From and to hashmap, and from the tables of a canonical savepoint, the stores are
-opened here, in the driver: one operator and store after the other, its partitions side by side. (Spark's tasks would
-have to find the class that is compiled here, and they look for it in jars.)
+From rocksdb to rocksdb Spark's own StateRewriter does it, in tasks: it supports every kind of state in rocksdb, and
+nothing else. For hashmap, and from the tables of a canonical savepoint, the stores are opened here, in the driver: one
+operator and store after the other, its partitions in parallel. (Spark's tasks would search jars for the class that is
+compiled here.)
 
-A thread reads one partition of a store, or one piece of a Parquet file, and puts each row, byte by byte as it is, into
-the partition that Spark's shuffle sends its key to. A store takes rows of one thread at a time, so they are put by the
-batch. The first error interrupts the other threads, which look before each batch, and they are waited for: nobody
-writes any more when it is told. In memory are so many partitions of a hashmap, some megabytes of each Parquet file,
-and whatever a hashmap has that is written.
+A thread reads one partition of a store, or one piece of a Parquet file. It puts the unchanged bytes of each row into
+the partition that Spark's shuffle assigns to its key. A store takes rows of one thread at a time, so rows are put in
+batches. The first error interrupts the other threads, which check for that before each batch. It is raised after they
+have ended, so nothing is written any more by then. Memory holds these partitions of a hashmap, some megabytes of each
+Parquet file, and the written part of a hashmap.
 
-All write a snapshot of the very version that the epoch ends with. The class is `java/TidegateStateRewrite.java`.
+All write a snapshot of exactly the version at the end of the epoch. The class is `java/TidegateStateRewrite.java`.
 """
 
 from __future__ import annotations

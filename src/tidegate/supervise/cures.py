@@ -78,6 +78,7 @@ SURROUNDINGS: Mapping[Code, Cure] = {
     Code.KAFKA_TOPIC_MISSING: Cure.NONE,
     Code.SUPERVISOR_ALIVE: Cure.NONE,
     Code.SINK_OUT_OF_REACH: Cure.NONE,
+    Code.SOURCE_OUT_OF_REACH: Cure.NONE,
     Code.BROKER_REFUSED: Cure.NONE,
     Code.BROKER_FAILED: Cure.NONE,
     Code.JARS_UNAVAILABLE: Cure.NONE,

@@ -91,7 +91,7 @@ def test_groups_that_were_begun_before_the_savepoint_end_after_it(
     assert job_record(place) == msgspec.structs.replace(before, generation=2)
     assert [path.name for path in (place.query("counts").parent).iterdir()] == ["g2"]
     assert {"-g2-" in path.name for path in (place.folder / "out").glob("*.json")} == {True}
-    (restored,) = [text for text in told(caplog) if "query counts goes on behind epoch 0" in text]
+    (restored,) = [text for text in told(caplog) if "query counts resumes after epoch 0" in text]
     assert restored.endswith("rows of state: operator 0 (stateStoreSave): 2")
 
     place.write(event("31"))
@@ -309,7 +309,7 @@ def test_a_check_tells_the_verdict_and_touches_nothing(
     allowed = Restore(str(path), renamed={"counts": "words"}, allow_non_restored_state=True)
     assert verdict(renamed, allowed) == (
         "migrate",
-        ("query counts goes on as words", "query windows and its state are left behind"),
+        ("query counts resumes as words", "query windows and its state are left behind"),
         [],
     )
     assert verdict(renamed) == ("impossible", (), ["TG-RESTORE-UNMATCHED"]), "nothing is left behind then"
@@ -509,7 +509,7 @@ def test_a_query_that_goes_on_under_another_name_does_not_begin_over_where_no_si
     run_from(words("after"), Restore(str(path), renamed={"before": "after"}))
     assert seen == ["sea", "wind"]
     error = error_of(lambda: run_from(words("before"), path))
-    assert (error.code, "goes on as after" in error.found) == ("TG-RESTORE-UNMATCHED", True)
+    assert (error.code, "resumes as after" in error.found) == ("TG-RESTORE-UNMATCHED", True)
     assert error_of(lambda: words("before").start()).code == "TG-RESTORE-UNMATCHED"
     with monkeypatch.context() as patched:
         patched.setenv(CHECK_ONLY, "1")
@@ -603,5 +603,5 @@ def test_custom_state_goes_on_where_nothing_is_left_of_the_first_job(place: Plac
     with caplog.at_level(logging.INFO, "tidegate"):
         run_from(job(), Restore(str(path.rename(place.folder / "moved")), claim=True))
     assert place.table() == [("sea", 3), ("wind", 1)]
-    (restored,) = [text for text in told(caplog) if "query query goes on behind epoch 0" in text]
+    (restored,) = [text for text in told(caplog) if "query query resumes after epoch 0" in text]
     assert restored.endswith("rows of state: not counted")

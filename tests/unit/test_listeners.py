@@ -75,7 +75,7 @@ def test_one_that_blocks_loses_events_and_holds_up_nothing(
     assert delivery.dropped == 7
     too_slow, unheard = [record.getMessage() for record in caplog.records]
     assert "is too slow: 3 events wait" in too_slow
-    assert "was not told of 10 events" in unheard
+    assert "did not receive 10 events" in unheard
 
 
 def test_nothing_is_delivered_once_the_job_has_ended() -> None:

@@ -94,7 +94,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, RestoreVerdict, lis
         program(query("a"), query("b"), query("c")),
         Restore("p"),
         RestoreVerdict.MIGRATE,
-        ["query c begins anew, with empty state: the savepoint does not have it"],
+        ["query c begins again, with empty state: it is not in the savepoint"],
     ),
     "a query less": (SAVED, program(query("a")), Restore("p"), RestoreVerdict.IMPOSSIBLE, ["TG-RESTORE-UNMATCHED"]),
     "a query less, left behind": (
@@ -116,7 +116,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, RestoreVerdict, lis
         program(query("b"), query("c")),
         Restore("p", renamed=RENAMED),
         RestoreVerdict.MIGRATE,
-        ["query a goes on as c"],
+        ["query a resumes as c"],
     ),
     "an old uid that is none": (
         SAVED,
@@ -172,7 +172,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, RestoreVerdict, lis
         program(query("a", sources=("other",), reads_files=(False,)), query("b")),
         Restore("p", allow_non_restored_of=("a",)),
         RestoreVerdict.MIGRATE,
-        ["query a: source a-in is read no more", "query a: source other is new, and begins where the program says"],
+        ["query a: source a-in is no longer read", "query a: source other is new, and begins where the program says"],
     ),
     "a source given up in another query than it is allowed for": (
         SAVED,
@@ -266,7 +266,7 @@ VERDICTS: dict[str, tuple[SavepointRecord, Program, Restore, RestoreVerdict, lis
         program(query("a", operators=(changed(OPERATOR, uid="totals"),))),
         Restore("p", renamed={"sums": "totals"}),
         RestoreVerdict.MIGRATE,
-        ["query a: operator sums goes on as totals"],
+        ["query a: operator sums resumes as totals"],
     ),
     "an operator less": (
         savepoint(saved("a", operators=(changed(OPERATOR, uid="sums"), changed(DEDUPE, number=1, uid="once")))),

@@ -1,8 +1,8 @@
-"""Whether the stateful operators of a program are those that the state was computed with.
+"""Compares the stateful operators of a program with those that computed the state.
 
 Spark compares the kinds of the operators and the schemas of their state. `sum(v)` and `count(v)` have the same ones, so
-Spark adds counts to sums. Here the operators themselves are compared, part by part. What stands before or after an
-operator (a filter, a derived column, a rename) is no part of it.
+Spark would add counts to sums. Here the operators themselves are compared, part by part. Steps before or after an
+operator (a filter, a derived column, a rename) are no part of it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import OperatorFingerprint, OperatorsAccepted
 
 Pairs = Sequence[tuple[OperatorFingerprint | None, OperatorFingerprint | None]]
-"""An operator before and now; None where it was not there, or is no more."""
+"""An operator before and now; None if it is new or removed."""
 
 
 class FingerprintPart(Enum):
-    """One part of a fingerprint: its name, the operators that have it, what counts, and if a difference is refused."""
+    """One part of a fingerprint: its name, the operators that have it, the compared values, and whether a difference is
+    refused.
+    """
 
     KIND = ("kind", "all", "which operator it is", True)
     MODE = ("output mode", "all", "that of the query; of a function with state its own, too", True)
@@ -67,9 +69,10 @@ class FingerprintPart(Enum):
 
 
 class Allowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The operators whose differences a start accepts: by uid, or as `<query>/<number>`. `once`: an id of the command
-    that allows it. Under one id a query accepts differences once, however often its driver is started again; an empty
-    id allows it at each start."""
+    """The operators with differences that a start accepts: by uid, or as `<query>/<number>`. `once`: an id of the
+    command that allows it. A query accepts differences once for each id, even if its driver is restarted often. An
+    empty id allows it at each start.
+    """
 
     operators: tuple[str, ...] = ()
     once: str = ""
@@ -80,8 +83,9 @@ NOTHING_ALLOWED = Allowed()
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What stands against a start, what it says, and the record that it puts before Spark starts; None where the one
-    that counts says the same already."""
+    """The errors of a start, its messages, and the record that it writes before Spark starts; None if the newest record
+    is equal.
+    """
 
     errors: tuple[TidegateError, ...] = ()
     told: tuple[str, ...] = ()
@@ -89,12 +93,12 @@ class Comparison:
 
 
 def operator_name(query: str, operator: OperatorFingerprint) -> str:
-    """By which a command names it: its uid, or its query and number."""
+    """Its name in commands: its uid, or its query and number."""
     return operator.uid or f"{query}/{operator.number}"
 
 
 def operator_summary(operator: OperatorFingerprint) -> str:
-    """What it is, in a few words."""
+    """Its description in a few words."""
     parts = [operator.compared.get(part.label, "") for part in _SHOWN]
     return " ".join(
         [operator.compared.get(FingerprintPart.KIND.label, "operator"), *(f"({text})" for text in parts if text)]
@@ -111,8 +115,9 @@ def compare_at_start(
     where: str,
     at: str = "",
 ) -> Comparison:
-    """A start without a savepoint. `before`: the fingerprints that count; None where the checkpoint has none.
-    `has_state`: whether an epoch has been decided, so that there is state of those operators."""
+    """A start without a savepoint. `before`: the fingerprints in force; None if the checkpoint has none. `has_state`:
+    True if an epoch has been decided, so that state of those operators exists.
+    """
     if before == now:
         return Comparison()
     if before is None:
@@ -133,7 +138,9 @@ def compare_at_start(
 
 
 def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Comparison:
-    """Each operator of the program with the one whose state it takes over. Its record has what was accepted alone."""
+    """Each operator of the program with the operator whose state it takes. Its record holds only accepted
+    differences.
+    """
     errors: list[TidegateError] = []
     told: list[str] = []
     accepted: list[str] = []
@@ -156,7 +163,7 @@ def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Compariso
 
 
 def pairs_at_start(before: Iterable[OperatorFingerprint], now: Iterable[OperatorFingerprint]) -> Pairs:
-    """By uid where both have one, else by number."""
+    """By uid if both have one, otherwise by number."""
     free = {each.number: each for each in now}
     by_uid = {each.uid: each for each in free.values() if each.uid}
     pairs: list[tuple[OperatorFingerprint | None, OperatorFingerprint | None]] = []
@@ -174,7 +181,7 @@ def pairs_at_start(before: Iterable[OperatorFingerprint], now: Iterable[Operator
 def unknown_operators(
     allowed: Allowed, program: Mapping[str, Sequence[OperatorFingerprint]], where: str
 ) -> Iterator[TidegateError]:
-    """Names in `allowed` that no operator of the program has. `program`: the operators by query."""
+    """Names in `allowed` without an operator in the program. `program`: the operators by query."""
     known = [operator_name(query, each) for query, operators in program.items() for each in operators]
     for name in allowed.operators:
         if name not in known:
@@ -188,7 +195,7 @@ def unknown_operators(
 
 
 def without_uid(query: str, operators: Iterable[OperatorFingerprint], taken: Iterable[str]) -> Iterator[str]:
-    """For each operator without a uid the line of code that gives it one. `taken`: the uids of the job."""
+    """For each operator without a uid, the line of code that gives it one. `taken`: the uids of the job."""
     used = set(taken)
     for each in operators:
         if each.uid:
@@ -204,7 +211,7 @@ def without_uid(query: str, operators: Iterable[OperatorFingerprint], taken: Ite
 
 
 def markdown_table() -> str:
-    """For the documents."""
+    """The table of parts, for the documents."""
     rows = [
         f"| {part.label} | {part.operators} | {part.counts} | {'refused' if part.refused else 'accepted, and said'} |"
         for part in FingerprintPart
@@ -221,8 +228,9 @@ _EMPTY = "; or begin with empty state: tidegate run -s SAVEPOINT --offsets-only 
 
 
 def _refused(before: OperatorFingerprint, now: OperatorFingerprint) -> Iterator[tuple[str, str, str]]:
-    """A column may have another name, or come from elsewhere: one of both is a step before the operator. Of another
-    kind of operator the kind is all there is to say."""
+    """A column may have another name, or another origin: one of both comes from a step before the operator. For another
+    kind of operator, only the kind is reported.
+    """
     for part, old, new in _differences(before.compared, now.compared):
         if before.origins.get(part, old) != now.origins.get(part, new):
             yield part, old, new
@@ -231,7 +239,9 @@ def _refused(before: OperatorFingerprint, now: OperatorFingerprint) -> Iterator[
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The parts that both have, with different texts: a release that knows one part more finds it on one side only."""
+    """The common parts with different texts: a newer release may know one part more, which then exists on one side
+    only.
+    """
     for part in (each.label for each in FingerprintPart):
         old, new = before.get(part), now.get(part)
         if old is not None and new is not None and old != new:

@@ -90,9 +90,9 @@ from tidegate.core.states import AT_RECOVERY, FINISHING, EpochState, epoch_state
 
 
 def open_run(query: Query) -> Steps[Run]:
-    """Open a run of the query: everything decided is finished, nothing undecided is left behind.
+    """Open a run of the query: every decided epoch is finished, and nothing of an undecided epoch is left.
 
-    When this returns, Spark may start the query; its first epoch is the newest decided one plus one.
+    When this returns, Spark may start the query. Its first epoch is the newest decided one plus one.
     """
     run = yield from _claim_run()
     yield from begin_generation(query, run)
@@ -109,9 +109,9 @@ def open_run(query: Query) -> Steps[Run]:
 
 
 def close_run(query: Query, run: Run) -> Steps[bool]:
-    """End a run whose stream thread and finisher have ended: give up what is undecided.
+    """End a run whose stream thread and finisher have ended: abort its undecided epoch.
 
-    Returns whether a no-data epoch is due: the next start runs it before any new row, a bounded job right away.
+    Returns True if a no-data epoch is due: the next start runs it before any new row, a bounded job right away.
     """
     yield from stop_if_superseded(query, run)
     newest, _ = yield from _settle_decisions(query)
@@ -121,11 +121,12 @@ def close_run(query: Query, run: Run) -> Steps[bool]:
 
 
 def finish_decided(query: Query, through: int) -> Steps[list[int]]:
-    """Recovery's first half, without a start of Spark: finish the decided epochs up to `through`; which they were.
+    """The first half of recovery, without a start of Spark: finish the decided epochs up to `through`. Returns these
+    epochs.
 
-    For commands, while no run of the job is alive: the locks must be held. It claims a run, as any
-    other finisher does, so that an older one that lives in spite of the locks stops. What is undecided stays as it
-    is, and Spark's log too: both are the next start's.
+    For commands, while no run of the job is alive; the locks must be held. It claims a run, as any other finisher does.
+    So an older run that lives in spite of the locks stops. Undecided epochs and Spark's log stay unchanged for the next
+    start.
     """
     run = yield from _claim_run()
     last, unfinished = yield from _settle_decisions(query)
@@ -151,7 +152,7 @@ def _claim_run() -> Steps[Run]:
 
 
 def _settle_decisions(query: Query) -> Steps[tuple[int, list[int]]]:
-    """Decide every epoch that is due for it; the newest decided epoch, and those that are not finished yet."""
+    """Decide every due epoch. Returns the newest decided epoch, and those that are not finished yet."""
     states = yield from _survey()
     unfinished = [epoch for epoch, state in states.items() if AT_RECOVERY[state] in FINISHING]
     for epoch in unfinished:
@@ -160,7 +161,7 @@ def _settle_decisions(query: Query) -> Steps[tuple[int, list[int]]]:
 
 
 def _survey() -> Steps[dict[int, EpochState]]:
-    """The state of every epoch from the newest finished one to the one that Spark runs next, in order."""
+    """The state of every epoch from the newest finished one to Spark's next one, in order."""
     finished = yield from read_finished()
     committed = yield from newest_committed()
     decided = yield from numbers(DECIDED)
@@ -181,7 +182,7 @@ def _survey() -> Steps[dict[int, EpochState]]:
 
 
 def _check_sinks(query: Query, run: Run, newest: int) -> Steps[None]:
-    """Each sink's evidence must fit the ledger before anything is committed into it.
+    """Compare each sink's evidence with the ledger before the first commit into it.
 
     A superseded run raises no verdict: the evidence may be its successor's.
     """
@@ -194,9 +195,9 @@ def _check_sinks(query: Query, run: Run, newest: int) -> Steps[None]:
 
 
 def _give_up_undecided(query: Query, newest: int) -> Steps[None]:
-    """What dead runs prepared for undecided epochs: records first, then journals; then what is open is fenced.
+    """Remove the undecided work of dead runs: records first, then journals; then open transactions are fenced.
 
-    Only where the lease proves that no older run is alive: elsewhere one may still write `commits/N`.
+    Only if the lease proves that no older run is alive: otherwise one may still write `commits/N`.
     """
     given_up = 0
     for sink in query.sinks:
@@ -232,7 +233,9 @@ def _mend_log(query: Query, run: Run) -> Steps[None]:
 
 
 def _look_at_log(query: Query) -> Steps[FoundLog]:
-    """Spark's log first, then the decisions: what an older run, still alive, added in between is decided then."""
+    """Read Spark's log first, then the decisions: an epoch that an older, still living run adds in between is decided
+    then.
+    """
     log: dict[str, dict[int, bytes]] = {OFFSETS: {}, COMMITS: {}}
     for folder, entries in log.items():
         for number in (yield from numbers(folder)):
@@ -249,18 +252,18 @@ def _look_at_log(query: Query) -> Steps[FoundLog]:
 
 
 def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[dict[int, dict[str, bytes]]]:
-    """The undecided entries of the logs that Spark's sources keep; after a decided epoch only those of file sources
+    """The undecided entries of the logs that Spark's sources keep. After a decided epoch only those of file sources
     count.
 
-    Positions go by the leaves of a plan, these logs by its sources: where one stands in a query twice their numbers
-    differ, and nothing is looked at.
+    Positions are numbered by the leaves of a plan, these logs by its sources. If a source occurs twice in a query, the
+    numbers differ, and nothing is checked.
     """
     found: dict[int, dict[str, bytes]] = {}
     before = None if newest is None else parse_offsets(newest.offsets)
     each_once = len(set(query.sources)) == len(query.sources)
     for source in range(len(query.sources) if each_once else 0):
         position = position_of(before, source)
-        reached = -1 if position is None else log_offset(position)  # without a position nothing of it is decided
+        reached = -1 if position is None else log_offset(position)  # without a position none of it is decided
         if reached is None or (before is None and epoch >= 0):
             continue
         found[source] = {}
@@ -291,7 +294,7 @@ def _put_aside(name: str, seen: bytes) -> Steps[None]:
 def judge_position(
     query: Query, sink: str, position: Position | None, finished: FinishedThrough | None, newest: int
 ) -> TidegateError | None:
-    """What stands against a start in a sink's evidence: it is of another job, ahead of the ledger, or behind it."""
+    """The error of a sink's evidence at a start: it is of another job, ahead of the ledger, or behind it."""
     mine = None if finished is None else finished.sinks.get(sink)
     if position is None:
         if mine is None or sink in query.expiring:
@@ -321,7 +324,7 @@ def judge_position(
 
 
 def _written_at(query: Query, mine: SinkProgress) -> tuple[int, int]:
-    """Generation and epoch. Until a restored generation has written, what its savepoint counts has to be there."""
+    """Generation and epoch. Until a restored generation has written, the evidence of its savepoint must exist."""
     return mine.generation or query.generation, mine.epoch
 
 
@@ -330,16 +333,17 @@ def _told(mine: SinkProgress) -> str:
 
 
 def _may_repeat(query: Query) -> bool:
-    """At-most-once opens a generation at every start, behind all input that older ones have read."""
+    """At-most-once opens a generation at every start, after all input that older ones have read."""
     return query.may_repeat or query.weakest is Level.AT_MOST_ONCE
 
 
 def _begins_over(query: Query, sink: str, position: Position) -> TidegateError:
-    """A query that a restore left behind is in the program again. A restored query has its last epoch in its ledger
-    from the beginning; this one would read its input from the start, and repeat visible rows."""
+    """The error for a query that a restore left behind and that is in the program again. A restored query has its last
+    epoch in its ledger; this one would read its input from the start, and repeat visible rows.
+    """
     return TidegateError(
         Code.SINK_AHEAD,
-        expected=f"nothing, as the query begins anew in generation {query.generation}",
+        expected=f"nothing, because the query begins again in generation {query.generation}",
         found=f"epoch {position.epoch} of generation {position.generation}: all rows up to it would come again",
         where=f"{query}, evidence in sink {sink}",
         next_step="restore a savepoint that has the query, or give the query another uid and another target",
@@ -355,7 +359,7 @@ _FORGET = {
     Code.SINK_OF_ANOTHER_JOB: "; or, where the folder of that job is gone for good and its rows may come again:"
     " tidegate forget {job} --evidence-of {other}",
 }
-"""The way on for a user who has removed the checkpoints, or a part of them, by hand."""
+"""The next step for a user who has removed checkpoints by hand."""
 
 
 def _sink_error(query: Query, sink: str, code: Code, expected: str, found: str, other: str = "") -> TidegateError:

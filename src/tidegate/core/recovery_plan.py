@@ -1,4 +1,4 @@
-"""What recovery must change in Spark's log: a pure function of what was found."""
+"""The changes that recovery must make in Spark's log: a pure function of its findings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tidegate.core.spark_log import (
 
 
 def plan_recovery(found: FoundLog) -> list[RecoveryStep]:
-    """What must change in Spark's log so that it says what was decided, and nothing else.
+    """The changes after which Spark's log shows the decisions, and nothing else.
 
-    Every decided epoch's entries equal the decision, byte for byte. Entries beyond the newest decided epoch plus
-    one go aside (after a power loss Spark would skip an epoch with a mere warning), so do torn ones and one that
-    goes back or names what is torn or missing in a file source's own log. A no-data epoch that is due is added: Spark
-    forgets it at a restart, and with it the last windows.
+    Every decided epoch's entries equal the decision, byte for byte. These entries are set aside: those beyond the
+    newest decided epoch plus one (after a power loss Spark would skip an epoch with only a warning), torn entries, and
+    an entry that goes back or refers to a torn or missing entry of a file source's own log. A due no-data epoch is
+    added: Spark forgets it at a restart, and with it the last windows.
     """
     plan: list[RecoveryStep] = []
     for epoch, decided in sorted(found.decided.items()):
@@ -56,10 +56,10 @@ def plan_recovery(found: FoundLog) -> list[RecoveryStep]:
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """What recovery found: the newest decided epoch, the decisions that are kept, Spark's log by folder.
+    """The findings of recovery: the newest decided epoch, the stored decisions, Spark's log by folder.
 
-    `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: how
-    many sources the query has; None where that is not compared.
+    `sources`: by the place of a source, the undecided entries of its own log (a file source's) by name. `places`: the
+    number of sources of the query; None if it is not compared.
     """
 
     newest: int
@@ -79,7 +79,7 @@ class RestoreEntry:
 
 @dataclass(frozen=True, slots=True)
 class PutAside:
-    """Rename an undecided entry that held `seen`; whatever else stands there by then is put back."""
+    """Rename an undecided entry that held `seen`. If another entry is there by then, it is put back."""
 
     name: str
     seen: bytes
@@ -112,17 +112,18 @@ def _follows(found: FoundLog, following: bytes, broken: Mapping[int, int]) -> bo
 
 
 def _names(offsets: OffsetsEntry, source: int, first: int) -> bool:
-    """Whether an offsets entry needs the entry `first` of a source's own log, or a later one."""
+    """True if an offsets entry needs the entry `first` of a source's own log, or a later one."""
     position = position_of(offsets, source)
     reached = log_offset(position)
     return position is not None and (reached is None or reached >= first)
 
 
 def _broken_sources(found: FoundLog) -> dict[int, int]:
-    """By source, the first undecided entry of its own log that is torn, or missing below what Spark has written.
+    """By source, the first undecided entry of its own log that is torn, or missing below another one.
 
-    Spark does not sync it, and refuses to start without it. The entries below it were made durable with the decided
-    epoch that names them; those above it list what was found after it, so they go with it, and Spark lists it again.
+    Spark does not sync these entries, and refuses to start without them. Entries below it were made durable with the
+    decided epoch that names them. Entries above it list files that were found later; they are set aside too, and Spark
+    lists the files again.
     """
     broken: dict[int, int] = {}
     following = parse_offsets(found.log[OFFSETS].get(found.newest + 1))
@@ -145,7 +146,7 @@ def _decided_log_offset(found: FoundLog, source: int) -> int:
 
 
 def position_of(offsets: OffsetsEntry | None, source: int) -> str | None:
-    """Where an offsets entry ends a source; None without an entry, or where it names fewer sources."""
+    """The end of a source in an offsets entry; None without an entry, or if it names fewer sources."""
     return None if offsets is None or source >= len(offsets.positions) else offsets.positions[source]
 
 
@@ -155,13 +156,13 @@ def source_log(source: int) -> str:
 
 
 def source_entry(name: str) -> int | None:
-    """The number of an entry of a source's own log: `7`, and where Spark has folded older ones in, `9.compact`."""
+    """The number of an entry of a source's own log: `7`, or `9.compact` after Spark has merged older ones."""
     number = name.removesuffix(".compact")
     return int(number) if number.isdigit() else None
 
 
 def due_epoch(newest: Decided) -> list[RecoveryStep]:
-    """The no-data epoch that follows the newest decided one, where its watermark has moved on."""
+    """The no-data epoch that follows the newest decided one, if its watermark has advanced."""
     commits, offsets = parse_commits(newest.commits), parse_offsets(newest.offsets)
     if commits is None or offsets is None or commits.next_watermark_ms <= offsets.watermark_ms:
         return []

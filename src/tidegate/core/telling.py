@@ -1,10 +1,10 @@
-"""Errors between processes: where text alone is handed on, an error is one line of JSON behind a mark.
+"""Errors between processes: if only text is passed on, an error is one line of JSON after a mark.
 
-Spark carries only text from a task, or from a source's process, to the driver: a traceback with further text around
-it, sometimes several times, sometimes cut. `told` makes the line and `heard` finds it. Nothing is read out of prose.
+Spark passes on only text from a task, or from a source's process, to the driver: a traceback inside other text,
+sometimes several times, sometimes cut. `told` makes the line and `heard` finds it. No other text is interpreted.
 
-The mark has a random word in it that the processes of one program share. So no row, no log and no older error that
-stands in the same text is taken for an error of this program.
+The mark contains a random word that the processes of one program share. So a row, a log or an older error in the same
+text is never mistaken for an error of this program.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tidegate.core.errors import Code, Detail, TidegateError
 from tidegate.core.redaction import SECRETS
 
 TEXT_AT_MOST = 2_000
-"""Characters of each part of an error that is told."""
+"""Most characters of each part of a reported error."""
 DETAIL_AT_MOST = 300
 """Characters of each detail: a row, a key, a name."""
 
 
 class ToldStep(Enum):
-    """What did not come to its end in the process that tells."""
+    """The failed work in the reporting process."""
 
     WRITE = "a sink did not take the rows of a task"
     PRE_COMMIT = "a sink took the rows, and could not make them durable"
@@ -35,8 +35,8 @@ class ToldStep(Enum):
 class ToldError(Exception):
     """An error that goes to another process, or came from one. Its text is the line, and nothing else.
 
-    `causes` are the names of the types of the error and of all behind it, outermost first: what became of them is
-    text by now.
+    `causes` are the names of the types of the error and of all its causes, outermost first; they exist only as text by
+    now.
     """
 
     def __init__(self, error: TidegateError, step: ToldStep, causes: tuple[str, ...], word: str) -> None:
@@ -48,19 +48,20 @@ class ToldError(Exception):
 
 
 def told(error: TidegateError, step: ToldStep, word: str, behind: BaseException | None = None) -> ToldError:
-    """What is raised, or written, in place of `error`: bounded, without secrets, and in ASCII. `behind`: the error that
-    this one was made of."""
+    """The exception to raise, or to write, in place of `error`: bounded, without secrets, and in ASCII. `behind`: the
+    error from which this one was made.
+    """
     causes = tuple(type(each).__name__ for each in _chain(behind or error))
     return ToldError(error, step, causes, word)
 
 
 def heard(text: str, word: str) -> ToldError | None:
-    """The first whole error in `text` that a process of this program has told."""
+    """The first complete error in `text` that a process of this program has reported."""
     return next(all_heard(text, word), None)
 
 
 def all_heard(text: str, word: str) -> Iterator[ToldError]:
-    """Every whole error in `text`, in its order. One that was cut is passed by."""
+    """Every complete error in `text`, in its order. Cut ones are skipped."""
     mark, decoder = _mark(word), json.JSONDecoder()
     at = text.find(mark)
     while at >= 0:
@@ -90,7 +91,7 @@ def parts_of(error: TidegateError) -> dict[str, Any]:
 
 
 def error_of(parts: Mapping[str, Any]) -> TidegateError:
-    """The error that `parts_of` has taken apart. Raises LookupError or TypeError for anything else."""
+    """The error from the result of `parts_of`. Raises LookupError or TypeError for anything else."""
     return TidegateError(
         _BY_LABEL[parts["code"]],
         expected=str(parts["expected"]),
@@ -103,7 +104,7 @@ def error_of(parts: Mapping[str, Any]) -> TidegateError:
 
 
 def shortened(text: str, at_most: int) -> str:
-    """`text`, or its beginning and how long it is, in no more than `at_most` characters."""
+    """`text`, or its beginning and its length, in at most `at_most` characters."""
     if len(text) <= at_most:
         return text
     end = f"... ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""What has been asked of a started job about its end."""
+"""The requested end of a started job."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from tidegate.operate.endings import EndMode
 
 
 class AskedEnd:
-    """How a job is to end, and how long it may wait for sinks then. Any thread asks; nothing is ever taken back."""
+    """How a job is to end, and how long it may then wait for sinks. Called from any thread. A request is never
+    withdrawn.
+    """
 
     def __init__(self, timeout_seconds: float, *, goes_on_draining: bool) -> None:
-        """`goes_on_draining`: an earlier start was asked to drain the job, so this one does nothing else."""
+        """`goes_on_draining`: an earlier start received the request to drain the job, so this start does nothing
+        else.
+        """
         self.ending = EndMode.DRAIN if goes_on_draining else EndMode.NONE
         self.of_this_start = False
-        """Whether this start was asked to end; what an earlier one was asked goes on, and is nobody's request here."""
+        """Set by a request to this start. A drain that an earlier start began does not set it."""
         self.timeout_seconds = timeout_seconds
-        self.lock = threading.RLock()  # a signal may ask within a question
+        self.lock = threading.RLock()  # a signal handler may call while this thread is inside a call
         self._asked = threading.Event()
         if goes_on_draining:
             self._asked.set()
 
     def ask(self, ending: EndMode, timeout_seconds: float) -> bool:
-        """Whether this start was asked before. Of several endings the strongest counts, and the shortest time."""
+        """True if this start already had a request. Of several kinds of end the strongest counts, and the shortest
+        time.
+        """
         with self.lock:
             before, self.of_this_start = self.of_this_start, True
             self.ending = max(self.ending, ending, key=list(EndMode).index)
@@ -31,9 +37,9 @@ class AskedEnd:
             return before
 
     def is_asked(self) -> bool:
-        """Whether the job is to end, be it by what an earlier start was asked."""
+        """True if the job is to end, also if an earlier start received the request."""
         return self._asked.is_set()
 
     def await_asked(self, timeout_seconds: float) -> bool:
-        """The same, waited for."""
+        """Waits until the job is to end."""
         return self._asked.wait(timeout_seconds)

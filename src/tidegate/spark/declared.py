@@ -1,4 +1,4 @@
-"""What a program declares: the queries of a job, and the names in it."""
+"""The declarations of a program: the queries of a job, and the names in it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _MODES = ("append", "update", "complete")
 
 
 class DeclaredQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as the program declared it. `operators`: the uids that it has given stateful operators. `sinks` has the
-    sink of `dead_letters` as its last."""
+    """A query as the program declared it. `operators`: the uids of its stateful operators. The sink of `dead_letters`
+    is the last of `sinks`.
+    """
 
     uid: str
     rows: DataFrame
@@ -48,8 +49,9 @@ class QueryArguments:
 def declare(
     given: QueryArguments, sources: SourceRegistry, where: str, *, level: Level, taken: Set[str], operators: Set[str]
 ) -> DeclaredQuery:
-    """The query, once nothing of it stands against a start. `level`: that of the job; `taken`: the uids of its sources,
-    queries and sinks; `operators`: those of its stateful operators, which several queries may share."""
+    """The query, after all checks. `level`: the level of the job. `taken`: the uids of its sources, queries and sinks.
+    `operators`: the uids of its stateful operators, which several queries may share.
+    """
     dead = checked_dead_letters(given.dead_letters, given.max_dead, given.rows, given.sinks, where)
     sinks = (*given.sinks, *(() if given.dead_letters is None else (given.dead_letters,)))
     if not sinks:
@@ -76,7 +78,7 @@ def declare(
 
 
 def checked_uid(uid: str, where: str, taken: Set[str]) -> str:
-    """The uid. Raises UID_INVALID for what is no name, UID_DUPLICATE for one in `taken`."""
+    """The uid. Raises UID_INVALID for an invalid name, UID_DUPLICATE for one in `taken`."""
     if not isinstance(uid, str) or not is_name(uid):  # pyright: ignore[reportUnnecessaryIsInstance]
         found = shown(uid) if isinstance(uid, str) else repr(uid)  # pyright: ignore[reportUnnecessaryIsInstance]
         raise program_error(Code.UID_INVALID, NAME_RULE, found, where)
@@ -86,7 +88,7 @@ def checked_uid(uid: str, where: str, taken: Set[str]) -> str:
 
 
 def checked_name(name: str) -> str:
-    """The name of the job, which is no uid of something in it. Raises UID_INVALID."""
+    """The name of the job, which must not be a uid in it. Raises UID_INVALID."""
     try:
         return checked_uid(name, "", set())
     except TidegateError as error:
@@ -100,7 +102,7 @@ def checked_name(name: str) -> str:
 
 
 def program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
-    """What only a change of the program mends."""
+    """Errors that only a change of the program corrects."""
     return TidegateError(code, expected=expected, found=found, where=where, next_step=_NEXT_STEPS[code])
 
 

@@ -1,8 +1,8 @@
-"""What runs inside `foreachBatch`, in Spark's stream thread: one epoch, until it is prepared.
+"""The code inside `foreachBatch`, in Spark's stream thread: one epoch, until it is prepared.
 
-The order of the steps is the core's (`run_epoch`); here is what only this thread can do: compute the rows of the epoch
-that Spark has handed over, and say to Spark how it went. Spark writes `commits/N` when this returns, so it returns for
-a prepared epoch alone. In every other case it raises `EpochRefused`; what went wrong is kept for who ends the run.
+The core defines the order of the steps (`run_epoch`). Here is the work that only this thread can do: compute the rows
+of Spark's current epoch, and report the result to Spark. Spark writes `commits/N` when this returns, so it returns only
+for a prepared epoch. In every other case it raises `EpochRefused`, and keeps the error for the end of the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tidegate.spark.writer import RESULT_SCHEMA, EpochTask, SinkTask, read_resul
 
 
 class EpochThread:
-    """Of one run. `opened` gives the run's record, and raises before there is one."""
+    """The epochs of one run. `opened` returns the run's record, and raises while there is none."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class EpochThread:
         self._rows: DataFrame | None = None
 
     def on_epoch(self, rows: DataFrame, epoch: int) -> None:
-        """What Spark calls for each epoch. Returns only when the epoch is prepared."""
+        """Called by Spark for each epoch. Returns only when the epoch is prepared."""
         shared = self._shared
         self._thread.await_known()
         self._enter(epoch)
@@ -68,7 +68,7 @@ class EpochThread:
             shared.leave(None)
             raise
         except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
-            if shared.watch.phase is EpochPhase.CUT:  # what follows from cutting an epoch off is no error of its own
+            if shared.watch.phase is EpochPhase.CUT:  # an error that only follows from the cut-off is not recorded
                 shared.leave(None)
                 raise EpochRefused(f"epoch {epoch} was cut off") from None
             if shared.is_to_end and shared.patience.is_over() and not is_told_in_any_case(error):
@@ -134,7 +134,7 @@ class EpochThread:
             self._shared.current = self._shared.begun = self._figures.epoch = epoch
 
     def _let_in(self, epoch: int) -> None:
-        """Rest for what is left of the pause since the last commits. A stop does not wait for an epoch that rests."""
+        """Wait for the rest of the pause since the last commits. A stop ends this wait."""
         shared = self._shared
         with shared.changed:
             while (left := shared.watch.rest_seconds()) > 0:

@@ -1,4 +1,4 @@
-"""How long an epoch may take, how long its query rests before it, and whether it was cut off."""
+"""The time of an epoch, the pause of its query before it, and its cut-off."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from tidegate.core.ledger import Query
 from tidegate.core.levels import AT_THE_NEXT_START, Level
 
 CUT_ENDS_WITHIN_SECONDS = 30.0
-"""So soon ends what was cut off or stopped: Spark kills a worker that does not react to a cancelled task after two
-seconds, and then the stream ends. Later than that something hangs that nobody can cancel: a disk, a sink's own code."""
+"""Seconds in which a cut-off or stopped stream ends: Spark kills a worker that does not react to a cancelled task after
+two seconds, and then the stream ends. If it takes longer, it hangs where nothing can cancel it: in a disk, or in a
+sink's own code.
+"""
 
 
 class EpochPhase(Enum):
-    """Where the epoch under way stands."""
+    """The phase of the current epoch."""
 
     OUTSIDE = "no epoch was let in"
     COMPUTING = "its tasks run"
@@ -27,7 +29,7 @@ class EpochPhase(Enum):
 
 
 class EpochRefused(Exception):
-    """Leaves `foreachBatch`, and is short: a long traceback would overflow the stack of Spark's stream thread."""
+    """Leaves `foreachBatch`. It is short: a long traceback would overflow the stack of Spark's stream thread."""
 
 
 class EpochWatch:
@@ -36,11 +38,11 @@ class EpochWatch:
     def __init__(self, timeout_seconds: float, min_pause_seconds: float) -> None:
         self.phase = EpochPhase.OUTSIDE
         self.was_computed = False
-        """Whether the tasks of the epoch that was let in last have ended: its rows may have been shown since."""
+        """True if the tasks of the last epoch have ended: its rows may be visible since then."""
         self.times: Mapping[int, float] = {}
-        """The seconds of the epochs that were cut off before; every other one has the timeout."""
+        """The limits in seconds of epochs that were cut off before; all others have the timeout."""
         self.seconds = timeout_seconds
-        """What the epoch has that was let in last."""
+        """The limit of the last epoch."""
         self._timeout_seconds = timeout_seconds
         self._min_pause_seconds = min_pause_seconds
         self._epoch = -1
@@ -50,7 +52,7 @@ class EpochWatch:
         self._end_asked_at = math.inf
 
     def rest_seconds(self) -> float:
-        """What is left of the pause before the next epoch may be let in."""
+        """Seconds left of the pause before the next epoch may begin."""
         return self._may_begin_at - time.monotonic()
 
     def let_in(self, epoch: int) -> None:
@@ -65,13 +67,14 @@ class EpochWatch:
         self.phase, self.was_computed = EpochPhase.PREPARING, True
 
     def prepared(self) -> None:
-        """Its record is durable. Raises when the epoch was cut off before: the record is then one that counts for
-        nothing, because Spark never writes the entry to `commits` that would choose it."""
+        """Its record is durable. Raises if the epoch was cut off before: the record then does not count, because Spark
+        never writes the entry to `commits` that would choose it.
+        """
         self.refuse_if_cut(self._epoch)
         self.phase = EpochPhase.OUTSIDE
 
     def left(self) -> None:
-        """The epoch has returned to Spark, in whatever way."""
+        """The epoch has returned to Spark, with or without success."""
         if self.phase is not EpochPhase.CUT:
             self.phase = EpochPhase.OUTSIDE
 
@@ -80,24 +83,25 @@ class EpochWatch:
         self._may_begin_at = time.monotonic() + self._min_pause_seconds
 
     def cut_if_overdue(self) -> int | None:
-        """Cut the epoch under way off when its time is over; its number, once."""
+        """Cut off the current epoch after its time is over. Returns its number, once."""
         if self.phase not in (EpochPhase.COMPUTING, EpochPhase.PREPARING) or time.monotonic() < self._overdue_at:
             return None
         self.phase, self._cut_at = EpochPhase.CUT, time.monotonic()
         return self._epoch
 
     def end(self) -> None:
-        """Spark has been asked to end the stream."""
+        """Spark has received the request to end the stream."""
         self._end_asked_at = min(self._end_asked_at, time.monotonic())
 
     def is_stuck(self) -> bool:
-        """Whether the stream should have ended long ago: its epoch was cut off, or it was stopped. Counted from then: a
-        machine that slept cuts off late, and what was cut off has all its time to end."""
+        """True if the stream should have ended long ago, after its epoch was cut off or it was stopped. Counted from
+        then: after a suspend of the machine the cut-off is late, and the full time still follows it.
+        """
         since = self._cut_at if self.phase is EpochPhase.CUT else self._end_asked_at
         return time.monotonic() >= since + CUT_ENDS_WITHIN_SECONDS
 
     def has_within(self, epoch: int) -> bool:
-        """Whether this epoch was let in and is not prepared yet: who waits for a sink of it waits in its thread."""
+        """True if this epoch has begun and is not prepared yet: a wait for its sink is then in its thread."""
         return epoch == self._epoch and self.phase in (EpochPhase.COMPUTING, EpochPhase.PREPARING)
 
     def refuse_if_cut(self, epoch: int) -> None:
@@ -106,11 +110,11 @@ class EpochWatch:
             raise EpochRefused(f"epoch {epoch} was cut off")
 
     def seconds_to_the_end(self) -> float:
-        """How long the epoch under way takes at most, with the time that cutting it off takes; 0 where none is."""
+        """Longest remaining time of the current epoch, including its cut-off; 0 if there is none."""
         return 0.0 if self.phase is EpochPhase.OUTSIDE else self.seconds + CUT_ENDS_WITHIN_SECONDS
 
     def timeout_error(self, epoch: int, query: Query) -> TidegateError:
-        """Why the epoch was cut off, and how much time it has at its next try."""
+        """The error of an epoch that was cut off, with the time of its next try."""
         before = "checkpointing.timeout"
         if epoch in self.times:
             before += f" is {self._timeout_seconds:g} s; it was cut off before"
@@ -124,7 +128,7 @@ class EpochWatch:
         )
 
     def _next_time(self, query: Query) -> str:
-        """What another try gives. At at-most-once there is none: the next start begins at the newest input."""
+        """The effect of another try. At-most-once has none: the next start begins at the newest input."""
         again = AT_THE_NEXT_START[query.weakest]
         following = time_after(self._timeout_seconds, self.seconds)
         if query.weakest is Level.AT_MOST_ONCE:
@@ -134,7 +138,7 @@ class EpochWatch:
         return f"this epoch has had {MOST_TIMES:g} times checkpointing.timeout, and gets no more ({again})"
 
     def stuck_error(self, where: str) -> TidegateError:
-        """Why the process has to end."""
+        """The reason why the process must end."""
         what = "the query, which was stopped," if self._epoch < 0 else f"epoch {self._epoch}, which was cancelled,"
         return TidegateError(
             Code.EPOCH_STUCK,

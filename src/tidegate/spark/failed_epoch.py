@@ -1,4 +1,4 @@
-"""What is said of an epoch that failed, and what follows: from what a task has told, or from Spark's own text."""
+"""The error of a failed epoch, and its consequences, from a task's report or from Spark's text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.supervise.cures import Cure, cure_of
 
 
 def failed_epoch(query: Query, epoch: int, error: BaseException, said: ToldError | None) -> TidegateError:
-    """The error of an epoch that ended with `error`. What a task has told is said as it is."""
+    """The error of an epoch that ended with `error`. An error that a task has reported is returned unchanged."""
     if isinstance(error, TidegateError):
         return error
     if said is not None and said.error.catalogue_entry is not Code.EPOCH_FAILED:
@@ -37,21 +37,22 @@ def failed_epoch(query: Query, epoch: int, error: BaseException, said: ToldError
 
 
 def is_of_a_sink(said: ToldError | None) -> bool:
-    """Whether the rows were computed, and a sink or a journal has not taken them."""
+    """True if the rows were computed, but a sink or a journal has not taken them."""
     return said is not None and said.step in (ToldStep.WRITE, ToldStep.PRE_COMMIT)
 
 
 def may_pre_commit_yet(said: ToldError | None) -> bool:
-    """Whether a pre-commit has failed that the next try may bring to its end. Not after a sync that failed: the next
-    run would take for durable what a task of this one has lost, the name of a folder, say, which the second sync calls
-    clean. Nor where the rows themselves are refused."""
+    """True if a pre-commit has failed and another try may succeed. False after a failed sync: the next run would treat
+    data as durable that a task of this run has lost, for example the name of a folder, because the second sync
+    succeeds. False if the rows themselves are refused.
+    """
     if said is None or said.step is not ToldStep.PRE_COMMIT or is_of_a_failed_sync(said):
         return False
     return cure_of([said.error.catalogue_entry]) is not Cure.NONE
 
 
 def cause_of(error: BaseException) -> str:
-    """The line of an error that a reader wants: the Python exception inside Spark's, if there is one."""
+    """The most useful line of an error: the Python exception inside Spark's, if there is one."""
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     inner = [line for line in lines if _PYTHON_EXCEPTION.match(line)]
     first = lines[0] if lines else ""
@@ -63,14 +64,14 @@ def cause_of(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Where in the user's own code an exception inside Spark's was raised; nothing where that cannot be told."""
+    """The line of the user's own code that raised the exception inside Spark's; empty if unknown."""
     frames: list[tuple[str, str, str]] = _FRAME.findall(str(error))
     own = [frame for frame in frames if not frame[0].startswith(_LIBRARIES) and "/pyspark.zip/" not in frame[0]]
     return "line {1} of {0}, in {2}".format(*own[-1]) if own else ""
 
 
 _FRAME = re.compile(r'^ *File "([^"<>]+\.py)", line (\d+), in (\S+)', re.MULTILINE)
-"""A line of a traceback, in Python's form, of code that stands in a file."""
+"""A line of a Python traceback for code in a file."""
 
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple(f"{path}/" for path in (_OURS, *map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))))
@@ -78,7 +79,7 @@ _LIBRARIES = tuple(f"{path}/" for path in (_OURS, *map(sysconfig.get_path, ("std
 _SAID_OF_A_DEAD_PROCESS = re.compile(
     r"(null|None|Connection reset|Broken pipe|java\.io\.EOFException|\[STREAM_FAILED\].*\(no cause message\))?"
 )
-"""What is left of an error when the process at the other end of a socket is gone."""
+"""The text of an error after the process at the other end of a socket has died."""
 
 
 _PYTHON_EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt): ")

@@ -1,7 +1,7 @@
-"""The thread that commits behind a run's epochs, and how a run waits for sinks that are not ready.
+"""The thread that commits a run's epochs after their computation, and the wait for sinks that are not ready.
 
-Which epoch is finished when is the core's (`finish_as_they_come`); here is the waiting. It ends when the stream is
-over and what it has left is committed, or with the first error, which ends the run.
+The core decides which epoch is finished when (`finish_as_they_come`); this file does the waiting. The thread ends when
+the stream is over and its decided epochs are committed, or at the first error, which ends the run.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from tidegate.storages.storage import Storage
 _LOG = logging.getLogger("tidegate")
 _COMMIT_POLL_SECONDS = 0.001
 _COMMIT_POLL_SECONDS_AT_MOST = 0.1
-_COMMIT_POLL_GROWTH = 1.05  # a pause is then about a twentieth of what has been waited
+_COMMIT_POLL_GROWTH = 1.05  # so a pause is about a twentieth of the time waited so far
 _LOOK_SECONDS = 0.05
 _RETRY_SECONDS_AT_MOST = 5.0
 COMMIT_RETURNS_WITHIN_SECONDS = 10.0
-"""A commit that is under way when waiting for sinks is over may come to its end; one that hangs is left. The supervisor
-of a driver ends it 30 seconds after `stop_timeout`."""
+"""A running commit may complete after the wait for sinks is over; a commit that hangs is abandoned. The supervisor of a
+driver ends it 30 seconds after `stop_timeout`.
+"""
 
 
 class Finisher:
-    """Of one run, which has it only when it starts."""
+    """The finisher of one run. It has no run before it starts."""
 
     def __init__(self, query: Query, runner: Runner, storage: Storage, shared: SharedState) -> None:
         self._query = query
@@ -51,17 +52,18 @@ class Finisher:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether it may still commit."""
+        """True if it may still commit."""
         return self._thread is not None and self._thread.is_alive()
 
     def await_end(self, raise_failure: Callable[[], None]) -> None:
-        """Wait for what it has begun. A sink that is not ready is asked again as long as the job may wait; one whose
-        commit does not come back hears nothing of that: it is left, with the epoch, to the next start. What ended the
-        run is raised all the same, by `raise_failure`."""
+        """Wait for its running work. A sink that is not ready is retried as long as the job may wait. A commit that
+        does not return is abandoned, and the next start handles its epoch. The error that ended the run is raised all
+        the same, by `raise_failure`.
+        """
         over_since = math.inf
         while self._thread is not None and self._thread.is_alive():
             with self._shared.changed:
-                self._shared.patience.waits()  # nothing is computed any more: whatever lasts, it is a sink's
+                self._shared.patience.waits()  # nothing is computed any more: only a sink can take longer
             self._thread.join(_LOOK_SECONDS)
             if self._shared.patience.is_over():
                 over_since = min(over_since, time.monotonic())
@@ -72,7 +74,9 @@ class Finisher:
                 raise hangs
 
     def await_commits(self, epoch: int) -> bool:
-        """Wait for `commits/N` of the next epoch. The storage is asked only while a prepared epoch waits for it."""
+        """Wait for `commits/N` of the next epoch. The storage is read only while a prepared epoch waits for the
+        entry.
+        """
         awaited = entry(COMMITS, epoch + 1)
         pause = _COMMIT_POLL_SECONDS
         shared = self._shared
@@ -86,7 +90,7 @@ class Finisher:
                 else:
                     shared.changed.wait(pause)
                     pause = min(pause * _COMMIT_POLL_GROWTH, _COMMIT_POLL_SECONDS_AT_MOST)
-        return False  # the finisher looks once more; a torn entry would be there for ever
+        return False  # the finisher reads once more; a torn entry would stay for ever
 
     def _finish(self, run: Run) -> None:
         try:
@@ -96,7 +100,7 @@ class Finisher:
 
 
 def hesitate(query: Query, shared: SharedState, effect: Hesitate) -> None:
-    """Wait before the next try of a sink, in whatever thread; give up when a stop has waited long enough."""
+    """Wait before the next try of a sink, in any thread. Raises when a stop has waited long enough."""
     text = "sink %s, epoch %d: not ready (%s)"
     _LOG.warning(text, effect.sink, effect.epoch, effect.detail, extra={"event": "SinkNotReady"})
     end = time.monotonic() + min(0.05 * 2 ** min(effect.attempt, 10), _RETRY_SECONDS_AT_MOST)
@@ -123,7 +127,7 @@ def _hangs_in_a_sink(query: Query, epoch: int) -> TidegateError:
     return TidegateError(
         Code.SINK_UNAVAILABLE,
         expected=f"the sinks to take epoch {epoch}",
-        found=f"a commit that has not come back, {COMMIT_RETURNS_WITHIN_SECONDS:g} s after waiting was over",
+        found=f"a commit that has not returned {COMMIT_RETURNS_WITHIN_SECONDS:g} s after the wait ended",
         where=str(query),
         next_step="end this process, which keeps the job's locks until then; see what holds up the sink, and start"
         " again: the epoch is decided, and committed first",

@@ -1,4 +1,4 @@
-"""A started job as its program has it: wait for it, stop it, ask how it is."""
+"""The program's handle of a started job: wait for it, stop it, read its state."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LOOK_SECONDS = 0.05
 
 
 class JobHandle(JobLife):
-    """Queries side by side; when one fails for good the others end cleanly and the job fails with its error."""
+    """Queries run side by side. If one fails for good, the others end cleanly and the job fails with its error."""
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until the job has ended; raises what made it fail. False when `timeout_seconds` passed first.
+        """Wait until the job has ended. Raises the error of a failed job. False if `timeout_seconds` passed first.
 
-        Ctrl-C meanwhile (in a notebook: an interrupt of this cell) stops the job cleanly, and it has ended then. A
-        second one is raised.
+        Ctrl-C during the wait (in a notebook: an interrupt of this cell) stops the job cleanly, and then the call
+        returns. A second Ctrl-C raises KeyboardInterrupt.
         """
         with main_thread_waits():
             try:
@@ -39,18 +39,19 @@ class JobHandle(JobLife):
         return ended
 
     def await_end(self, timeout_seconds: float | None = None) -> bool:
-        """As `wait`, without an error that says how it ended."""
+        """Like `wait`, but an error of the job is not raised."""
         return self._ended.wait(timeout_seconds)
 
     def stop(self, timeout_seconds: float | None = None, *, drain: bool = False) -> None:
-        """End with the epoch that is under way done, and block until then; what is undecided comes again.
+        """Finish the current epoch, then end. Blocks until the job has ended. The next start runs undecided epochs
+        again.
 
-        With `drain` for good: every window and every event-time timer comes out as at the end of time, and no start
-        goes on from there. Rows that have not been read by now stay in the source. TG-JOB-NOT-DRAINED tells that the
-        job has ended otherwise, by itself or by a cancel.
+        With `drain` the end is final: every window and every event-time timer fires as at the end of time, and no start
+        resumes from there. Rows that have not been read yet stay in the source. Raises TG-JOB-NOT-DRAINED if the job
+        has ended in another way, by itself or by a cancel.
 
-        When a sink does not take a decided epoch within `timeout_seconds` (else the setting `stop_timeout`), the job
-        ends with TG-SINK-UNAVAILABLE, and the next start commits it.
+        If a sink does not take a decided epoch within `timeout_seconds` (default: the setting `stop_timeout`), the job
+        ends with TG-SINK-UNAVAILABLE, and the next start commits the epoch.
         """
         (self.ask_to_drain if drain else self.ask_to_stop)(timeout_seconds)
         self.wait()
@@ -58,10 +59,12 @@ class JobHandle(JobLife):
             raise self.not_drained()
 
     def cancel(self) -> None:
-        """End at once, and block until then. What is undecided is aborted, and its input comes again.
+        """End at once. Blocks until the job has ended. Undecided epochs are aborted; the next start reads their input
+        again.
 
-        What is decided and no sink takes right now is left to the next start: that is no error of a cancel. With
-        checkpointing.retention=delete the job's checkpoints go, unless it has failed or has left something so.
+        A decided epoch whose sink is not ready is left to the next start, without an error. With
+        checkpointing.retention=delete the job's checkpoints are deleted, unless it has failed or has left such an
+        epoch.
         """
         self.ask_to_cancel()
         self.wait()
@@ -75,13 +78,14 @@ class JobHandle(JobLife):
         timeout_seconds: float | None = None,
         drain: bool = False,
     ) -> Path:
-        """As `stop`, with a savepoint of the last epoch, taken when every query has ended; its folder. It is waited
-        for without a limit, unless somebody asks for the end of the job once more. `format`: see `savepoint`. With
-        `drain` it shows what the job has ended with for good: it can be read, and no job goes on from it.
+        """Like `stop`, with a savepoint of the last epoch, taken after every query has ended. Returns its folder.
 
-        What is known to stand against it is raised before anything is stopped. Later it is what made the job fail,
-        SINK_UNAVAILABLE for a decided epoch that waits for its sink, or what the disk had to say: the job has ended,
-        and `tidegate stop -p` takes what savepoint is missing.
+        The wait for the savepoint has no limit, unless another request ends the job sooner. `format`: see `savepoint`.
+        A savepoint after `drain` holds the final state: it can be read, but no job resumes from it.
+
+        Checks run before anything is stopped, and raise. Later errors are the error of the job, SINK_UNAVAILABLE for a
+        decided epoch that waits for its sink, or an error of the disk. The job has then ended, and `tidegate stop -p`
+        takes the missing savepoint.
         """
         ending = EndMode.DRAIN if drain else EndMode.STOP
         return self._end_with(ending, _named(id), folder, _form(format), timeout_seconds)
@@ -93,8 +97,9 @@ class JobHandle(JobLife):
         id: str | None = None,
         format: Literal["native", "canonical"] = "native",
     ) -> Path:
-        """As `cancel`, with a savepoint of the newest done epoch, taken when every query has ended; its folder. Raises
-        as `stop_with_savepoint`."""
+        """Like `cancel`, with a savepoint of the newest done epoch, taken after every query has ended. Returns its
+        folder. Raises like `stop_with_savepoint`.
+        """
         return self._end_with(EndMode.CANCEL, _named(id), folder, _form(format))
 
     def _end_with(
@@ -115,9 +120,9 @@ class JobHandle(JobLife):
         return self.last_savepoint.savepoint.folder
 
     def checkpoint(self, timeout_seconds: float | None = None) -> dict[str, int] | None:
-        """Wait until everything is done that the job has read by now; the newest done epoch of each query.
+        """Wait until all input that the job has read by now is done. Returns the newest done epoch of each query.
 
-        None when `timeout_seconds` passed, or the job ended, before. Raises what made the job fail.
+        None if `timeout_seconds` passed, or the job ended, before that. Raises the error of a failed job.
         """
         targets = self.under_way()
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -134,12 +139,15 @@ class JobHandle(JobLife):
         format: Literal["native", "canonical"] = "native",
         timeout_seconds: float | None = None,
     ) -> Path | None:
-        """Take a savepoint of everything that the job has read by now; its folder, a new one below `folder` (else
-        `savepoints.dir`). The job goes on meanwhile. A savepoint of the same `id` is taken once. `format`: Spark's own
-        files as they are, or state as Parquet, which anyone reads and any backend takes.
+        """Take a savepoint of all input that the job has read by now. Returns its folder, a new one below `folder`
+        (default: `savepoints.dir`). The job continues during the copy.
 
-        None when the epochs under way were not done within `timeout_seconds`; it is copied without a limit. Raises
-        REQUEST_REFUSED when the job has ended before, SAVEPOINT_CUT_OFF when it ends meanwhile: it waits for none.
+        A savepoint of the same `id` is taken once. `format`: Spark's own files unchanged, or state as Parquet, which
+        any program can read and any backend can restore.
+
+        None if the current epochs were not done within `timeout_seconds`; the copy itself has no limit. Raises
+        REQUEST_REFUSED if the job has already ended, SAVEPOINT_CUT_OFF if it ends during the copy, because the end of a
+        job waits for no savepoint.
         """
         savepoints, form = self.savepoints(), _form(format)
         named, into = _named(id), None if folder is None else str(folder)

@@ -1,7 +1,7 @@
-"""What Ctrl-C and SIGTERM do to a job in the program's own process: the first one stops it cleanly.
+"""The effect of Ctrl-C and SIGTERM on a job in the program's own process: the first one stops it cleanly.
 
-Ctrl-C is meant for what the main thread does: it stops a job that the thread waits for, and touches no other (in a
-notebook: an interrupt of another cell). SIGTERM is meant for the process: every job in it stops before it ends.
+Ctrl-C is for the work of the main thread: it stops a job that this thread waits for, and no other job (in a notebook:
+an interrupt of another cell). SIGTERM is for the process: every job in it stops before the process ends.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Protocol
 
 
 class StoppedByInterrupt(KeyboardInterrupt):
-    """Ctrl-C while a job was starting; it has ended cleanly since."""
+    """Ctrl-C during the start of a job, which has ended cleanly since."""
 
 
 @contextmanager
 def interrupts_ask(ask: Callable[[], None]) -> Generator[list[int], None, None]:
-    """The first Ctrl-C calls `ask` and interrupts nothing, the second is raised. Gives the signals that came.
+    """The first Ctrl-C calls `ask` and interrupts nothing; the second is raised. Yields the received signals.
 
-    A handler of the program's own, a signal that is ignored, and every thread but the main one stay as they are.
+    The program's own handlers, ignored signals, and all threads except the main one stay unchanged.
     """
     came: list[int] = []
     before = signal.getsignal(signal.SIGINT)
@@ -46,8 +46,9 @@ def interrupts_ask(ask: Callable[[], None]) -> Generator[list[int], None, None]:
 
 @contextmanager
 def interrupts_cancel_nothing() -> Generator[None, None, None]:
-    """Ctrl-C only raises KeyboardInterrupt: pyspark's own handler cancels all jobs, the epoch under way with them.
-    Behind it that is so while a job of tidegate's runs in the process."""
+    """Ctrl-C only raises KeyboardInterrupt. Pyspark's own handler would cancel all Spark jobs, the current epoch
+    included. After this block that holds while a job of tidegate runs in the process.
+    """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not _cancels(before):
         yield
@@ -63,18 +64,20 @@ def interrupts_cancel_nothing() -> Generator[None, None, None]:
 
 
 class InterruptibleJob(Protocol):
-    """A job in this process, as its signals need it."""
+    """The interface of a job in this process for its signals."""
 
     def ask_to_stop(self) -> None: ...
 
     def await_end(self, timeout_seconds: float | None = None) -> bool:
-        """Whether it has ended by then, however it ended."""
+        """True if it has ended by then, in any way."""
         ...
 
 
 def obey_signals(job: InterruptibleJob) -> None:
-    """Until the job has ended Ctrl-C cancels nothing of Spark's, and SIGTERM stops the job before it ends the process.
-    A handler of the program's own, and a signal that is ignored, stay as they are."""
+    """Until the job has ended, Ctrl-C cancels no work of Spark, and SIGTERM stops the job before it ends the process.
+
+    The program's own handlers and ignored signals stay unchanged.
+    """
     _running[:] = [*(each for each in _running if not each.await_end(0)), job]
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -83,7 +86,9 @@ def obey_signals(job: InterruptibleJob) -> None:
 
 @contextmanager
 def main_thread_waits() -> Generator[None, None, None]:
-    """Meanwhile a SIGTERM only asks the jobs to end. A call that waits for a job returns when the job has ended."""
+    """During this block, SIGTERM only requests the end of the jobs. A call that waits for a job returns when the job
+    has ended.
+    """
     global _waits
     mine = int(threading.current_thread() is threading.main_thread())
     _waits += mine
@@ -95,11 +100,11 @@ def main_thread_waits() -> Generator[None, None, None]:
 
 _running: list[InterruptibleJob] = []
 _waits = 0
-"""How often the main thread waits for a job."""
+"""Seconds between two checks of the main thread while it waits for a job."""
 
 
 class _Interrupt:
-    """pyspark's own handler cancels all that runs in Spark; with a job of tidegate's in the process it is not asked."""
+    """Pyspark's handler cancels all work in Spark. It is not called while a job of tidegate is in the process."""
 
     def __init__(self, before: Callable[[int, FrameType | None], object]) -> None:
         self._before = before
@@ -112,8 +117,9 @@ class _Interrupt:
 
 
 def _terminate(number: int, _: FrameType | None) -> None:
-    """A thread waits for the jobs, and sends the signal again. Not this one: it may hold a lock (of a log, of a module
-    that is being imported) that a job needs to end."""
+    """A thread waits for the jobs, and sends the signal again. Not this thread: it may hold a lock (of a log, of a
+    module import) that a job needs to end.
+    """
     jobs = [each for each in _running if not each.await_end(0)]
     for each in jobs:
         each.ask_to_stop()

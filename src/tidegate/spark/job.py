@@ -40,11 +40,12 @@ from tidegate.spark.supervised import begin_job, begin_program, start_moves
 class Job:
     """A user program with a stable name: sources, queries and sinks.
 
-    `settings` are those of `tidegate` with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`;
-    `tidegate.toml`, the environment and `tidegate run -D` are stronger.
-    `spark` is a classic session of the user's own; without it the active one, or a new one, is used.
-    `listeners` are called with every `JobEvent`, each in a thread of its own; none of them can hold the job up or end
-    it.
+    `settings` are tidegate's settings with `_` for `.`: `checkpointing_dir="..."`, `checkpointing_interval="1s"`.
+    `tidegate.toml`, the environment and `tidegate run -D` override them.
+
+    `spark`: a classic session of the user's own; by default the active one, or a new one.
+
+    `listeners` are called with every `JobEvent`, each in a thread of its own. They can neither delay nor end the job.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Job:
 
     @property
     def spark(self) -> SparkSession:
-        """The job's SparkSession, started when first asked for."""
+        """The job's SparkSession, created at first use."""
         if self._session is None:
             self._session = open_session(self.name, self.settings)
             start_moves("a session")
@@ -105,11 +106,11 @@ class Job:
         dead_letters: TwoPhaseSink | None = None,
         max_dead: float | None = None,
     ) -> None:
-        """Write `rows` into all `sinks` as one: by default every epoch is committed to each of them exactly once.
+        """Write `rows` into all `sinks`: by default every epoch is committed to each of them exactly once.
 
-        `dead_letters` is a further sink. Rows that a sink cannot hold because of a value go into it, inside the same
-        epoch; without it such a row ends the job. `max_dead` is how many of them one epoch may have: a number of rows,
-        or, as a float, a share of the epoch's rows. More end the job.
+        `dead_letters` is a further sink, for rows that another sink refuses because of a value. They are written in the
+        same epoch. Without it such a row ends the job. `max_dead`: the limit of these rows in one epoch, as a number of
+        rows, or as a float: a share of the epoch's rows. More of them end the job.
         """
         where = f"job {self.name}, query {uid}"
         given = QueryArguments(uid, rows, mode, sinks, dead_letters, max_dead)
@@ -127,10 +128,10 @@ class Job:
         fresh: str | None = None,
         allow_changed_operators: Sequence[str] = (),
     ) -> None:
-        """Run the job in this process and block until it ends; Ctrl-C and SIGTERM stop it cleanly.
+        """Run the job in this process and block until it ends. Ctrl-C and SIGTERM stop it cleanly.
 
-        `until="caught-up"` processes what is there now and ends; the next run goes on where this one stopped.
-        `savepoint`, `fresh`, `allow_changed_operators`: see `start`.
+        `until="caught-up"` processes the existing input and ends; the next run resumes there. `savepoint`, `fresh`,
+        `allow_changed_operators`: see `start`.
         """
         with interrupts_cancel_nothing():
             try:

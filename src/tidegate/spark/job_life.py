@@ -1,4 +1,4 @@
-"""A job from its start to its end: the thread that watches over it, and what may be asked of it meanwhile."""
+"""A job from its start to its end: its watching thread, and the requests that it accepts."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ _LOOK_SECONDS = 0.05
 
 
 class JobLife:
-    """A job from its start to its end, with all that may be asked of it without waiting (`LiveJob`). Its own thread
-    watches over the runs of its queries, and ends the job; another one keeps the time of their epochs."""
+    """A job from its start to its end, with all requests that do not wait (`LiveJob`). Its own thread watches the runs
+    of its queries, and ends the job. Another thread measures the time of their epochs.
+    """
 
     def __init__(
         self,
@@ -77,22 +78,22 @@ class JobLife:
         self._clock = threading.Thread(target=self._keep_time, name="tidegate-clock", daemon=True)
 
     def start(self, at_end: Callable[[], None]) -> None:
-        """Recover every query, start every query, and watch over them. `at_end` releases what the job holds, as soon as
-        it has ended, or here when it does not start.
+        """Recover every query, start every query, and watch them. `at_end` releases everything that the job holds, as
+        soon as the job has ended, or here if it does not start.
 
-        Raises what stands against it. Where somebody has meanwhile asked for the end, and all that is wrong is a sink
-        that does not take a decided epoch yet, the job has ended as it was asked to: that is left for `wait` to say.
+        Raises the error that prevents the start. Exception: if an end was requested in the meantime, and the only error
+        is a sink that does not take a decided epoch yet, the job ends as requested, and `wait` raises this error.
         """
         self._at_end = at_end
         try:
-            self._watcher.start()  # now: when the queries run nothing may fail that leaves them to nobody
+            self._watcher.start()  # now: after the queries run, an error must not leave them without a watching thread
             self._clock.start()
             for companion in self._companions:
                 companion.opening(self)
             self._runs.start(recover_only=self._draining.goes_on, started=self._tell_started)
             self._may_watch.set()
         except BaseException as error:
-            if self._may_watch.is_set():  # an interrupt behind the start: somebody watches
+            if self._may_watch.is_set():  # an interrupt after the start: the watching thread exists
                 raise
             self._note(error)
             self.last_savepoint.pass_by(error)
@@ -111,25 +112,25 @@ class JobLife:
 
     @property
     def runs(self) -> list[QueryRun]:
-        """The run of each query, now."""
+        """The current run of each query."""
         return self._runs.now
 
     def savepoints(self) -> SavepointTaker:
-        """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
+        """The part that takes the job's savepoints. Raises SAVEPOINT_REFUSED if the job can have none."""
         if self._savepoints is None:
             raise not_of_this_job(self.name)
         return self._savepoints
 
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
-        """As `stop`, without waiting."""
+        """Like `stop`, without waiting."""
         self._end_by(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
-        """As `stop` with `drain`, without waiting."""
+        """Like `stop` with `drain`, without waiting."""
         self._end_by(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
-        """As `cancel`, without waiting."""
+        """Like `cancel`, without waiting."""
         self._end_by(EndMode.CANCEL, 0.0)
 
     def ask_to_end_with_savepoint(
@@ -140,79 +141,81 @@ class JobLife:
         form: SavepointFormat = SavepointFormat.NATIVE,
         timeout_seconds: float | None = None,
     ) -> None:
-        """As `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a look at the folder.
-        Raises where nothing was asked of the job: it has no savepoints, is being drained and shall not be, or is ending
-        already."""
+        """Like `stop_with_savepoint` and `cancel_with_savepoint`, without waiting, and without a check of the folder.
+
+        Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
+        already ending.
+        """
         drained = ending is EndMode.DRAIN
         with self._asked.lock:
             if self._asked.ending is EndMode.DRAIN and not drained:
-                raise no_last_savepoint(self.name, "the job is being drained: nothing goes on from its end")
+                raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")
             into = None if folder is None else str(folder)
             self.last_savepoint.ask(self.savepoints(), id, into, form, drained=drained)
             default = 0.0 if ending is EndMode.CANCEL else self._asked.timeout_seconds
             self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
 
     def under_way(self) -> dict[str, int]:
-        """By query, the epoch that is under way, or the newest done one where none is."""
+        """For each query, the current epoch, or the newest done one if there is none."""
         return {uid: max(figures.epoch, figures.finished, 0) for uid, figures in self._runs.figures.items()}
 
     def has_done(self, epochs: Mapping[str, int]) -> bool:
-        """Whether all these epochs, by query, are done."""
+        """True if all these epochs, by query, are done."""
         return all(self._runs.figures[uid].finished >= epoch for uid, epoch in epochs.items())
 
     def finished(self) -> dict[str, int]:
-        """By query, the newest epoch that is done; -1 where none is."""
+        """For each query, the newest done epoch; -1 if there is none."""
         return {uid: figures.finished for uid, figures in self._runs.figures.items()}
 
     def last_epoch_ms(self, uid: str) -> float | None:
-        """How long the newest done epoch of a query took, from Spark's choice of its input on."""
+        """Duration of the newest done epoch of a query, from Spark's choice of its input on."""
         return next(reversed(self._runs.figures[uid].epoch_ms), None)
 
     def epoch_seconds(self) -> float:
-        """How long the epochs under way may take until they have ended; 0 where none is."""
+        """Longest remaining time of the current epochs; 0 if there is none."""
         return max((run.epoch_seconds for run in list(self.runs)), default=0.0)
 
     def failed_place(self) -> dict[str, Any]:
-        """Which run of which query has ended last with an error, and at which epoch; nothing where none has."""
+        """The run and query that last ended with an error, and the epoch; None if there is none."""
         return self._runs.failed_place()
 
     def failed_epochs(self) -> dict[str, int]:
-        """By query, the failed epochs in a row."""
+        """For each query, the number of failed epochs in a row."""
         return self._runs.failed_epochs()
 
     @property
     def tolerated(self) -> TidegateError | None:
-        """What has ended the job, where it is tolerated: a failed epoch whose query needs a new process."""
+        """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         return self._runs.tolerated
 
     def folder_of(self, uid: str) -> Path:
-        """Where the ledger and Spark's log of a query are."""
+        """The folders of a query's ledger and of Spark's log."""
         return self._folders[uid]
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """Which decided epoch a cancel has left to the next start, if it has."""
+        """The decided epoch that a cancel has left to the next start, or None."""
         return self._left_behind or self._runs.left_behind()
 
     @property
     def is_drained(self) -> bool:
-        """Whether the job has been drained, to its end."""
+        """True if the job has been drained to its end."""
         return self._draining.is_done
 
     def not_drained(self) -> TidegateError:
-        """What to say to whoever has asked for a drain, when the job has ended well without one."""
+        """The answer to a request for a drain if the job has ended well without one."""
         return not_drained(f"job {self.name}", self.end_state(None).value, stands=self._draining.stands)
 
     @property
     def leaves_a_drain(self) -> bool:
-        """Whether the job has failed in a drain with which its next start goes on."""
+        """True if the job failed during a drain that the next start resumes."""
         return leaves_a_drain(
             self._asked.ending, self._error, asked=self._asked.of_this_start, stands=self._draining.stands
         )
 
     @property
     def has_given_up_its_checkpoints(self) -> bool:
-        """Whether the job was canceled, and nothing is left that a next start would have to finish."""
+        """True if the job was canceled, and a next start would have nothing to finish."""
         return gives_up_its_checkpoints(self._asked.ending, self._error or self.last_savepoint.error, self._left)
 
     def _left(self) -> Left:
@@ -222,43 +225,44 @@ class JobLife:
 
     @property
     def was_asked_to_end(self) -> bool:
-        """Whether somebody has stopped or canceled the job, in whatever way it then ended."""
+        """True if the job was stopped or canceled by a request, with any result."""
         return self._asked.ending is not EndMode.NONE
 
     @property
     def a_stop_takes_a_savepoint(self) -> bool:
-        """Whether whoever stops the job with the command ends it with a savepoint unasked: the job has a folder for
-        them, and nobody has asked for its end before."""
+        """True if a plain stop by the command ends the job with a savepoint: the job has a folder for savepoints, and
+        its end was not requested before.
+        """
         return (
             self._savepoints is not None and self._asked.ending is EndMode.NONE and self._savepoints.are_taken_unasked()
         )
 
     def end_state(self, error: BaseException | None) -> JobState:
-        """What a job that has ended with this error, or none, is called."""
+        """The state of a job that has ended with this error, or with none."""
         caught_up = self._bounded and self._draining.goes_on
         was_wanted = wanted(self._asked.ending, asked=self._asked.of_this_start, catches_up_with_a_drain=caught_up)
         return STATE.cell(was_wanted, self.wrong(error))
 
     def wrong(self, error: BaseException | None) -> Wrong:
-        """What kind of thing was wrong with a job that has ended with this error, or none."""
+        """The cause class of a job that has ended with this error, or with none."""
         return wrong_of(error, is_the_last_savepoint=self.last_savepoint.is_all_that_failed)
 
     def error(self) -> BaseException | None:
-        """What made the job fail; None while it runs, or when it ended well."""
+        """The error of a failed job; None while it runs, or if it ended well."""
         return self._error
 
     def status(self) -> JobStatus:
-        """How the job is now."""
+        """The current state of the job."""
         behind = {run.plan.query.uid: run.behind() for run in list(self.runs)}
         queries = tuple(status_of(uid, figures, behind.get(uid)) for uid, figures in self._runs.figures.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
     def _end_by(self, ending: EndMode, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
         with self._asked.lock:
-            if self._ended.is_set():  # by itself: nobody has ended it
+            if self._ended.is_set():  # by itself, without a request
                 return
             if self._asked.of_this_start and not with_savepoint:
-                why = f"somebody asked for the job's end once more ({ending.value})"
+                why = f"the end of the job was requested once more ({ending.value})"
                 self.last_savepoint.limit(why, timeout_seconds)
             self._asked.ask(ending, timeout_seconds)
         self._runs.hurry_all(timeout_seconds)
@@ -294,7 +298,7 @@ class JobLife:
             self._error = self._error or error
 
     def _tell_the_end(self, note: Callable[[BaseException], None]) -> None:
-        """Call off the savepoints that are being taken, then tell every companion, whatever the others raise."""
+        """Cancel running savepoints, then notify every companion, even if others raise."""
         if self._savepoints is not None:
             self._savepoints.close(f"the job is {self.end_state(self._error).value}")
         for companion in self._companions:
@@ -304,7 +308,7 @@ class JobLife:
                 note(error)
 
     def _release(self) -> None:
-        """Give up what the job holds; not while a thread lives that can still write, or when nobody can tell."""
+        """Release everything that the job holds. Not while a thread may live that can still write."""
         try:
             held = self.may_still_write()
         except BaseException:
@@ -316,13 +320,15 @@ class JobLife:
             self._at_end()
 
     def may_still_write(self) -> bool:
-        """Whether a thread of a query lives that nothing has ended: what the job holds stays with this process."""
+        """True if a thread of a query lives that cannot be stopped: this process keeps everything that the job
+        holds.
+        """
         return self._runs.may_still_write()
 
     def _drain(self) -> None:
         if self._asked.ending is not EndMode.DRAIN or self._error is not None:
             return
-        self._draining.begin()  # asked for while the queries were stopping
+        self._draining.begin()  # requested while the queries were stopping
         reins = Reins(self._runs.another_run_of, self._look, lambda: self._asked.ending is EndMode.CANCEL)
         self._draining.carry_out(self._runs.now, reins)
         if self._draining.is_done:
@@ -333,15 +339,15 @@ class JobLife:
             self.last_savepoint.take(self._savepoints, self._look)
 
     def _against_the_last(self) -> BaseException | None:
-        """Why no savepoint can be taken of the job's end; None where it can."""
+        """The reason why no savepoint of the job's end can be taken; None if it can."""
         if self._error is not None or self.left_behind is not None:
             return self._error or self.left_behind
         if self.may_still_write():
-            return no_last_savepoint(self.name, "a query that nothing ends")
+            return no_last_savepoint(self.name, "a query that cannot be stopped")
         if self.last_savepoint.is_of_a_drain:
             return None if self._draining.is_done else self.not_drained()
         if self._asked.ending is EndMode.DRAIN:
-            return no_last_savepoint(self.name, "the job was drained: nothing goes on from its end")
+            return no_last_savepoint(self.name, "the job was drained: nothing resumes from its end")
         return None
 
     def _look(self) -> None:
@@ -350,7 +356,7 @@ class JobLife:
 
 
 def _log_beside(error: BaseException) -> None:
-    """What went wrong beside the error that is raised."""
+    """Log the errors beside the raised one."""
     _LOG.error("beside what ended the start: %s", error, exc_info=error)
 
 
@@ -359,5 +365,6 @@ def _nothing() -> None:
 
 
 _kept_for_life: list[Callable[[], None]] = []
-"""What these would give up stays with this process until it ends: something may still write that nothing here can end.
-A lock of the JVM's goes with the last reference to it, so there has to be one."""
+"""Resources that this process keeps until it ends: a thread that cannot be stopped may still write. The JVM releases a
+lock with its last reference, so this list holds one.
+"""

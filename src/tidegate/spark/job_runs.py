@@ -1,6 +1,6 @@
-"""The runs of a job's queries, side by side: started, started again after what may be tolerated, ended together.
+"""The runs of a job's queries, side by side: started, restarted after tolerated failures, ended together.
 
-When a query fails for good the others end cleanly, and what it raised is the job's error.
+If a query fails for good, the others end cleanly, and its error is the job's error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WaitingQuery:
-    """A query that gets another run, in the same session, at a time of the monotonic clock: whatever ended the last."""
+    """A query that gets another run in the same session, at a time of the monotonic clock, after any end of its last
+    run.
+    """
 
     ended: QueryRun
     restart_at: float
@@ -47,8 +49,9 @@ PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
-    """How the queries of a job are run. `bounded`: each until it has caught up. `tolerable_failures`: epochs in a row,
-    on top of `failed_epochs`, those of the driver before by query."""
+    """How the queries of a job are run. `bounded`: each until it has caught up. `tolerable_failures`: failed epochs in
+    a row, including `failed_epochs`, the number of the previous driver by query.
+    """
 
     bounded: bool
     interval_seconds: float
@@ -59,13 +62,14 @@ class RunRules:
 
     @property
     def leaves_due_epoch(self) -> bool:
-        """Whether a bounded job ends without the epoch without rows that is due."""
+        """True if a bounded job ends without the due epoch without rows."""
         return self.bounded and not self.runs_due_epoch
 
 
 class JobRuns:
-    """Of each query the run that it has now, in the order of the program. One thread of the job calls at a time, but
-    for `hurry` and what only looks."""
+    """The current run of each query, in the order of the program. One thread of the job calls at a time, except for
+    `hurry` and read-only calls.
+    """
 
     def __init__(
         self,
@@ -90,12 +94,13 @@ class JobRuns:
             for plan in plans
         }
         self.tolerated: TidegateError | None = None
-        """What has ended the job, where it is tolerated: a failed epoch whose query needs a new process."""
+        """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         self.now = [self._run_of(plan) for plan in plans]
 
     def start(self, *, recover_only: bool, started: Callable[[], None]) -> None:
-        """Recover every query, then start every query, then call `started`. What stands against it is raised when every
-        run has ended."""
+        """Recover every query, then start every query, then call `started`. After an error, all runs are ended first;
+        then it is raised.
+        """
         for run in self.now:
             run.open()
         try:
@@ -106,8 +111,9 @@ class JobRuns:
             self.end_all(self.now, [error])
 
     def watch(self, look: Callable[[], None]) -> None:
-        """Until every query has ended for good, or the job is asked to end; then end all. `look` is called meanwhile.
-        Raises what ended the job badly."""
+        """Wait until every query has ended for good, or the end of the job is requested; then end all. Calls `look`
+        regularly. Raises the error that ended the job.
+        """
         alive = list(self.now)
         errors: list[BaseException] = []
         try:
@@ -125,34 +131,37 @@ class JobRuns:
         self.end_all([*alive, *self._recovered(errors)], errors)
 
     def keep_time(self) -> None:
-        """No epoch takes longer than it may because the watching thread waits for the sink of another query."""
+        """Cut off overdue epochs of all queries, also while the watching thread waits for the sink of another query."""
         for run in list(self.now):
-            with suppress(Py4JError, OSError):  # a JVM that is gone: the watching thread meets it, too
+            with suppress(Py4JError, OSError):  # a lost JVM: the watching thread finds it, too
                 run.keep_time()
 
     def hurry_all(self, timeout_seconds: float) -> None:
-        """The job is asked to end: no run waits longer for its sinks."""
+        """The end of the job is requested: no run waits longer for its sinks."""
         for run in list(self.now):
             self.hurry(run, timeout_seconds)
 
     def may_still_write(self) -> bool:
-        """Whether a thread of a query lives that nothing has ended: what the job holds stays with this process."""
+        """True if a thread of a query lives that cannot be stopped: this process keeps everything that the job
+        holds.
+        """
         return any(run.may_still_write() for run in self.now)
 
     def left_behind(self) -> TidegateError | None:
-        """Which decided epoch a cancel has left to the next start, if it has."""
+        """The decided epoch that a cancel has left to the next start, or None."""
         return next((run.left_behind for run in self.now if run.left_behind is not None), None)
 
     def failed_place(self) -> dict[str, Any]:
-        """Which run of which query has ended last with an error, and at which epoch; nothing where none has."""
+        """The run and query that last ended with an error, and the epoch; None if there is none."""
         return {} if self._failed is None else self._failed.place()
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
         return QueryRun(plan, self._session, self.figures[plan.query.uid], self._tell)
 
     def _goes_on_after(self, run: QueryRun) -> bool:
-        """Whether another run follows: for a failed epoch that is tolerated, which runs again with the same input, or
-        for the due no-data epoch, which a bounded job runs before it ends. Raises what ended the run for good."""
+        """True if another run follows: for a tolerated failed epoch, which runs again with the same input, or for the
+        due no-data epoch, which a bounded job runs before it ends. Raises the error that ended the run for good.
+        """
         try:
             return run.close() and self._rules.bounded and not self._rules.leaves_due_epoch
         except TidegateError as error:
@@ -165,7 +174,7 @@ class JobRuns:
             raise
 
     def _is_tolerated(self, run: QueryRun, error: TidegateError) -> bool:
-        """Whether another run follows here. Where it cannot, a supervisor starts the program again."""
+        """True if another run follows in this process. If it cannot, a supervisor starts the program again."""
         if run.failed_epoch is None:
             return False
         uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
@@ -176,7 +185,7 @@ class JobRuns:
         return tolerated and here
 
     def failed_epochs(self) -> dict[str, int]:
-        """By query, the failed epochs in a row."""
+        """For each query, the number of failed epochs in a row."""
         return {uid: each.count(self.figures[uid].epochs) for uid, each in self._tolerances.items()}
 
     def _start_run(self, run: QueryRun) -> None:
@@ -185,7 +194,7 @@ class JobRuns:
     def another_run_of(self, ended: QueryRun) -> QueryRun:
         run = self._run_of(ended.plan)
         self.now[self.now.index(ended)] = run
-        if self._asked.is_asked():  # by a thread that may have gone through the runs before this one
+        if self._asked.is_asked():  # by a thread that may have passed the runs before this one
             self.hurry(run, self._asked.timeout_seconds)
         return run
 
@@ -198,7 +207,7 @@ class JobRuns:
             run.limit_waiting(timeout_seconds)
 
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
-        """Have the query wait for its next run, or raise the error when there is to be none."""
+        """Schedule the next run of the query, or raise the error if there is none."""
         self._failed = run
         may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
         trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
@@ -210,8 +219,9 @@ class JobRuns:
         self._waiting.append(WaitingQuery(run, time.monotonic() + pause))
 
     def _start_again(self, alive: list[QueryRun]) -> None:
-        """New runs of the queries whose pause is over, each among the living as soon as it is started: the next one may
-        end the job. One that fails in its recovery or its start waits again."""
+        """Start new runs of the queries whose pause is over. Each counts as running as soon as it is started: the next
+        one may end the job. A run that fails in its recovery or its start waits again.
+        """
         for each in [each for each in self._waiting if time.monotonic() >= each.restart_at]:
             self._waiting.remove(each)
             run = self.another_run_of(each.ended)
@@ -230,7 +240,7 @@ class JobRuns:
             self._put_off(run, first)
 
     def _recovered(self, errors: list[BaseException]) -> list[QueryRun]:
-        """Runs, not started, of the queries that wait when the job is stopped: what is decided of them is finished."""
+        """Runs, not started, of the queries that wait when the job is stopped: their decided epochs are finished."""
         recovered: list[QueryRun] = []
         for each in [] if errors else self._waiting:
             run = self.another_run_of(each.ended)
@@ -244,8 +254,9 @@ class JobRuns:
         return recovered
 
     def end_all(self, runs: Sequence[QueryRun], errors: list[BaseException]) -> None:
-        """Stop all, then close all. When every run has ended the first error is raised, of `errors` or from here; that
-        of a sink which is not ready yields to any other."""
+        """Stop all, then close all. After every run has ended, the first error is raised, of `errors` or from here. The
+        error of a sink that is not ready counts after any other.
+        """
         for end in [*(partial(run.stop, self._asked.timeout_seconds) for run in runs), *(run.close for run in runs)]:
             try:
                 end()

@@ -1,6 +1,6 @@
-"""The savepoint that a job's end waits for: asked for with a stop or a cancel, taken when every query has ended.
+"""The savepoint that ends a job: requested with a stop or a cancel, taken after every query has ended.
 
-So it is of the very epochs that the job ends with, and nothing that it has shown comes again behind it.
+So it holds exactly the last epochs of the job, and rows that the job has shown are not repeated after it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class _LastSavepointOrder:
 
 
 class LastSavepoint:
-    """One, of one job. Any thread asks; the one that watches the job takes it."""
+    """The last savepoint of one job. Any thread may request it; the watching thread takes it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.Lock()
         self._asked: _LastSavepointOrder | None = None
         self._passed = False
-        """Whether the time for asking has gone by."""
+        """True if it is too late for a request."""
         self._until = math.inf
         self._why = ""
         self.taking: Taking | None = None
-        """How far it is, once it is begun."""
+        """Its progress, after it has begun."""
         self.savepoint: Savepoint | None = None
         self.error: BaseException | None = None
-        """Why it is not there although it was asked for."""
+        """The reason why it is missing although it was requested."""
         self.is_all_that_failed = False
-        """Whether the job has ended as it was asked to, but for its savepoint."""
+        """True if the job has ended as requested, except for its savepoint."""
 
     def ask(
         self,
@@ -55,31 +55,34 @@ class LastSavepoint:
         *,
         drained: bool = False,
     ) -> None:
-        """The job ends with this one, `drained` or not. Raises REQUEST_REFUSED where that cannot be; nothing has been
-        stopped then."""
+        """Request the end of the job with this savepoint, `drained` or not. Raises REQUEST_REFUSED if that is
+        impossible; nothing has been stopped then.
+        """
         savepoints.check(savepoint_id, into, form)
         with self._lock:
             if self._passed:
-                raise self._refused("a job that runs", "it is ending already", "ask again when it has ended")
+                raise self._refused(
+                    "a job that runs", "it is ending already", "request it again after the job has ended"
+                )
             standing, asked = self._asked, _LastSavepointOrder(savepoint_id, into, form, drained)
             if standing is not None and standing != asked:
-                raise self._refused("one savepoint of its end", f"{standing.id}, asked for before", "wait for it")
+                raise self._refused("one savepoint of its end", f"{standing.id}, requested before", "wait for it")
             self._asked = asked
 
     @property
     def is_of_a_drain(self) -> bool:
-        """Whether the job was asked to end for good with it."""
+        """True if the job is to be drained and end with it."""
         return self._asked is not None and self._asked.drained
 
     def limit(self, why: str, seconds: float) -> None:
-        """Somebody wants the end of the job sooner: it is called off when it is not there by then."""
+        """A request wants a faster end of the job: the savepoint is canceled if it is not complete by then."""
         with self._lock:
             until = time.monotonic() + seconds
             if until < self._until:
                 self._until, self._why = until, why
 
     def pass_by(self, error: BaseException | None) -> bool:
-        """Every query has ended: nobody asks any more. Whether it is to be taken now, which `error` stands against."""
+        """Every query has ended: no more requests. True if it is to be taken now; `error`: the error against it."""
         with self._lock:
             self._passed = True
             if self._asked is not None:
@@ -87,8 +90,9 @@ class LastSavepoint:
             return self._asked is not None and error is None
 
     def take(self, savepoints: SavepointTaker, look: Callable[[], None]) -> None:
-        """Take it, and wait for it; `look` is called meanwhile. Raises what stands against it, unless somebody wanted
-        the end sooner: that has gone as it was asked for."""
+        """Take it, and wait for it; `look` is called regularly. Raises its error, unless a faster end was requested:
+        then the job has ended as requested.
+        """
         asked = self._asked
         if asked is None:
             return
@@ -113,12 +117,12 @@ class LastSavepoint:
 
 
 def taking_was_called_off(error: BaseException) -> bool:
-    """Whether a savepoint is not there because somebody wanted the end of its job sooner."""
+    """True if a savepoint is missing because a faster end of its job was requested."""
     return isinstance(error, TidegateError) and error.catalogue_entry is Code.SAVEPOINT_CUT_OFF
 
 
 def no_last_savepoint(name: str, why: str) -> TidegateError:
-    """The job ends, and not so that a savepoint of its end can be taken."""
+    """The error for a job that ends in a way that allows no savepoint of its end."""
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
         expected="every query ended, with every decided epoch done",

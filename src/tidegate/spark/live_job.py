@@ -1,4 +1,4 @@
-"""What those that go along with a job may ask of it, and ask it for: all that they know of its handle."""
+"""The interface of a job for its companions: its state, and the requests that it accepts."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ class LiveJob(Protocol):
     def name(self) -> str: ...
 
     def status(self) -> JobStatus:
-        """How the job is now."""
+        """The current state of the job."""
         ...
 
     def epoch_seconds(self) -> float:
-        """How long the epochs under way may take until they have ended; 0 where none is."""
+        """Longest remaining time of the current epochs; 0 if there is none."""
         ...
 
     def under_way(self) -> dict[str, int]:
-        """By query, the epoch that is under way, or the newest done one where none is."""
+        """For each query, the current epoch, or the newest done one if there is none."""
         ...
 
     def has_done(self, epochs: Mapping[str, int]) -> bool:
-        """Whether all these epochs, by query, are done."""
+        """True if all these epochs, by query, are done."""
         ...
 
     def finished(self) -> dict[str, int]:
-        """By query, the newest epoch that is done; -1 where none is."""
+        """For each query, the newest done epoch; -1 if there is none."""
         ...
 
     def last_epoch_ms(self, uid: str) -> float | None:
-        """How long the newest done epoch of a query took."""
+        """Duration of the newest done epoch of a query."""
         ...
 
     def folder_of(self, uid: str) -> Path:
-        """Where the ledger and Spark's log of a query are."""
+        """The folders of a query's ledger and of Spark's log."""
         ...
 
     # --- its end -------------------------------------------------------------------------------------------
@@ -67,15 +67,15 @@ class LiveJob(Protocol):
     ) -> None: ...
 
     def end_state(self, error: BaseException | None) -> JobState:
-        """What a job that has ended with this error, or none, is called."""
+        """The state of a job that has ended with this error, or with none."""
         ...
 
     def wrong(self, error: BaseException | None) -> Wrong:
-        """What kind of thing was wrong with a job that has ended with this error, or none."""
+        """The cause class of a job that has ended with this error, or with none."""
         ...
 
     def not_drained(self) -> TidegateError:
-        """What to say to whoever has asked for a drain, when the job has ended well without one."""
+        """The answer to a request for a drain if the job has ended well without one."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class LiveJob(Protocol):
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """Which decided epoch a cancel has left to the next start, if it has."""
+        """The decided epoch that a cancel has left to the next start, or None."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class LiveJob(Protocol):
     # --- its savepoints ------------------------------------------------------------------------------------
 
     def savepoints(self) -> SavepointTaker:
-        """What takes the job's savepoints. Raises SAVEPOINT_REFUSED where the job can have none."""
+        """The part that takes the job's savepoints. Raises SAVEPOINT_REFUSED if the job can have none."""
         ...
 
     @property
@@ -103,33 +103,33 @@ class LiveJob(Protocol):
 
 
 class SupervisedJob(Protocol):
-    """A job, for the line to its supervisor."""
+    """The interface of a job for the connection to its supervisor."""
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until the job has ended; raises what made it fail."""
+        """Wait until the job has ended. Raises the error of a failed job."""
         ...
 
     def stop(self, timeout_seconds: float | None = None) -> None:
-        """End it cleanly, and block until then."""
+        """End it cleanly. Blocks until then."""
         ...
 
     def status(self) -> JobStatus: ...
 
     def error(self) -> BaseException | None:
-        """What made the job fail; None while it runs, or when it ended well."""
+        """The error of a failed job; None while it runs, or if it ended well."""
         ...
 
     def failed_place(self) -> dict[str, Any]:
-        """Which run of which query has ended last with an error, and at which epoch; nothing where none has."""
+        """The run and query that last ended with an error, and the epoch; None if there is none."""
         ...
 
     def failed_epochs(self) -> dict[str, int]:
-        """By query, the failed epochs in a row."""
+        """For each query, the number of failed epochs in a row."""
         ...
 
     @property
     def tolerated(self) -> TidegateError | None:
-        """What has ended the job, where it is tolerated: a failed epoch whose query needs a new process."""
+        """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         ...
 
     @property
@@ -140,8 +140,8 @@ class SupervisedJob(Protocol):
 
 
 class FailedRun(Protocol):
-    """A run of a query that has failed, for the line to its supervisor."""
+    """A failed run of a query, for the connection to its supervisor."""
 
     def place(self) -> dict[str, Any]:
-        """Which run of which query this is, and at which epoch it was."""
+        """The run, its query, and its epoch."""
         ...

@@ -1,5 +1,5 @@
-"""The fingerprint of each stateful operator of a query, read from its analyzed plan: what the program has declared,
-before Spark's optimizer changes it. So it is the same under each version of Spark.
+"""The fingerprint of each stateful operator of a query, read from its analyzed plan: the program's declaration before
+Spark's optimizer changes it. So it is the same for each version of Spark.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, t
 from tidegate.spark.state.python import StatefulFunction, stateful_function
 
 Parts: TypeAlias = Iterator[tuple[FingerprintPart, str | None]]
-"""None for what cannot be told: it is not compared."""
+"""None: unknown, and not compared."""
 
 _LOG = logging.getLogger("tidegate")
 _NONE = "none"
 _KEY_ORDER = "spark.sql.dropDuplicates.deterministicKeyOrder.enabled"
-"""Of Spark 4.3. Without it Spark makes a set of the columns, and Scala keeps the order of four of them."""
+"""Since Spark 4.3. Without it Spark makes a set of the columns, and Scala keeps the order of at most four."""
 _ORDERED_AT_MOST = 4
 
 
 def fingerprints_of(rows: DataFrame, mode: str, where: str) -> tuple[OperatorFingerprint, ...] | None:
-    """Of the stateful operators of a query in this output mode, from the last one to the sources. None, with a
-    warning, where Spark does not give its plan away: then they are not compared."""
+    """The fingerprints of the stateful operators of a query in this output mode, from the last one to the sources.
+    None, with a warning, if Spark's plan cannot be read: then they are not compared.
+    """
     try:
         return tuple(_fingerprints(rows, mode, where))
     except (PySparkException, Py4JError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -69,8 +70,9 @@ def _plan(rows: DataFrame) -> Node:
 
 
 def _add_values(node: Node, real: Any) -> None:
-    """Give literals their value where Spark's JSON has a text that changes: bytes have their place in memory there, and
-    timestamps the time in the zone of the JVM."""
+    """Replace literals whose text in Spark's JSON changes: bytes have their address in memory there, and timestamps the
+    time in the zone of the JVM.
+    """
     if not any(map(has_no_lasting_text, node.within())):
         return
     expressions = real.expressions()
@@ -85,12 +87,12 @@ def _add_values(node: Node, real: Any) -> None:
 def _keeps_key_order(session: SparkSession) -> bool:
     try:
         return session.conf.get(_KEY_ORDER) == "true"
-    except PySparkException:  # a Spark that does not know the setting
+    except PySparkException:  # a Spark without the setting
         return False
 
 
 class _Operator:
-    """One operator: its node as JSON, and Spark's own for what JSON leaves out."""
+    """One operator: its node as JSON, and Spark's own object for values that JSON leaves out."""
 
     def __init__(self, node: Node, real: Any, mode: str, where: str, *, keeps_order: bool) -> None:
         self._keeps_order = keeps_order
@@ -100,7 +102,7 @@ class _Operator:
         self._where = where
 
     def compared(self, columns: Columns) -> dict[str, str]:
-        """By part, with these names of columns."""
+        """The parts, with these names of columns."""
         own = self._node.fields.get("outputMode")
         parts: list[tuple[FingerprintPart, str | None]] = [
             (FingerprintPart.KIND, _KINDS[self._node.name]),
@@ -134,7 +136,9 @@ class _Operator:
         yield from self._deduplicated(columns, self._input)
 
     def _deduplicated(self, columns: Columns, times: Sequence[Node]) -> Parts:
-        """Spark 4.2 takes more than four columns in an order of its own, which 4.3 keeps for its checkpoints."""
+        """Spark 4.2 takes more than four columns in an order of its own. Spark 4.3 keeps this order for its
+        checkpoints.
+        """
         keys = self._node.expressions("keys")
         if len(keys) <= _ORDERED_AT_MOST:
             yield from _keyed(columns, keys, times=times)
@@ -168,12 +172,12 @@ class _Operator:
         yield FingerprintPart.TIME, _words(_object(self._node.fields["timeMode"]))
 
     def groups_of_the_jvm(self, columns: Columns) -> Parts:
-        """No program in Python has one, but for what it gets from a library of the JVM."""
+        """Python programs have none, except from a library of the JVM."""
         yield from _keyed(columns, self._node.expressions("groupingAttributes"), times=self._input)
         time = self._node.fields.get("timeout", self._node.fields.get("timeMode"))
         yield FingerprintPart.TIME, None if time is None else _words(_object(time))
 
-    # --- what they have in common --------------------------------------------------------------------------
+    # --- common parts --------------------------------------------------------------------------------------
 
     def _aggregates(self, columns: Columns) -> list[Node]:
         """In the order of the result, each once. Spark keeps their buffers in this order."""
@@ -185,7 +189,7 @@ class _Operator:
         return list(found.values())
 
     def _delays(self, columns: Columns) -> str:
-        """By event-time column below the operator: where two streams meet both count."""
+        """By event-time column below the operator; of two joined streams both count."""
         found: set[str] = set()
         for each, real in zip(self._node.below(), plan_nodes(self._real), strict=True):
             if each.name == "EventTimeWatermark":
@@ -220,13 +224,15 @@ def _attributes(attributes: Any) -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A join's condition, each column with its side, for both may have one of a name."""
+    """A join's condition, with the side of each column, because both sides may have the same name."""
 
     columns: Columns
     left: set[int]
 
     def condition(self, parts: Sequence[Node]) -> str:
-        """The equal columns in their order, which is that of the key of the state; then all else in any order."""
+        """The equal columns in their order, which is the order of the state's key; then the other conditions,
+        sorted.
+        """
         equal = [self._equality(each) for each in parts if self._is_key(each)]
         rest = sorted(self._text(each) for each in parts if not self._is_key(each))
         return " AND ".join([*equal, *rest]) or _NONE
@@ -292,7 +298,7 @@ def _conjuncts(expression: Node) -> Iterator[Node]:
 
 
 def _object(value: Any) -> str:
-    """The name of an object of Scala's."""
+    """The name of a Scala object."""
     name = str(value["object"] if "object" in value else value["product-class"])
     return name.rstrip("$").replace("$", ".").rpartition(".")[2]
 

@@ -1,7 +1,7 @@
-"""What Arrow does not show of the rows' types: those it has no type for, and names that stand twice.
+"""Finds types that Arrow does not show, and duplicate names.
 
-Looked at with Spark's own types, before Arrow: there a variant is a struct of two binaries, an empty `map()` an error
-about nulls, and two fields of one name fail at the first row.
+It checks Spark's own types, before Arrow: there a variant is a struct of two binaries, an empty `map()` an error about
+nulls, and two fields of one name fail at the first row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KINDS: Mapping[str, SparkType] = {
 
 
 def kind_of(kind: DataType) -> SparkType:
-    """The row of the table that a type of Spark's belongs to."""
+    """The row of the table for a type of Spark."""
     if isinstance(kind, StructType) and not kind.fields:
         return SparkType.EMPTY_STRUCT
     if isinstance(kind, UserDefinedType):
@@ -55,14 +55,14 @@ def kind_of(kind: DataType) -> SparkType:
 
 
 def violations(schema: StructType, where: str) -> Iterator[TidegateError]:
-    """What no sink can take of rows of this schema, however deep it stands."""
+    """The types in this schema that no sink can take, at any depth."""
     yield from duplicates(schema.names, "columns", where)
     for field in schema:
         yield from _violations(field.dataType, field.name, where)
 
 
 def duplicates(names: Sequence[str], what: str, where: str) -> Iterator[TidegateError]:
-    """Names that stand twice, in the very same letters; each sink knows whether it tells apart `a` and `A`."""
+    """Names that occur twice, in exactly the same letters. Each sink decides if `a` and `A` are different."""
     for name in (name for name, times in Counter(names).items() if times > 1):
         yield TidegateError(
             Code.SCHEMA_MISMATCH,

@@ -1,7 +1,7 @@
 """Savepoints of a running job: in a thread of their own, one after another, so that no epoch and no request waits.
 
-The end of the job does not wait for one either: it calls off what is being copied, and then nothing of the job's
-folder is touched any more.
+The end of the job does not wait for one either: it cancels the running copy. After that the copy no longer reads the
+job's folder.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from tidegate.savepoints.take import (
 
 _LOG = logging.getLogger("tidegate")
 _CALLED_OFF_WITHIN_SECONDS = 10.0
-"""A block is copied, or a file synced, in less. A disk that hangs holds up no end of a job."""
+"""Longest time to copy a block or sync a file. A disk that hangs does not delay the end of a job."""
 
 _REMEMBERED = 20
-"""So many savepoints that are over; behind them the savepoint's own folder tells what an id stands for."""
+"""Number of ended savepoints that are remembered. For older ones the savepoint's own folder shows its id."""
 
 _NATIVE = SavepointFormat.NATIVE
 
 
 class Taking:
-    """A savepoint that was begun: how far it is, and what becomes of it."""
+    """A savepoint that was begun: its progress and its result."""
 
     def __init__(self, savepoint_id: str, into: Path, form: SavepointFormat, what: str) -> None:
         self.id = savepoint_id
@@ -55,19 +55,19 @@ class Taking:
         self._settling = threading.Lock()
 
     def is_over(self) -> bool:
-        """Whether it is there, or has failed."""
+        """True if it is complete, or has failed."""
         return self._outcome.done()
 
     def has_failed(self) -> bool:
-        """Whether it is over, and not there."""
+        """True if it is over without a savepoint."""
         return self.is_over() and self._outcome.exception() is not None
 
     def result(self) -> Savepoint:
-        """Wait for it; raises what went wrong."""
+        """Wait for it; raises its error."""
         return self._outcome.result()
 
     def settle(self, outcome: Savepoint | BaseException) -> None:
-        """What has become of it. The first word counts."""
+        """Set the result. The first call counts."""
         with self._settling:
             if self._outcome.done():
                 return
@@ -77,7 +77,7 @@ class Taking:
                 self._outcome.set_result(outcome)
 
     def cut_off(self, why: str) -> None:
-        """Call it off, and wait a moment for that."""
+        """Cancel it, and wait a moment for that."""
         self.copying.call_off(why)
         self.end_by(time.monotonic() + _CALLED_OFF_WITHIN_SECONDS)
 
@@ -89,7 +89,7 @@ class Taking:
 
 
 class SavepointTaker:
-    """What takes the savepoints of one job. `default` is the folder for those that name none."""
+    """Takes the savepoints of one job. `default`: the folder for requests without one."""
 
     def __init__(self, job: RunningJob, default: str | None) -> None:
         self._job = job
@@ -100,15 +100,14 @@ class SavepointTaker:
         self._thread: threading.Thread | None = None
         self._over: str | None = None
         self._last: Taking | None = None
-        """The one of the job's end."""
+        """The savepoint of the job's end."""
 
     def are_taken_unasked(self) -> bool:
-        """Whether a stop takes one without being told to: there is a folder for it."""
+        """True if a plain stop takes one: there is a folder for it."""
         return self._default is not None
 
     def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
-        """The folder that the savepoint would go to; nobody has looked at it yet. Raises REQUEST_REFUSED where none
-        would be taken."""
+        """The folder for the savepoint, not checked yet. Raises REQUEST_REFUSED if none would be taken."""
         where = f"job {self._job.record.name}"
         if self._over is not None:
             raise _refused("a job that runs", self._over, where, "start it, then take the savepoint")
@@ -120,24 +119,25 @@ class SavepointTaker:
         folder = Path(named).absolute()
         standing = self._begun.get(savepoint_id)
         if standing is not None and not standing.has_failed() and (standing.into, standing.form) != (folder, form):
-            found = f"{savepoint_id}, which stands for a {standing.form.value} savepoint in {standing.into}"
-            wanted = f"an id that was not used, or for a {form.value} one in {folder}"
+            found = f"{savepoint_id}, the id of a {standing.form.value} savepoint in {standing.into}"
+            wanted = f"an unused id, or one of a {form.value} savepoint in {folder}"
             raise _refused(wanted, found, where, "choose another id")
         return folder
 
     def look_at(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Future[None]:
-        """What stands against a savepoint in this folder, which is made, before it is begun. A disk may hang: whoever
-        asks need not wait with it. Raises REQUEST_REFUSED as `check`."""
+        """Create the folder; raise a storage error if savepoints cannot be written there. A disk may hang: the
+        requesting thread need not wait. Raises REQUEST_REFUSED like `check`.
+        """
         folder, looked = self.check(savepoint_id, into, form), Future[None]()
         look = partial(_look_at, self._job, folder, form, looked)
         threading.Thread(target=look, name="tidegate-savepoint-folder", daemon=True).start()
         return looked
 
     def begin(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
-        """Take a savepoint. Asked again under its id it is the same one, as far as its folder is there; one that has
-        failed is tried again.
+        """Take a savepoint. A repeated call with its id returns the same one, if its folder exists; a failed one is
+        retried.
 
-        Raises REQUEST_REFUSED, also where the id stands for one in another folder or form, or the job has ended.
+        Raises REQUEST_REFUSED, also if the id belongs to another folder or format, or if the job has ended.
         """
         with self._lock:
             folder = self.check(savepoint_id, into, form)
@@ -146,15 +146,16 @@ class SavepointTaker:
                 return standing
             if self._last is not None:
                 found = f"one that ends with savepoint {self._last.id}"
-                raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that one")
+                raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that savepoint")
             return self._begin(Taking(savepoint_id, folder, form, self._named(savepoint_id)))
 
     def begin_last(
         self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE, *, drained: bool = False
     ) -> Taking:
-        """Every query has ended, `drained` or not: take the savepoint of that. It has a thread of its own, and waits no
-        longer than a moment for the others, which are called off: one of them may hang on another disk. Raises
-        REQUEST_REFUSED."""
+        """Take the savepoint of the job's end, after every query has ended, `drained` or not. It has a thread of its
+        own. It waits only a moment for the others, which are canceled: one of them may hang on another disk. Raises
+        REQUEST_REFUSED.
+        """
         with self._lock:
             folder = self.check(savepoint_id, into, form)
             others = list(self._begun.values())
@@ -167,10 +168,10 @@ class SavepointTaker:
         return taking
 
     def close(self, why: str) -> None:
-        """The job ends: call off every savepoint that is not there yet, and begin none any more.
+        """The job ends: cancel every incomplete savepoint, and begin none any more.
 
-        When it returns they are over. What was called off never appears, and whatever a disk that hangs keeps from
-        ending touches nothing but what is its own.
+        When this returns they are over. A canceled savepoint never appears. If a disk hangs, its thread may still run,
+        but changes only its own files.
         """
         with self._lock:
             self._over = why
@@ -219,15 +220,16 @@ class SavepointTaker:
         except TidegateError as error:
             taking.settle(error)
         except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
-            _LOG.exception("savepoint %s could not be taken, and the job goes its way", taking.id)
+            _LOG.exception("savepoint %s could not be taken; the job continues", taking.id)
             taking.settle(error)
 
 
 def _give_way() -> None:
-    """The epochs come first: this thread has a tenth of a core that somebody else wants, and all of one that nobody
-    does (setpriority(2), which Linux has for a thread)."""
+    """Epochs have priority: this thread gets a tenth of a busy core, and all of an idle one (setpriority(2), which
+    Linux has for a thread).
+    """
     if sys.platform == "linux":
-        with suppress(OSError):  # a sandbox may not have it: then they share the cores, and the savepoint is taken
+        with suppress(OSError):  # a sandbox may forbid it: then they share the cores equally
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
@@ -235,7 +237,7 @@ _NICENESS = 10
 
 
 def _wait_for(called_off: Sequence[Taking]) -> None:
-    """Until all of them are over; what a disk that hangs keeps from ending counts as cut off."""
+    """Wait until all of them are over; one that a hanging disk blocks counts as cut off."""
     at = time.monotonic() + _CALLED_OFF_WITHIN_SECONDS
     for taking in called_off:
         taking.end_by(at)
@@ -257,11 +259,11 @@ def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateE
 
 
 def not_of_this_job(name: str) -> TidegateError:
-    """An at-most-once job goes on from nothing."""
+    """An at-most-once job cannot resume."""
     return TidegateError(
         Code.SAVEPOINT_REFUSED,
         expected="a job at exactly-once or at-least-once",
         found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
         where=f"job {name}",
-        next_step="choose another level, or go on without savepoints",
+        next_step="choose another level, or continue without savepoints",
     )

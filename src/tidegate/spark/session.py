@@ -1,4 +1,6 @@
-"""The SparkSession of a job: built well or taken from the user, and the JVM's half of the local lease."""
+"""The SparkSession of a job: created with good settings or taken from the user; and the JVM's half of the local
+lease.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,13 @@ _KEPT_FOR_THE_PAGE = {
     "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "5000",
 }
-"""What Spark's own page remembers, also where it is off. Its defaults are for hours of batches: with epochs twice a
-second they fill the heap with some 40 KiB an epoch until a thousand are kept."""
+"""Limits of the data for Spark's own page, which Spark also keeps if the page is off. Its defaults suit batches of
+hours: with epochs twice a second they fill the heap with some 40 KiB for each epoch until a thousand are kept.
+"""
 
 
 def open_session(name: str, settings: Settings) -> SparkSession:
-    """The active session, or a new one with settings that suit short epochs."""
+    """The active session, or a new one with settings for short epochs."""
     if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
         raise _connect_refused("the environment variable SPARK_REMOTE or SPARK_CONNECT_MODE_ENABLED")
     active = SparkSession.getActiveSession()
@@ -66,8 +69,9 @@ def open_session(name: str, settings: Settings) -> SparkSession:
 
 
 def _suited_to_short_epochs(name: str) -> dict[str, str]:
-    """What `spark-submit`, `PYSPARK_SUBMIT_ARGS` or `spark-defaults.conf` say is left as it is. Before the JVM runs
-    Python's side of Spark knows none of it, and what is set there has the last word."""
+    """Settings of `spark-submit`, `PYSPARK_SUBMIT_ARGS` or `spark-defaults.conf` stay. Before the JVM runs, Python's
+    side of Spark does not know them, and would override them.
+    """
     SparkContext.getSystemProperty("spark.master")  # starts the JVM, or finds that of `spark-submit`
     said = SparkConf()
     wanted = {
@@ -79,13 +83,13 @@ def _suited_to_short_epochs(name: str) -> dict[str, str]:
     if _is_local(said.get("spark.master", wanted["spark.master"])):  # elsewhere tidegate may come with the job's files
         wanted["spark.python.daemon.module"] = MODULE
     missing = {key: value for key, value in wanted.items() if not said.contains(key)}
-    # These two a JVM of our own has been given already, as for a shell.
+    # A JVM of our own has these two already, as options of the shell.
     return {**missing, "spark.app.name": name, "spark.ui.showConsoleProgress": "false"}
 
 
 @contextmanager
 def _options_of_a_jvm(of_the_log: str) -> Generator[None, None, None]:
-    """A JVM that is started meanwhile has these options, and the archive of `tidegate warm-up`, if there is one."""
+    """A JVM that is started in this block has these options, and the archive of `tidegate warm-up`, if there is one."""
     archive, before = archive_to_use(os.environ), os.environ.get(SUBMIT_OPTIONS)
     options = [*([] if archive is None else [options_to_use(archive)]), of_the_log]
     os.environ[SUBMIT_OPTIONS] = " ".join(filter(None, [before, *options]))
@@ -99,9 +103,10 @@ def _options_of_a_jvm(of_the_log: str) -> Generator[None, None, None]:
 
 
 def _worker_sockets() -> dict[str, str]:
-    """Unix sockets to the Python workers: measured, a task there and back takes 35 ms instead of 75 over TCP.
+    """Unix sockets to the Python workers: measured, a round trip of a task takes 35 ms instead of 75 over TCP.
 
-    A socket's path holds 107 bytes, and Spark's names take 43; where temporary files have a long path it stays TCP.
+    A socket's path holds 107 bytes, and Spark's names take 43. If the folder for temporary files has a long path, TCP
+    stays.
     """
     folder = tempfile.gettempdir()
     if len(os.fsencode(folder)) > 60:
@@ -110,7 +115,7 @@ def _worker_sockets() -> dict[str, str]:
 
 
 def adopt_session(session: SparkSession, backend: Backend) -> SparkSession:
-    """A session that the user made. Refused: Spark Connect, another state store, asynchronous progress."""
+    """Check a session that the user made. Refused: Spark Connect, another state store, asynchronous progress."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise _connect_refused(f"a session of {type(session).__module__}")
     store, explicit = STORES[backend], explicit_conf(session)
@@ -141,7 +146,7 @@ def _made_ready(session: SparkSession) -> SparkSession:
 
 
 def is_local(session: SparkSession) -> bool:
-    """Whether all tasks run on this machine."""
+    """True if all tasks run on this machine."""
     return _is_local(session.sparkContext.master or "")
 
 
@@ -150,7 +155,7 @@ def _is_local(master: str) -> bool:
 
 
 def lives(session: SparkSession) -> bool:
-    """Whether the session's JVM is there, and its context has not been stopped."""
+    """True if the session's JVM lives, and its context has not been stopped."""
     try:
         context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
         return not context.sc().isStopped()
@@ -160,7 +165,7 @@ def lives(session: SparkSession) -> bool:
 
 @contextmanager
 def query_settings(session: SparkSession, conf: Mapping[str, str]) -> Generator[None, None, None]:
-    """Spark's settings for a query of tidegate, put back afterwards: the session may be the user's."""
+    """Spark's settings for a query of tidegate. Restored afterwards: the session may be the user's."""
     with _settings_lock:
         before = {key: session.conf.get(key, None) for key in conf}
         try:
@@ -176,14 +181,14 @@ def query_settings(session: SparkSession, conf: Mapping[str, str]) -> Generator[
 
 
 _settings_lock = threading.Lock()
-"""Two jobs may start queries in one session at once."""
+"""Two jobs may start queries in one session at the same time."""
 
 
 def lock_engine(session: SparkSession, lease: HeldLease) -> Callable[[], None]:
-    """Have the driver's JVM take the engine's lock of the lease, if it has one: only when that is free can the old run
-    write nothing any more. Gives what releases it; a JVM that is gone has released it by itself.
+    """Let the driver's JVM take the engine's lock of the lease, if it has one: while the lock is held, the old run may
+    still write. Returns an object that releases it; a dead JVM has released it by itself.
 
-    Raises DRIVER_ALIVE where another JVM has it.
+    Raises DRIVER_ALIVE if another JVM holds it.
     """
     where = lease.engine_lock()
     if where is None:

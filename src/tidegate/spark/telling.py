@@ -1,4 +1,4 @@
-"""How the Python processes that Spark starts tell the driver of their errors: see `core.telling`."""
+"""How the Python processes that Spark starts report errors to the driver: see `core.telling`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.telling import ToldError, ToldStep, heard, told
 
 WORD = secrets.token_hex(8)
-"""The word of this driver's mark. Tasks and sources get it with what is pickled to them: in their process this
-constant is another one."""
+"""The random word in this driver's mark. It is pickled to tasks and sources: in their process this constant differs."""
 
 
 @contextmanager
 def told_by_source(word: str) -> Generator[None, None, None]:
-    """What a source raises inside reaches the driver whole. Without a cause: Spark's JVM looks through the text of a
-    traceback with a regular expression, and a long one overflows its stack."""
+    """An exception of a source reaches the driver complete. It has no cause: Spark's JVM searches the text of a
+    traceback with a regular expression, and a long one overflows its stack.
+    """
     try:
         yield
     except TidegateError as error:
@@ -25,7 +25,7 @@ def told_by_source(word: str) -> Generator[None, None, None]:
 
 
 def heard_in(error: BaseException) -> ToldError | None:
-    """What a task or a source has told, where this error of Spark's comes from one."""
+    """The error that a task or a source has reported, if this error of Spark comes from one."""
     said = heard(str(error), WORD)
     if said is not None:
         said.__cause__ = error

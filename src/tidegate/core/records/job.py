@@ -15,12 +15,12 @@ class JobRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One query in a checkpoint: its newest done epoch, by whose run it was computed, and both of Spark's entries.
+    """One query in a checkpoint: its newest done epoch, the run that computed it, and both of Spark's entries.
 
-    The entries are those of *decided*: where each source ends, and the ids of the state files. `sources` and `sinks`
-    are in the order of the positions; `progress` says of each sink the newest epoch up to this one in which it wrote
-    something, and the digest it left as evidence. `state_rows` and `operator_uids` are those of *decided*;
-    `fingerprints` those of its stateful operators that were in force, None in a record of an older release.
+    The entries are those of *decided*: the end of each source, and the ids of the state files. `sources` and `sinks`
+    are in the order of the positions. `progress`: for each sink the newest epoch up to this one in which it wrote
+    something, and the digest that it stored as evidence. `state_rows` and `operator_uids` are those of *decided*.
+    `fingerprints`: those of its stateful operators in force, None in a record of an older release.
     """
 
     query: str
@@ -38,10 +38,10 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*checkpoints/n/_metadata.json*: a checkpoint of the whole job, whose files stay where they are.
+    """*checkpoints/n/_metadata.json*: a checkpoint of the whole job. Its files stay in place.
 
-    `queries` are in the order of the program; one that has done no epoch yet is not among them. After `drained`
-    no job resumes from it: its watermarks are at the end of time.
+    `queries` are in the order of the program; one without a done epoch is left out. After `drained` no job resumes from
+    it: its watermarks are at the end of time.
     """
 
     number: int
@@ -53,9 +53,9 @@ class CheckpointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*closing*: the job's checkpoints are given up, with everything that its sinks keep for them.
+    """*closing*: the job's checkpoints are being deleted, with everything that its sinks keep for them.
 
-    From this record on nothing of the job counts. A start that finds it completes the clearing.
+    From this record on the job no longer counts. A start that finds it completes the deletion.
     """
 
     job_id: str
@@ -63,8 +63,7 @@ class Closing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Drain(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*drain*: the job was asked to end for good. Every start resumes that; when it has `ended`, a start does
-    nothing."""
+    """*drain*: a drain of the job was requested. Every start resumes it. After it has `ended`, a start does nothing."""
 
     job_id: str
     since: str

@@ -10,10 +10,11 @@ NOTHING_FINISHED = -1
 
 
 class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a stateful operator computes, as the program has declared it. `number`: its place among those of the query,
-    from the last one to the sources; `uid`: the one that the program has given it, or empty. `compared` and `told`: by
-    `Part`, as text; another text in `compared` is another operator. `origins`: parts that have other texts with the
-    names that the columns have where they come from; the same text there is the same part, too."""
+    """The definition of a stateful operator in the program. `number`: its place among those of the query, from the last
+    one to the sources. `uid`: its uid in the program, or empty. `compared` and `told`: by `Part`, as text; a different
+    text in `compared` is a different operator. `origins`: parts whose text differs if columns have the names of their
+    origin; an equal text there means an equal part, too.
+    """
 
     number: int
     uid: str
@@ -23,8 +24,9 @@ class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*start*: what a generation of a query begins with. Epochs below `first_epoch` count as finished. `fingerprints`:
-    of its stateful operators; None in a record of an older release."""
+    """*start*: the begin of a generation of a query. Epochs below `first_epoch` count as finished. `fingerprints`: of
+    its stateful operators; None in a record of an older release.
+    """
 
     job_id: str
     generation: int
@@ -36,10 +38,10 @@ class Start(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OperatorsAccepted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*operators/N*: the fingerprints of the stateful operators from the start on that has put it; the newest one
-    counts, before those of *start*. `accepted`: the differences, in words, that the start was allowed to accept under
-    the id `once`. Without any it is what a start has learned that found no fingerprints, or differences that need no
-    permission."""
+    """*operators/N*: the fingerprints of the stateful operators since the start that wrote it. The newest one counts,
+    before those of *start*. `accepted`: the differences, in words, that the start was allowed to accept under the id
+    `once`. It is empty if the start found no fingerprints, or only differences that need no permission.
+    """
 
     fingerprints: tuple[OperatorFingerprint, ...]
     at: str
@@ -76,8 +78,9 @@ class Prepared(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Decided(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*decided/N*: the one prepared record that counts, the bytes of both of Spark's log entries, and the rows of state
-    and the uids of operators that the record says."""
+    """*decided/N*: the one prepared record that counts, the bytes of both of Spark's log entries, and that record's
+    rows of state and uids of operators.
+    """
 
     epoch: int
     run: int
@@ -97,7 +100,7 @@ class Done(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Overdue(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*overdue/N.R*: epoch N was cut off in run R, because it was not prepared within the `seconds` that it had."""
+    """*overdue/N.R*: epoch N was cut off in run R, because it was not prepared within `seconds`."""
 
     epoch: int
     run: int
@@ -105,10 +108,10 @@ class Overdue(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The newest epoch in which a sink wrote something, and the digest it left as evidence.
+    """The newest epoch in which a sink wrote something, and the digest that it stored as evidence.
 
-    `generation`: of which that epoch is, where it is an older one: a restored generation begins with what its
-    savepoint counts. 0 for that of the record it stands in.
+    `generation`: the generation of that epoch, if it is an older one: a restored generation begins with the evidence of
+    its savepoint. 0: the generation of this record.
     """
 
     epoch: int

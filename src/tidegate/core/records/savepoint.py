@@ -11,7 +11,7 @@ from tidegate.core.records.value import Value
 
 
 class FileFlaw(NamedTuple):
-    """How a file differs from what a savepoint says of it, in the words of an error."""
+    """The difference of a file from its entry in a savepoint, in the words of an error."""
 
     code: Code
     expected: str
@@ -22,14 +22,16 @@ class FileFlaw(NamedTuple):
 
 
 class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One file of a savepoint: its path below the savepoint's folder, and what proves it whole."""
+    """One file of a savepoint: its path below the savepoint's folder, with its size and checksum."""
 
     name: str
     size_bytes: int
     sha256: str
 
     def shortage(self, size_bytes: int | None) -> FileFlaw | None:
-        """What is missing of a file of this size, or of none; None if nothing is. Its content is not known yet."""
+        """The missing part of a file of this size, or of an absent file; None if nothing is missing. The content is not
+        compared.
+        """
         if size_bytes is None:
             return FileFlaw(Code.SAVEPOINT_INCOMPLETE, f"a file of {self.size_bytes} bytes", "none")
         if size_bytes < self.size_bytes:
@@ -37,8 +39,9 @@ class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return None
 
     def flaw(self, size_bytes: int, sha256: str) -> FileFlaw | None:
-        """How a file that was read differs from this one; None if it is the same. A shorter file is incomplete, any
-        other difference is an alteration."""
+        """The difference of a file that was read from this one; None if it is the same. A shorter file is incomplete,
+        any other difference is an alteration.
+        """
         if (size_bytes, sha256) == (self.size_bytes, self.sha256):
             return None
         expected = f"{self.size_bytes} bytes of SHA-256 {self.sha256}"
@@ -47,8 +50,9 @@ class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class StatefulOperator(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stateful operator as Spark's metadata of its state has it: by its number in the plan. `name` is Spark's, of its
-    kind; `uid` the one that the program has given this operator, or empty."""
+    """A stateful operator in Spark's metadata of its state: its number in the plan, Spark's `name` of its kind, and the
+    `uid` in the program, or empty.
+    """
 
     number: int
     name: str
@@ -60,8 +64,8 @@ class StatefulOperator(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
 class SavedQuery(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One query in a savepoint.
 
-    `ends` are the positions of its sources by uid, `watermark_ms` is that of its next epoch. `backend` and `partitions`
-    are what its state was written with; None where Spark's log does not say. Queries of equal `fingerprint` have the
+    `ends`: the positions of its sources by uid. `watermark_ms`: the watermark of its next epoch. `backend` and
+    `partitions`: the form of its state; None if Spark's log does not show it. Queries of equal `fingerprint` have the
     same sources, sinks, stateful operators, backend and partitions.
     """
 
@@ -75,16 +79,16 @@ class SavedQuery(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SavepointFormat(Enum):
-    """How a savepoint keeps state."""
+    """The format of state in a savepoint."""
 
     NATIVE = "native"
-    """Spark's own files as they are."""
+    """Spark's own files, unchanged."""
     CANONICAL = "canonical"
-    """The state as Parquet, a table for each store; all else as it is."""
+    """The state as Parquet, a table for each store; all other files unchanged."""
 
 
 class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*_metadata.json* of a savepoint: what it is of, and every other file in its folder. Written last."""
+    """*_metadata.json* of a savepoint: its contents, and every other file in its folder. Written last."""
 
     id: str
     format: SavepointFormat
@@ -97,9 +101,10 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: which job continues under the savepoint's own job
-    id, in which folder of which host, since when. The digest is that of the savepoint's manifest. `token` is that of
-    the folder, and "" in one of an older release, which knew it by its host."""
+    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: the job that continues under the savepoint's own job
+    id, with its folder, host and time. `digest`: of the savepoint's manifest. `token`: of the job's folder; "" in a
+    record of an older release, which used the host.
+    """
 
     job: str
     job_id: str
@@ -110,19 +115,20 @@ class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class FolderToken(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*folder-token*: what tells a job's folder from every other one, whichever host has it. Put before the job's first
-    claim of a savepoint, and never replaced."""
+    """*folder-token*: distinguishes a job's folder from every other one, on any host. Written before the job's first
+    claim of a savepoint, and never replaced.
+    """
 
     token: str
 
 
 class Restored(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*restores/G*: what generation G of the job was opened from. It counts once *job.json* names G.
+    """*restores/G*: the savepoint of generation G of the job. It counts once *job.json* names G.
 
-    `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the one behind which it resumes.
+    `savepoint` is the folder and `digest` that of its manifest. `epochs`: by query, the epoch after which it resumes.
     `left_behind`: uids of the job's older generations that no query resumes. `rewind`: the id under which the job was
     allowed to go back behind visible rows. `program`: the queries shown when the rewind was accepted. `renamed`: by uid
-    in the savepoint, the uid from then on.
+    in the savepoint, the new uid.
     """
 
     job_id: str

@@ -12,7 +12,7 @@ from tidegate.core.records.value import Value
 
 
 class SinkIdentity(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose sink it is: everything that transaction names and evidence keys are made of."""
+    """The identity of a sink: all parts of its transaction names and evidence keys."""
 
     job: str
     job_id: str
@@ -38,7 +38,7 @@ class Attempt(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class JournalRef(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the rows of one attempt are kept: a file name below the ledger, and what proves it whole."""
+    """The place of one attempt's rows: a file name below the ledger, with its size and checksum."""
 
     name: str
     rows: int
@@ -47,9 +47,9 @@ class JournalRef(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Committable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What any other process needs to commit, abort or write again one transaction.
+    """All that another process needs to commit, abort or rewrite one transaction.
 
-    `digest` is the evidence that the sink's own transaction leaves behind; `handle` belongs to the sink.
+    `digest` is the evidence that the sink's own transaction stores. `handle` belongs to the sink.
     """
 
     attempt: Attempt
@@ -70,14 +70,14 @@ class Outcome(Enum):
 
 
 class Answer(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sink's answer for one committable; `detail` says in words what the sink saw."""
+    """A sink's answer for one committable. `detail` is the sink's finding in words."""
 
     outcome: Outcome
     detail: str = ""
 
 
 class Evidence(Enum):
-    """What a sink can prove about one committable."""
+    """The proof of a sink about one committable."""
 
     PRESENT = "present"
     ABSENT = "absent"
@@ -95,12 +95,12 @@ class Position(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def committable_digest(attempt: Attempt, checksum: str) -> str:
-    """The evidence of one transaction: its whole identity and what it wrote."""
+    """The evidence of one transaction: its complete identity and its rows."""
     return sha256(msgspec.json.encode(attempt, order="sorted") + checksum.encode())
 
 
 def epoch_digest(committables: Iterable[Committable]) -> str:
-    """The evidence of all transactions of one sink in one epoch, whatever their order."""
+    """The evidence of all transactions of one sink in one epoch, in any order."""
     return digest_of_all(committable.digest for committable in committables)
 
 

@@ -1,8 +1,8 @@
 """A savepoint as one stream, for a pipe or a store of objects: a tar archive whose first member is the manifest.
 
-A reader therefore knows every file, its length and its checksum before the first file arrives. Both sides compare each
-file with the manifest. Import takes only files that the manifest names, into a hidden folder, and renames the folder
-when all of it is durable.
+So a reader knows every file, its length and its checksum before the first file arrives. Both sides compare each file
+with the manifest. Import takes only files that the manifest names, into a hidden folder, and renames the folder after
+all of it is durable.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from tidegate.savepoints.place import check_place
 from tidegate.savepoints.proof import copy_verified
 
 MANIFEST_AT_MOST_BYTES = 1 << 30
-"""Some seven million files. What says of itself that it is longer is no manifest."""
+"""Enough for some seven million files. A longer first member is not a manifest."""
 
 _NO_ARCHIVE = (tarfile.TarError, EOFError, ValueError, zlib.error, LZMAError)
-"""What `tarfile` raises for bytes that it cannot read: ValueError is of a number or a text in an extended header."""
+"""The errors of `tarfile` for invalid bytes: ValueError comes from a number or a text in an extended header."""
 
-_EXPORT_AGAIN = "take the savepoint from where it is whole (`tidegate savepoint verify`), and export it again"
+_EXPORT_AGAIN = "use a complete copy of the savepoint (`tidegate savepoint verify`), and export it again"
 
 BytesPassed = Callable[[int, int], None]
-"""Told of so many bytes more, and of how many there are in all."""
+"""Receives the number of new bytes, and of all bytes."""
 
 
 def export_stream(savepoint: Savepoint, into: IO[bytes], passed: BytesPassed = lambda _more, _total: None) -> None:
     """Write a savepoint as an archive. If that fails, the archive has no end, and every reader refuses it.
 
-    Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE where the savepoint is not as it was taken, what
-    its disk has to say, and OSError for what cannot be written.
+    Raises SAVEPOINT_ALTERED, SAVEPOINT_INCOMPLETE or SAVEPOINT_UNSAFE if the savepoint has changed since it was taken,
+    a storage error if it cannot be read, and OSError if the archive cannot be written.
     """
     for error in names_wrong(savepoint):
         raise error
@@ -73,7 +73,7 @@ def export_file(savepoint: Savepoint, target: Path, passed: BytesPassed = lambda
             try:
                 if os.path.lexists(target):
                     raise _refused("a name that is free", "a file that is there already", target)
-                file.truncate()  # a killed export may have left something
+                file.truncate()  # the rest of a killed export
                 export_stream(savepoint, file, passed)
                 file.flush()
                 sync_file(file.fileno())
@@ -87,11 +87,11 @@ def export_file(savepoint: Savepoint, target: Path, passed: BytesPassed = lambda
 def import_stream(
     source: IO[bytes], into: Path, passed: BytesPassed = lambda _more, _total: None, *, called: str = ""
 ) -> Savepoint:
-    """The savepoint in an archive, in a folder of its own below `into`; also of one that was compressed since. `called`
-    is what a refusal calls the archive, where that is no tar or has no end.
+    """Extract the savepoint in an archive into a folder of its own below `into`; the archive may be compressed.
+    `called`: the name of the archive in errors, if it is no tar or has no end.
 
-    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_UNSAFE, what a manifest can lack, and REQUEST_REFUSED
-    where its name is taken.
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_UNSAFE, the errors of a manifest, and REQUEST_REFUSED if
+    its name is taken.
     """
     check_place(into)
     with Trust().over(into, "import a savepoint"):
@@ -132,7 +132,7 @@ def _member(savepoint: Savepoint, name: str, size: int) -> tarfile.TarInfo:
 
 
 class _Hashing:
-    """Reads a file, and knows what it has read of it."""
+    """Reads a file, and records the size and checksum of the read part."""
 
     def __init__(self, source: IO[bytes], where: Path) -> None:
         self._source = source
@@ -166,7 +166,7 @@ def _import(archive: tarfile.TarFile, into: Path, passed: BytesPassed) -> Savepo
                 raise _refused("a name that is free", "a savepoint, or something else, that is there already", target)
             _empty(hidden)
             (hidden / MANIFEST).write_bytes(manifest)
-            open_savepoint(hidden)  # before a path of it is used
+            open_savepoint(hidden)  # before any of its paths is used
             _import_files(archive, name, record, hidden, passed)
             _sync(hidden)
             os.rename(hidden, target)
@@ -228,12 +228,12 @@ def _sync(folder: Path) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """What stays all the same, the next import removes: it must not cover what went wrong."""
+    """The next import removes the remaining files: this clean-up must not hide the first error."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _empty(folder: Path) -> None:
-    """Remove what a killed import has left."""
+    """Remove the files of a killed import."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -241,7 +241,7 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-# --- alone -------------------------------------------------------------------------------------------------
+# --- exclusion ---------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -255,7 +255,7 @@ def _alone(path: Path, flags: int) -> Generator[int, None, None]:
         except BlockingIOError:
             raise _in_use(path) from None
         if not path.exists() or not os.path.samestat(os.fstat(descriptor), path.stat()):
-            raise _in_use(path)  # it has its own name by now
+            raise _in_use(path)  # it has its final name by now
         yield descriptor
     finally:
         os.close(descriptor)

@@ -1,4 +1,6 @@
-"""A restore between the processes: from `tidegate run -s` to the program, and what a program that only checks says."""
+"""A restore between processes: from `tidegate run -s` to the program, and the report of a program that is only
+checked.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,20 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
-"""In the environment of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
+"""Environment variable of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
 
 FRESH_VARIABLE = "TIDEGATE_FRESH"
-"""In the environment of a program: that its start opens an empty generation, as JSON of `savepoints.fresh.Fresh`."""
+"""Environment variable of a program: its start opens an empty generation, as JSON of `savepoints.fresh.Fresh`."""
 
 ALLOWED_VARIABLE = "TIDEGATE_ALLOW_CHANGED_OPERATORS"
-"""In the environment of a program: the operators that may be others, as JSON of `core.fingerprints.Allowed`."""
+"""Environment variable of a program: the operators that may differ, as JSON of `core.fingerprints.Allowed`."""
 
 SAYS = "tidegate: what a restore would be: "
-"""What a program that is only checked says on its standard error, before the JSON of `Said`."""
+"""Written by a program that is only checked to its standard error, before the JSON of `Said`."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict (`core.restoring.Verdict`), what changes, and by query the epoch behind which it would resume."""
+    """A verdict (`core.restoring.Verdict`), the changes, and by query the epoch after which it would resume."""
 
     verdict: str
     changes: tuple[str, ...] = ()
@@ -34,9 +36,10 @@ _Handed = TypeVar("_Handed")
 
 
 def handed_on(variable: str, kind: type[_Handed], command: str) -> _Handed | None:
-    """What `command` has put into the environment of this program; None where it has put nothing there.
+    """The value that `command` has put into the environment of this program; None if there is none.
 
-    Raises SETTING_VALUE for anything else."""
+    Raises SETTING_VALUE for an invalid value.
+    """
     text = os.environ.get(variable)
     if not text:
         return None

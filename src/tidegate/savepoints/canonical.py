@@ -23,12 +23,12 @@ _datasets, _parquet = cast("Any", ds), cast("Any", pq)
 
 
 def open_table(savepoint: Path, table: StateTable) -> ds.Dataset:
-    """A table as pyarrow reads it: in batches, or whole. No row was read yet."""
+    """A table for pyarrow: in batches, or whole. Reads no row yet."""
     return _datasets.dataset([str(path) for path in _files(savepoint / table.folder)], format="parquet")
 
 
 def count_rows(tables: SavedTables, saved: SavedQuery) -> Mapping[str, int]:
-    """The rows of each table of a query, as the ends of its files say."""
+    """The number of rows in each table of a query, from the footers of its files."""
     return {
         str(table): sum(_parquet.read_metadata(path).num_rows for path in _files(Path(tables.folder_of(table))))
         for table in tables_of(saved)

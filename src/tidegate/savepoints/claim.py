@@ -44,7 +44,7 @@ def claimed_by_another(savepoint: Savepoint, target: JobRecord, job_folder: Path
 
 
 def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> TidegateError | None:
-    """What stands against a claim by the job in this folder: another one, or a disk that takes none."""
+    """The error against a claim by the job in this folder: another claim, or a disk that cannot be written."""
     folder = _place(savepoint).parent
     if read_claim(savepoint) is None and not os.access(folder, os.W_OK):
         return _not_written(savepoint, folder)
@@ -52,13 +52,13 @@ def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> 
 
 
 def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
-    """Claim it, durably. Raises SAVEPOINT_CLAIMED, and what the disk has to say."""
+    """Claim it, durably. Raises SAVEPOINT_CLAIMED, and storage errors."""
     path = _place(savepoint)
     storage = open_storage(path.parent)
     token = _put_token(job_folder)
     try:
         storage.put_if_absent(path.name, encode(_claim(target, job_folder, token)))
-    except TidegateError as error:  # also where the one that was quicker has tidied up
+    except TidegateError as error:  # also if the faster process has already cleaned up
         raise against_claim(savepoint, target, job_folder) or error from None
     against = against_claim(savepoint, target, job_folder)
     if against is not None:
@@ -73,7 +73,7 @@ def _place(savepoint: Savepoint) -> Path:
 
 
 def _token_in(job_folder: Path) -> str:
-    """What the job's folder is known by; "" where it has claimed nothing yet."""
+    """The token of the job's folder; "" if it has claimed nothing yet."""
     storage = open_storage(job_folder)
     data = storage.read(_TOKEN)
     return "" if data is None else decode(FolderToken, data, storage.where(_TOKEN)).token
@@ -109,17 +109,17 @@ def _claimed(savepoint: Savepoint, found: SavepointClaim) -> TidegateError:
     return TidegateError(
         Code.SAVEPOINT_CLAIMED,
         expected="a savepoint that no other job has claimed",
-        found=f"job {found.job} in {found.folder} on {found.host} goes on under job id {found.job_id} since {found.at}",
+        found=f"job {found.job} in {found.folder} on {found.host} has job id {found.job_id} since {found.at}",
         where=str(savepoint.found_at),
         next_step="start the job there; or restore without --claim under another job name, into other targets; or, "
-        f"when nothing goes on there any more, `rm {_place(savepoint)}`",
+        f"if that job is never started again, `rm {_place(savepoint)}`",
     )
 
 
 def _not_written(savepoint: Savepoint, folder: Path) -> TidegateError:
     return TidegateError(
         Code.STORAGE_UNUSABLE,
-        expected="to write beside the savepoint who has claimed it",
+        expected="to write the claim record beside the savepoint",
         found=f"{folder} cannot be written",
         where=str(savepoint.found_at),
         next_step="copy the savepoint to a disk that can be written, and claim the copy; or restore without --claim",

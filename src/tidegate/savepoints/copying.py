@@ -22,10 +22,10 @@ class Copying:
         self._deciding = threading.Lock()
         self._counting = threading.Lock()
 
-    # --- for watchers --------------------------------------------------------------------------------------
+    # --- for other threads ---------------------------------------------------------------------------------
 
     def call_off(self, why: str) -> bool:
-        """Nothing more is copied from the next block on, and no savepoint appears. False where it does already."""
+        """Abort the copy at the next block; no savepoint appears. False if it is too late for that."""
         with self._deciding:
             if not self.appears and not self.called_off.is_set():
                 self._why = why
@@ -33,15 +33,15 @@ class Copying:
             return not self.appears
 
     def cut_off(self) -> TidegateError:
-        """What is to be said of a savepoint that was called off."""
+        """The error of a canceled savepoint."""
         far = f"when {self.copied_bytes} of {self.total_bytes} bytes were copied" if self.total_bytes else "before that"
         next_step = "start the job, and take it again; `tidegate stop JOB -p` ends a job with a savepoint"
-        return self._error(f"{self._why}, {far}: nothing of it stays", next_step)
+        return self._error(f"{self._why}, {far}: no part of it stays", next_step)
 
     def hung(self) -> TidegateError:
-        """What is to be said of one that gets its name, and whose disk does not answer."""
-        found = "the disk does not answer since it gets its name: it may be there, or not"
-        return self._error(found, "look for it (`tidegate savepoint ls`); if it is not there, take it again")
+        """The error of a savepoint whose disk does not respond while it gets its name."""
+        found = "the disk stopped responding while the savepoint got its name: it may exist or not"
+        return self._error(found, "look for it (`tidegate savepoint ls`); if it does not exist, take it again")
 
     def _error(self, found: str, next_step: str) -> TidegateError:
         return TidegateError(
@@ -55,18 +55,18 @@ class Copying:
     # --- for the copy ---------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Raises SAVEPOINT_CUT_OFF when it was called off."""
+        """Raises SAVEPOINT_CUT_OFF if it was canceled."""
         if self.called_off.is_set():
             raise self.cut_off()
 
     def copied(self, size_bytes: int) -> None:
-        """So much more is copied, by any thread. Raises SAVEPOINT_CUT_OFF when it was called off."""
+        """Count more copied bytes, from any thread. Raises SAVEPOINT_CUT_OFF if it was canceled."""
         with self._counting:
             self.copied_bytes += size_bytes
         self.go_on()
 
     def appear(self) -> None:
-        """The savepoint gets its name next; or raises SAVEPOINT_CUT_OFF."""
+        """The savepoint gets its name next. Raises SAVEPOINT_CUT_OFF if it was canceled."""
         with self._deciding:
             self.go_on()
             self.appears = True

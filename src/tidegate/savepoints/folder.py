@@ -1,11 +1,11 @@
-"""A savepoint as a folder that can be copied anywhere: found, read, proven whole, removed.
+"""A savepoint as a folder that can be copied anywhere: found, read, verified, removed.
 
     savepoint-<job id>-<id>/
-      _metadata.json            the record *savepoint*: it names every other file, with its size and SHA-256
-      queries/<uid>/spark/...   the files from which Spark resumes, at one done epoch
+        _metadata.json            the record *savepoint*: it names every other file, with its size and SHA-256
+        queries/<uid>/spark/...   the files from which Spark resumes, at one done epoch
 
-No path in it is absolute. A savepoint that is being written or removed has a hidden name beside it. A folder under its
-own name is therefore complete, unless it was copied or changed from outside.
+No path in it is absolute. A savepoint that is being written or removed has a hidden name beside it. So a folder under
+its own name is complete, unless it was copied or changed from outside.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ CLAIM = ".claim"
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """A savepoint's folder and what its manifest says. Its other files were not looked at. `origin`: the retained
-    checkpoint that it was put together from, for one restore."""
+    """A savepoint's folder and its manifest. Its other files were not checked. `origin`: the retained checkpoint from
+    which it was assembled, for one restore.
+    """
 
     folder: Path
     record: SavepointRecord
@@ -61,7 +62,7 @@ def open_savepoint(folder: Path) -> Savepoint:
     """The savepoint in this folder.
 
     Raises SAVEPOINT_INCOMPLETE without a manifest or with that of a retained checkpoint, RECORD_CORRUPT, RECORD_NEWER,
-    and SAVEPOINT_UNSAFE where the manifest names a file outside of the folder, or something by what is no name.
+    and SAVEPOINT_UNSAFE if the manifest names a file outside of the folder, or has an invalid name.
     """
     manifest = folder / MANIFEST
     try:
@@ -84,8 +85,9 @@ def open_savepoint(folder: Path) -> Savepoint:
 
 
 def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path) -> None:
-    """Raises SAVEPOINT_UNSAFE for a name in a manifest that is none: folders of a job are made of them, also those that
-    a restore leaves behind and removes."""
+    """Raises SAVEPOINT_UNSAFE for an invalid name in a manifest: names become folders of a job, also folders that a
+    restore removes.
+    """
     uids = (uid for query in queries for uid in (query.query, *query.sources, *query.sinks))
     for name in (job_id, *uids):
         if not is_name(name):
@@ -93,7 +95,7 @@ def check_names(job_id: str, queries: Iterable[DoneEpoch], manifest: Path) -> No
 
 
 def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
-    """The savepoints directly in a folder, the newest first; and what is wrong with those that cannot be read."""
+    """The savepoints directly in a folder, the newest first; and the errors of those that cannot be read."""
     found: list[Savepoint] = []
     wrong: list[TidegateError] = []
     try:
@@ -108,13 +110,13 @@ def savepoints_in(folder: Path) -> tuple[list[Savepoint], list[TidegateError]]:
                 found.append(open_savepoint(place))
         except TidegateError as error:
             wrong.append(error)
-        except OSError as error:  # of a foreign folder among them
+        except OSError as error:  # including those of a foreign folder
             wrong.append(storage_error(error, place, "look for a savepoint"))
     return sorted(found, key=lambda each: (each.record.at, each.folder.name), reverse=True), wrong
 
 
 def verify(savepoint: Savepoint) -> list[TidegateError]:
-    """Everything that is wrong with a savepoint's files; each of them is read whole."""
+    """All errors of a savepoint's files. Reads each file completely."""
     found, wrong = _files_below(savepoint.folder)
     named = {file.name: file for file in savepoint.record.files}
     wrong += _strangers(savepoint)
@@ -127,12 +129,12 @@ def verify(savepoint: Savepoint) -> list[TidegateError]:
 
 
 def names_wrong(savepoint: Savepoint) -> list[TidegateError]:
-    """What the folder holds and should not: links, and files that the savepoint does not name. No file is read."""
+    """Unexpected entries of the folder: links, and files that the savepoint does not name. Reads no file."""
     return [*_files_below(savepoint.folder)[1], *_strangers(savepoint)]
 
 
 def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
-    """The files that are not there, or are shorter than they were. No file is read."""
+    """The files that are missing or too short. Reads no file."""
     for file in savepoint.record.files:
         path = savepoint.folder / file.name
         try:
@@ -145,10 +147,10 @@ def lacks(savepoint: Savepoint) -> Iterator[TidegateError]:
 
 
 def dispose(savepoint: Savepoint) -> None:
-    """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name. Of two
-    that remove it at once both have.
+    """Remove a savepoint. It gets a hidden name first, so a kill leaves no half savepoint under its own name. Two calls
+    at the same time both succeed.
 
-    Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes nothing, where the folder holds what is not its own.
+    Raises SAVEPOINT_ALTERED or SAVEPOINT_UNSAFE, and removes nothing, if the folder holds foreign files.
     """
     folder = savepoint.folder
     if folder.is_symlink():
@@ -159,11 +161,11 @@ def dispose(savepoint: Savepoint) -> None:
     except TidegateError:
         if folder.exists():
             raise
-        finish_disposal(folder)  # another process removed it while it was read
+        finish_disposal(folder)  # removed by another process during the read
         return
     try:
         _remove_hidden(folder)
-        with suppress(FileNotFoundError):  # another process was quicker
+        with suppress(FileNotFoundError):  # another process has removed it
             os.rename(folder, _trash(folder))
         sync_folder(folder.parent)
         _remove_hidden(folder)
@@ -184,7 +186,7 @@ def finish_disposal(folder: Path) -> bool:
 
 
 def manifest_digest(folder: Path) -> str:
-    """What tells one savepoint from every other, wherever it was copied to."""
+    """The identity of a savepoint, the same for all its copies."""
     try:
         return digest_of((folder / MANIFEST).read_bytes())
     except OSError as error:
@@ -192,8 +194,9 @@ def manifest_digest(folder: Path) -> str:
 
 
 def claim_of(folder: Path, digest: str) -> Path:
-    """Path of the claim record for this manifest. Links to the folder give the same path; another savepoint that gets
-    the folder's name has another one."""
+    """Path of the claim record for this manifest. Links to the folder give the same path. Another savepoint under the
+    same folder name has another path.
+    """
     folder = folder.resolve()
     return folder.with_name(f"{folder.name}.{digest.removeprefix('sha256:')[:16]}{CLAIM}")
 
@@ -204,7 +207,7 @@ def _remove_hidden(folder: Path) -> None:
     with suppress(FileNotFoundError):
         claim_of(folder, digest_of((trash / MANIFEST).read_bytes())).unlink()
     while trash.exists():
-        with suppress(FileNotFoundError):  # another process that removes it was quicker
+        with suppress(FileNotFoundError):  # another process has removed it
             shutil.rmtree(trash)
 
 
@@ -222,7 +225,7 @@ def _strangers(savepoint: Savepoint) -> list[TidegateError]:
 
 
 def _files_below(root: Path) -> tuple[set[str], list[TidegateError]]:
-    """The names of all plain files below a folder, and an error for each that is something else."""
+    """The names of all plain files below a folder, and an error for each other entry."""
     found: set[str] = set()
     wrong: list[TidegateError] = []
     for path in _entries(root):
@@ -234,7 +237,7 @@ def _files_below(root: Path) -> tuple[set[str], list[TidegateError]]:
 
 
 def _entries(root: Path) -> Iterator[Path]:
-    """Everything below a folder that is no folder itself; links are not followed."""
+    """All entries below a folder except folders; links are not followed."""
 
     def fail(error: OSError) -> None:
         raise storage_error(error, root, "read a savepoint") from error
@@ -260,7 +263,7 @@ def _stays_inside(name: str) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
-_COPY_AGAIN = "copy the savepoint again from where it is whole, or take another one"
+_COPY_AGAIN = "copy the savepoint again from a complete copy, or take another one"
 
 
 def _retained(folder: Path) -> TidegateError:
@@ -269,14 +272,14 @@ def _retained(folder: Path) -> TidegateError:
         expected="a savepoint, which has all its files in its folder",
         found="a retained checkpoint, whose files are the job's own and go with its next epochs",
         where=str(folder),
-        next_step="to go on from the job's newest checkpoint, start it without -s; to go back to this one, stop the job"
+        next_step="to resume from the newest checkpoint, start the job without -s; to go back to this one, stop the job"
         " and start it with -s and this folder; for one that can be moved, take a savepoint: `tidegate savepoint JOB"
         " DIR` while it runs, or `tidegate stop JOB -p DIR`",
     )
 
 
 def _nothing_in(folder: Path) -> TidegateError:
-    """No manifest: most often another folder was meant, and sometimes one was copied in part."""
+    """The error for a folder without a manifest: mostly the wrong folder, sometimes an incomplete copy."""
     found = "a folder without one" if folder.is_dir() else "a file" if folder.exists() else "no such folder"
     return TidegateError(
         Code.SAVEPOINT_INCOMPLETE,

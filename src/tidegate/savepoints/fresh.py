@@ -1,8 +1,8 @@
 """Opens a new, empty generation of a job: every query begins where its sources begin, with empty state.
 
-The steps are those of a restore (`savepoints.restore`): the ledgers are put together under hidden names, *restores/G*
-says what the generation is, and *job.json*, which names it, is the one step that counts. So a kill before that step
-leaves the job as it was, and every start finishes what comes behind it.
+The steps are those of a restore (`savepoints.restore`). The ledgers are prepared under hidden names. *restores/G*
+describes the generation. Replacing *job.json*, which names the generation, is the one step that counts. So a kill
+before that step leaves the job unchanged, and every start completes the steps after it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from tidegate.storages.opening import open_storage
 
 
 class Fresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A start shall open a new, empty generation: once under this id, which the caller chooses."""
+    """A start opens a new, empty generation, once for each id. The caller chooses the id."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A generation that nothing stands against. `record` is *job.json* as it will be; `starts`: the *start* of every
-    query of the program, by uid; `run`: what stands for all earlier runs (its number is the query's own)."""
+    """A checked generation. `record`: the new *job.json*. `starts`: the *start* of every query of the program, by uid.
+    `run`: the number that stands for all earlier runs (each query has its own).
+    """
 
     job_folder: Path
     record: JobRecord
@@ -44,18 +45,18 @@ class Opening:
 
 
 def was_opened(job_folder: Path, record: JobRecord, fresh: Fresh) -> bool:
-    """Whether the job has opened a generation under this id: a program that is started again resumes in it."""
+    """True if the job has already opened a generation under this id: a restarted program resumes in it."""
     return any(each.rewind == fresh.id for each in all_restored(job_folder, record))
 
 
 def highest_generation(job_folder: Path) -> int:
-    """The highest generation that has a folder; 0 where none has."""
+    """The highest generation with a folder; 0 if there is none."""
     queries = (job_folder / QUERIES / uid for uid in query_names(job_folder))
     return max((number for query in queries for number in generations(query)), default=0)
 
 
 def open_empty(opening: Opening) -> None:
-    """Open it. Only with the job's locks held, and when everything that is decided has been finished."""
+    """Open it. Only with the job's locks held, and after all decided epochs are finished."""
     folder, number = opening.job_folder, opening.record.generation
     with Trust().over(folder, "open a generation"):
         for uid, start in opening.starts.items():
@@ -83,7 +84,7 @@ def open_empty(opening: Opening) -> None:
 
 
 _NOTHING = "nothing (--fresh)"
-"""In the place of the savepoint that a generation was opened from."""
+"""Used in place of the savepoint from which a generation was opened."""
 
 
 def _runs(job_folder: Path, uid: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Holds the files from which Spark can resume one done epoch, while the query continues.
 
-Files that Spark removes meanwhile (old entries of its logs, old versions of state) stay held. Spark writes no
-state file a second time: those of rocksdb have names of their own, and those of hashmap appear by a rename.
+Files that Spark removes later (old entries of its logs, old versions of state) stay held. Spark writes no state file
+twice: those of rocksdb have unique names, and those of hashmap appear by a rename.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidegate.storages.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class RunningQuery:
-    """A query, the folder of its generation, and how many epochs Spark keeps the logs and the state of."""
+    """A query, the folder of its generation, and the number of epochs whose logs and state Spark keeps."""
 
     query: Query
     folder: Path
@@ -41,11 +41,11 @@ class RunningQuery:
 
 
 def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
-    """Link the files of the newest done epoch below `held`, which is empty. None when Spark may have removed some
-    meanwhile: it is for the caller to try again with the epoch that is the newest then. Raises what the storage has to
-    say, also of a folder that cannot be listed: what is in it would be missing.
+    """Link the files of the newest done epoch below `held`, which is empty. None if Spark may have removed some during
+    the call: the caller then tries again with the epoch that is the newest then. Raises storage errors, also for a
+    folder that cannot be listed, because its files would be missing.
 
-    The two log entries of the epoch are written from *decided*, as the ones of Spark need not be durable.
+    The two log entries of the epoch are written from *decided*, because those of Spark need not be durable.
     """
     ledger = open_storage(running.folder)
     done = newest_done(running)
@@ -56,16 +56,16 @@ def hold(running: RunningQuery, held: Path) -> DoneEpoch | None:
     names = hold_files(spark, done, into, lambda name: spark.hold(name, into.where()))
     before_is_there = done.epoch <= start.first_epoch or offsets_entry(done.epoch - 1) in names
     newest = max(entry_numbers(each.name.rpartition("/")[2] for each in spark.list(OFFSETS)), default=done.epoch)
-    # One epoch to spare: Spark counts what it keeps from the epoch that it is about to write.
+    # One epoch to spare: Spark counts kept epochs from the epoch that it is about to write.
     return done if before_is_there and newest - done.epoch < running.epochs_kept - 1 else None
 
 
 def hold_files(
     spark: CheckpointFiles, done: DoneEpoch, held: CheckpointFiles, bring: Callable[[str], bool]
 ) -> set[str]:
-    """Bring the files of one done epoch from Spark's checkpoint to `held`; the names of those that came.
+    """Bring the files of one done epoch from Spark's checkpoint to `held`. Returns their names.
 
-    `bring` brings the file of this name, or gives False if it is gone: too old to be needed, unless the caller finds
+    `bring` brings the file of this name, or returns False if it is gone: too old to be needed, unless the caller finds
     otherwise. The two entries of the epoch itself are written from *decided*.
     """
     came = {each.name for each in spark.list() if _is_of(each.name, done.epoch) and bring(each.name)}
@@ -75,7 +75,7 @@ def hold_files(
 
 
 def newest_done(running: RunningQuery) -> DoneEpoch | None:
-    """The newest epoch that is done, by the ledger; None if there is none, or the ledger moves meanwhile."""
+    """The newest done epoch in the ledger; None if there is none, or if the ledger changes during the call."""
     ledger = open_storage(running.folder)
     data = ledger.read(FINISHED_THROUGH)
     if data is None:
@@ -90,7 +90,9 @@ def _start(ledger: Storage) -> Start | None:
 
 
 def _is_of(name: str, epoch: int) -> bool:
-    """Whether a file of Spark's checkpoint belongs to an epoch or an earlier one. Its own two log entries do not."""
+    """True if a file of Spark's checkpoint belongs to an epoch or an earlier one. False for the epoch's own two log
+    entries.
+    """
     root, _, below = name.partition("/")
     if root in (OFFSETS, COMMITS):
         entry = _ENTRY.fullmatch(below)
@@ -101,7 +103,7 @@ def _is_of(name: str, epoch: int) -> bool:
 
 
 def _version(name: str) -> int:
-    """The version that a state file is of: epoch N makes N + 1. 0 for files that belong to no single one."""
+    """The version of a state file: epoch N makes N + 1. 0 for files that belong to no single version."""
     found = _STATE_FILE.fullmatch(name)
     return 0 if found is None else int(found[1])
 

@@ -1,10 +1,10 @@
-"""The ingest log of a restored generation: the part in the savepoint, and what the job's own log has.
+"""The ingest log of a restored generation: the part in the savepoint, and the job's own log.
 
-    ingest/.<uid>.restored-g<G>   the log of generation G, put together under a hidden name
+    ingest/.<uid>.restored-g<G>   the log of generation G, assembled under a hidden name
     ingest/<uid>                  the log; the hidden folder takes its place when *job.json* names generation G
 
-A job that goes back in its own folder keeps its log: the lines that came since stand in it, and the new generation
-computes them once. In another folder the log begins with the part that the savepoint holds.
+A job that goes back in its own folder keeps its log with the newer lines, and the new generation computes these once.
+In another folder the log begins with the part in the savepoint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tidegate.disk.durable import ensure_folder, remove_folder, sync_file, sync_
 @dataclass(frozen=True, slots=True)
 class SavedLog:
     """The part of an ingest log in a savepoint. `is_ours`: the job has taken the savepoint, or was opened from it, so
-    both logs have one past."""
+    both logs share one past.
+    """
 
     folder: Path
     is_ours: bool
@@ -34,8 +35,10 @@ class SavedLog:
 
 @dataclass(frozen=True, slots=True)
 class JoinedLog:
-    """The log of one source as it will be: where it begins and ends, and the slices of files in it.
-    `is_in_place`: the job's own log is that already."""
+    """The future log of one source: its begin and end, and its slices of files.
+
+    `is_in_place`: the job's own log already is that log.
+    """
 
     source: str
     begin: IngestPosition
@@ -56,9 +59,9 @@ class _LogPart:
 
 def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> JoinedLog:
     """The log from which a source of a restored job resumes. Only reads. `ingest` has the job's logs; no process
-    appends to them. `saved` is None where the source resumes from no saved position.
+    appends to them. `saved` is None if the source resumes from no saved position.
 
-    Raises INGEST_LOST where lines between the two are missing, and where the job's log is another one.
+    Raises INGEST_LOST if lines between the two are missing, and if the job's log is a different log.
     """
     if saved is None:
         mine = _part(ingest / source)
@@ -86,7 +89,7 @@ def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> Joine
 
 
 def prepare_log(job_folder: Path, generation: int, joined: JoinedLog) -> None:
-    """Put the log of a new generation together, hidden and durable. Only with the job's locks held."""
+    """Assemble the log of a new generation, hidden and durable. Only with the job's locks held."""
     if joined.is_in_place:
         return
     own = job_folder / INGEST / joined.source
@@ -102,8 +105,9 @@ def prepare_log(job_folder: Path, generation: int, joined: JoinedLog) -> None:
 
 
 def settle_logs(job_folder: Path, generation: int) -> None:
-    """Give the log of this generation its place, and remove what was prepared for others. Only with the job's locks
-    held, and before anything opens a log."""
+    """Move the log of this generation to its place, and remove logs that were prepared for others. Only with the job's
+    locks held, and before anything opens a log.
+    """
     ingest = job_folder / INGEST
     with suppress(FileNotFoundError):
         for name in os.listdir(ingest):
@@ -111,7 +115,7 @@ def settle_logs(job_folder: Path, generation: int) -> None:
             if found is not None and int(found[2]) == generation:
                 for log in {segment.begin.log for segment in segments(ingest / name)}:
                     for folder in (*_folders_of(log, ingest), ingest / found[1]):
-                        remove_folder(folder)  # all that is needed of it is in the hidden folder
+                        remove_folder(folder)  # the hidden folder holds everything that is needed of it
                 os.rename(ingest / name, ingest / found[1])
                 sync_folder(ingest)
             elif name.startswith("."):
@@ -121,7 +125,7 @@ def settle_logs(job_folder: Path, generation: int) -> None:
 
 
 def _folders_of(log: str, ingest: Path) -> list[Path]:
-    """The folder of the log that has this id, as a list: one or none."""
+    """The folder of the log with this id, as a list of one or none."""
     folders = sorted(path for path in ingest.glob("[!.]*") if path.is_dir())
     return [path for path in folders if any(segment.begin.log == log for segment in segments(path))]
 
@@ -145,7 +149,7 @@ def _is_unbegun(log: _LogPart) -> bool:
 
 
 def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str) -> None:
-    """Raise where the two are not parts of one log, or lines between them are missing."""
+    """Raise if the two are not parts of one log, or if lines between them are missing."""
     place = f"{where}, {mine.folder}"
     other = (
         f"restore under another job name or checkpointing.dir; or give the lines in this log up: rm -r {mine.folder}"
@@ -167,7 +171,7 @@ def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str)
 
 
 def _bytes(log: _LogPart, begin: int, end: int, where: str) -> bytes:
-    """The bytes of a log between two offsets, wherever in a frame those are."""
+    """The bytes of a log between two offsets, at any place in a frame."""
     found: list[bytes] = []
     for piece in log.slices(IngestPosition(log.begin.log, begin, 0), IngestPosition(log.begin.log, end, 0), where):
         with piece.segment.path.open("rb") as file:
@@ -183,4 +187,4 @@ def _offset(position: IngestPosition) -> int:
 _BLOCK_BYTES = 1 << 20
 _RESTORED = ".restored-g"
 _HIDDEN = re.compile(rf"\.(.+){re.escape(_RESTORED)}([1-9][0-9]*)")
-_COPY_AGAIN = "copy the savepoint again from where it is whole, or take another one"
+_COPY_AGAIN = "copy the savepoint again from a complete copy, or take another one"

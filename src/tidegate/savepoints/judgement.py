@@ -27,7 +27,7 @@ from tidegate.savepoints.state_change import StateChange, changes_told, state_ch
 
 
 class RestoreVerdict(Enum):
-    """What becomes of a restore."""
+    """The result of a judgement."""
 
     OK = "ok"
     """The job resumes unchanged."""
@@ -38,12 +38,13 @@ class RestoreVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`matched`: the saved query of each query of the program that has one, with its operators under their numbers of
-    now. `operators`: by query of the program, which have other numbers or uids now, are new, or are left behind.
-    `emptied`: the queries that resume with empty state. `left_behind`: the saved queries that resume under no uid, or
-    under another one. `rewritten`: by query of the program, the form of its state from now on. `accepted`: by query,
-    its operators that differ from those of the state, and may. `changed`: the queries with one that may not differ.
-    `changes`, in words. `errors`: what makes it impossible."""
+    """`matched`: for each query of the program, the saved query, with its operators under their current numbers.
+    `operators`: by query of the program, the operators that have new numbers or uids, are new, or are left behind.
+    `emptied`: the queries that resume with empty state. `left_behind`: the saved queries that do not resume under their
+    uid. `rewritten`: by query of the program, the new form of its state. `accepted`: by query, its operators that
+    differ from those of the state, and may. `changed`: the queries with an operator that must not differ. `changes`:
+    messages. `errors`: the reasons why a restore is impossible.
+    """
 
     matched: Mapping[str, SavedQuery]
     left_behind: tuple[str, ...]
@@ -63,7 +64,7 @@ class Judgement:
 
 
 def judge(saved: SavepointRecord, program: Program, wish: Restore) -> Judgement:
-    """What the manifest and the program say to each other."""
+    """Compares the manifest with the program."""
     declared = {query.uid: query for query in program.queries}
     now = {query.done.query: wish.renamed.get(query.done.query, query.done.query) for query in saved.queries}
     matched = {now[query.done.query]: query for query in saved.queries if now[query.done.query] in declared}
@@ -161,7 +162,7 @@ def _names_wrong(
 
 
 def _as_one(kind: str, now: Mapping[str, str], program: Program) -> Iterator[TidegateError]:
-    """Of two that resume under one uid, one would be lost without a message."""
+    """Two saved ones that resume under one uid: one would be lost without a message."""
     names = list(now.values())
     for name in sorted({name for name in names if names.count(name) > 1}):
         both = _list(uid for uid, after in now.items() if after == name)
@@ -194,23 +195,24 @@ def _uids_changed(
         if uid in missing:
             yield f"query {uid} and its state are left behind"
         elif uid != name:
-            yield f"query {uid} goes on as {name}"
+            yield f"query {uid} resumes as {name}"
     for uid in declared:
         if uid not in now.values():
-            yield f"query {uid} begins anew, with empty state: the savepoint does not have it"
+            yield f"query {uid} begins again, with empty state: it is not in the savepoint"
 
 
 # --- one query ---------------------------------------------------------------------------------------------
 
 
 def _begins_empty(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> bool:
-    """Also what had no state, and has some now."""
+    """Also queries that had no state, and have some now."""
     return wish.scope is Scope.OFFSETS_ONLY or bool(query.operators and not saved.operators)
 
 
 def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMatch | None:
-    """None if every operator is unchanged. Also None if no operator has a uid and they do not fit: Spark's own
-    comparison, by number and kind, then gives the reason."""
+    """None if every operator is unchanged. Also None if no operator has a uid and they do not match: Spark's own
+    comparison, by number and kind, then gives the reason.
+    """
     if _begins_empty(query, saved, wish):
         return None
     found = match_operators(saved.operators, query.operators, wish.renamed)
@@ -235,7 +237,7 @@ def _emptied(emptied: Container[str], matched: Mapping[str, SavedQuery], wish: R
             yield f"query {uid} has stateful operators now, and they begin with empty state"
             continue
         if saved.operators:
-            yield f"query {uid} goes on with empty state: groups and timers that were begun are given up"
+            yield f"query {uid} resumes with empty state: its open groups and timers are given up"
         yield f"query {uid} counts its epochs from 1 again"
 
 

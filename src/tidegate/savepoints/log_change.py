@@ -1,6 +1,6 @@
-"""Spark's entries as a restore writes them: of the saved epoch, for state, sources or settings that are others now.
+"""Spark's entries as a restore writes them: those of the saved epoch, for changed state, sources or settings.
 
-Recovery never needs them: it puts back what was decided, byte for byte.
+Recovery never needs them: it restores the decided bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidegate.core.spark_log import NO_OFFSET, parse_offsets
 
 
 def with_settings(offsets: bytes, settings: Mapping[str, str]) -> bytes:
-    """`offsets/N` with other settings in force: a restart takes them from the log, not from the session."""
+    """`offsets/N` with other settings: a restart takes them from the log, not from the session."""
     version, metadata, *positions = offsets.decode().split("\n")
     found = msgspec.json.decode(metadata)
     changed = {**found, "conf": {**found.get("conf", {}), **settings}}
@@ -22,14 +22,14 @@ def with_settings(offsets: bytes, settings: Mapping[str, str]) -> bytes:
 
 
 def state_ids_of(commits: bytes) -> dict[int, list[list[str]]]:
-    """The ids of the state files of a whole entry: by operator, by partition, one for each store."""
+    """The ids of the state files in a complete entry: by operator, by partition, one for each store."""
     metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
     ids: dict[str, list[list[str]]] = metadata.get("stateUniqueIds") or {}
     return {int(operator): partitions for operator, partitions in ids.items()}
 
 
 def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | None) -> bytes:
-    """`commits/N` of state in other files: in version 2 with their ids, in version 1, which has none, with None."""
+    """`commits/N` for state in other files: in version 2 with their ids, in version 1, which has no ids, with None."""
     metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
     metadata.pop("stateUniqueIds", None)
     if ids is not None:
@@ -38,8 +38,9 @@ def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | 
 
 
 def with_operators(commits: bytes, places: Mapping[int, int]) -> bytes:
-    """`commits/N` with the state of operators that have other numbers now; of those that have none, nothing. Raises
-    ValueError for bytes that are no such entry."""
+    """`commits/N` with the state of renumbered operators; operators without a new number are left out. Raises
+    ValueError for an invalid entry.
+    """
     version, metadata = commits.decode().split("\n")
     found = msgspec.json.decode(metadata, type=dict[str, Any])
     ids: dict[str, object] | None = found.get("stateUniqueIds")
@@ -57,8 +58,9 @@ def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
 
 
 def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
-    """`offsets/N` for other sources: by position in the new plan, the position in the old one of the same source; None
-    for a source that begins anew. Raises ValueError for bytes that are no such entry."""
+    """`offsets/N` for other sources. `places`: by position in the new plan, the position of the same source in the old
+    one; None for a source that begins again. Raises ValueError for an invalid entry.
+    """
     found = parse_offsets(offsets)
     if found is None:
         raise ValueError("torn")
@@ -66,6 +68,6 @@ def with_sources(offsets: bytes, places: Sequence[int | None]) -> bytes:
 
 
 def with_positions(offsets: bytes, positions: Sequence[str | None]) -> bytes:
-    """`offsets/N` with other positions; None for a source that begins anew."""
+    """`offsets/N` with other positions; None for a source that begins again."""
     version, metadata, *_ = offsets.decode().split("\n")
     return "\n".join([version, metadata, *(NO_OFFSET if each is None else each for each in positions)]).encode()

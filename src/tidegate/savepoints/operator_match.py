@@ -21,8 +21,9 @@ from tidegate.savepoints.state_change import lives_by_rows
 @dataclass(frozen=True, slots=True)
 class OperatorMatch:
     """`pairs`: an operator of the savepoint, and the program's operator that takes its state. `new`: operators that
-    begin with empty state. `left`: operators whose state is left behind. `unclear`: operators of the savepoint that fit
-    several of the program, or none."""
+    begin with empty state. `left`: operators of the savepoint without a successor. `unclear`: operators of the
+    savepoint that match several of the program, or none.
+    """
 
     pairs: tuple[tuple[StatefulOperator, StatefulOperator], ...]
     new: tuple[StatefulOperator, ...] = ()
@@ -31,17 +32,17 @@ class OperatorMatch:
 
     @property
     def places(self) -> Mapping[int, int]:
-        """By the number that an operator has in the savepoint, the one that it has now."""
+        """By number in the savepoint, the current number of an operator."""
         return {before.number: now.number for before, now in self.pairs}
 
     @property
     def numbers(self) -> Mapping[int, int]:
-        """By the number that an operator has now, the one that it has in the savepoint."""
+        """By current number, the number of an operator in the savepoint."""
         return {now.number: before.number for before, now in self.pairs}
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every operator has the number, the kind and the uid that it had, and none has come or gone."""
+        """True if every operator has the same number, kind and uid as before, and none was added or removed."""
         same = [(each.number, each.name, each.uid) for each, _ in self.pairs] == [
             (each.number, each.name, each.uid) for _, each in self.pairs
         ]
@@ -49,14 +50,16 @@ class OperatorMatch:
 
     @property
     def moves_files(self) -> bool:
-        """Whether Spark looks for the state of an operator elsewhere than the savepoint has it, or for more or less."""
+        """True if Spark looks for the state of an operator at another place than the savepoint has it, or for more or
+        less state.
+        """
         return bool(self.new or self.left) or any(before != now for before, now in self.places.items())
 
 
 def match_operators(
     saved: Sequence[StatefulOperator], program: Sequence[StatefulOperator], renamed: Mapping[str, str]
 ) -> OperatorMatch:
-    """`renamed`: uids in the savepoint and those that they have now."""
+    """`renamed`: uids in the savepoint, with their current uids."""
     by_uid = {each.uid: each for each in program if each.uid}
     after = {each.number: by_uid.get(renamed.get(each.uid, each.uid)) for each in saved if each.uid}
     pairs = [(each, now) for each in saved if (now := after.get(each.number)) is not None]
@@ -77,7 +80,7 @@ def match_operators(
 
 
 def _ways(unnamed: Sequence[StatefulOperator], free: Sequence[StatefulOperator]) -> Iterator[list[StatefulOperator]]:
-    """Each way to give everything in `unnamed` one in `free` of its kind, both in their order."""
+    """Each way to assign everything in `unnamed` to one in `free` of its kind, both in their order."""
     if not unnamed:
         yield []
         return
@@ -89,8 +92,9 @@ def _ways(unnamed: Sequence[StatefulOperator], free: Sequence[StatefulOperator])
 
 
 def carried(saved: SavedQuery, match: OperatorMatch) -> SavedQuery:
-    """What the savepoint has of the query, with its operators under the numbers and uids that they have now, and
-    without those that are left behind."""
+    """The query in the savepoint, with its operators under their current numbers and uids, and without those that are
+    left behind.
+    """
     operators = tuple(msgspec.structs.replace(before, number=now.number, uid=now.uid) for before, now in match.pairs)
     rows = saved.done.state_rows
     done = msgspec.structs.replace(
@@ -105,9 +109,12 @@ def carried(saved: SavedQuery, match: OperatorMatch) -> SavedQuery:
 
 
 def numbered_otherwise(before: Mapping[str, str], now: Mapping[str, str], where: str) -> TidegateError | None:
-    """Errors of a start without a restore, by the uids of the newest epoch and of the program, by number:
-    Spark would give the state of one operator to another, and says nothing where their kinds and schemas are the same.
-    An operator may get a uid, or lose it."""
+    """Errors of a start without a restore. It compares the uids of the newest epoch with those of the program, by
+    number.
+
+    Spark would give the state of one operator to another, without an error if their kinds and schemas are the same. An
+    operator may get a uid, or lose it.
+    """
     moved = {uid for number, uid in before.items() if now.get(number, uid) != uid}
     moved |= {uid for number, uid in before.items() if uid in now.values() and now.get(number) != uid}
     if not moved:
@@ -126,10 +133,10 @@ def _by_number(uids: Mapping[str, str]) -> str:
 
 
 def told(uid: str, match: OperatorMatch) -> Iterator[str]:
-    """What changes, in words."""
+    """The changes, in words."""
     for before, now in match.pairs:
         if before.uid and now.uid and before.uid != now.uid:
-            yield f"query {uid}: operator {before.uid} goes on as {now.uid}"
+            yield f"query {uid}: operator {before.uid} resumes as {now.uid}"
     for each in match.left:
         yield f"query {uid}: the state of operator {_named(each)} is left behind"
     for each in match.new:
@@ -137,7 +144,7 @@ def told(uid: str, match: OperatorMatch) -> Iterator[str]:
 
 
 def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> Iterator[TidegateError]:
-    """What stands against it. `may_leave`: whether state may be left behind."""
+    """The errors of a match. `may_leave`: True if state may be left behind."""
     for before, now in match.pairs:
         if before.name != now.name:
             yield _refused(f"a {before.name} of that uid", f"a {now.name}", f"{where}, operator {now.uid}", _PUT_BACK)
@@ -148,7 +155,7 @@ def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> I
             "several, or none",
             where,
             "give each operator a uid (tidegate.uid) in the program that the savepoint is of, let it do an epoch and "
-            "take another one; or go on behind the rows that were read, with empty state (--offsets-only)",
+            "take another one; or resume after the rows that were read, with empty state (--offsets-only)",
         )
     if match.left and not may_leave:
         missing, new = [each.uid for each in match.left], [each.uid for each in match.new if each.uid]
@@ -163,19 +170,19 @@ def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> I
     for each in match.new:
         if not lives_by_rows([each]):
             yield _refused(
-                "new operators whose empty stores can be made beside state that goes on",
+                "new operators with empty stores that can be made beside restored state",
                 f"operator {_named(each)}",
                 where,
-                "put it into a query of its own, which begins anew; or go on with empty state (--offsets-only)",
+                "put it into a new query of its own; or resume with empty state (--offsets-only)",
             )
 
 
 def map_option(missing: Sequence[str], new: Sequence[str]) -> str:
-    """The whole option, where one uid is missing and one is new; else the reader has to know which is which."""
+    """The complete option, if one uid is missing and one is new; otherwise the reader must choose."""
     return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
 
 
-_PUT_BACK = "put the operators back as they were; or go on with empty state (--offsets-only)"
+_PUT_BACK = "put the operators back as they were; or resume with empty state (--offsets-only)"
 
 
 def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:

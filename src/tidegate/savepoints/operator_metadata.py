@@ -1,8 +1,8 @@
-"""Spark's metadata of a stateful operator: in how many partitions its state is, and where the schemas of it stand.
+"""Spark's metadata of a stateful operator: the number of partitions of its state, and the places of its schemas.
 
 A version line, then JSON: `state/<operator>/_metadata/metadata` in version 1, and in version 2 (pyspark 4.2 and 4.3:
-operators of transformWithState) `_metadata/v2/<epoch>`. The schemas of version 2 stand in files that it names by their
-absolute path. Spark opens them by these very paths, so in a restored checkpoint they have to lead into it.
+operators of transformWithState) `_metadata/v2/<epoch>`. Version 2 refers to its schemas by absolute paths. Spark opens
+exactly these paths, so in a restored checkpoint they must lead into it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ _SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateS
 
 
 def names_schemas(name: str) -> bool:
-    """Whether this file of a Spark checkpoint is such metadata, or its checksum: which no longer fits then."""
+    """True if this file of a Spark checkpoint is such metadata, or its checksum, which becomes wrong by a change."""
     return _NAME.fullmatch(name) is not None
 
 
 def counts_partitions(name: str) -> bool:
-    """Whether this file of a Spark checkpoint says in how many partitions an operator's state is."""
+    """True if this file of a Spark checkpoint holds the number of partitions of an operator's state."""
     return _COUNTS.fullmatch(name) is not None
 
 
 def names_operator(name: str) -> bool:
-    """Whether this file of a Spark checkpoint says which number an operator has, or is the checksum of one."""
+    """True if this file of a Spark checkpoint holds the number of an operator, or is the checksum of such a file."""
     return _OPERATOR.fullmatch(name) is not None
 
 
 def moved_name(name: str, places: Mapping[int, int]) -> str | None:
-    """The name of a file of a Spark checkpoint, where operators have other numbers now; None for state of an operator
-    that has none."""
+    """The name of a file of a Spark checkpoint after operators got other numbers; None for state of an operator without
+    a new number.
+    """
     root, _, below = name.partition("/")
     number, _, rest = below.partition("/")
     if root != "state" or not number.isdecimal():
@@ -50,8 +51,9 @@ def moved_name(name: str, places: Mapping[int, int]) -> str | None:
 
 
 def renumbered(data: bytes, places: Mapping[int, int], where: str) -> bytes:
-    """The metadata of the same operator under the number that it has now, also in the paths of its schemas. Raises
-    RECORD_CORRUPT."""
+    """The metadata of the same operator under its new number, also in the paths of its schemas. Raises
+    RECORD_CORRUPT.
+    """
     version, newline, body = data.partition(b"\n")
     try:
         found = msgspec.json.decode(body, type=dict[str, Any])
@@ -64,7 +66,7 @@ def renumbered(data: bytes, places: Mapping[int, int], where: str) -> bytes:
 
 
 def divided(data: bytes, partitions: int, where: str) -> bytes:
-    """The metadata of the same operator with its state in so many partitions. Raises RECORD_CORRUPT."""
+    """The metadata of the same operator with this number of partitions. Raises RECORD_CORRUPT."""
     version, newline, body = data.partition(b"\n")
     try:
         found = msgspec.json.decode(body, type=dict[str, Any])
@@ -75,8 +77,9 @@ def divided(data: bytes, partitions: int, where: str) -> bytes:
 
 
 def prefix_columns(data: bytes, where: str) -> dict[str, int]:
-    """By store, how many columns of the key its scans begin with: one order of the rows in rocksdb, an index in
-    hashmap. Of version 1; the newer one says it elsewhere. Raises RECORD_CORRUPT."""
+    """By store, the number of key columns with which its scans begin: an order of the rows in rocksdb, an index in
+    hashmap. For version 1; version 2 keeps it elsewhere. Raises RECORD_CORRUPT.
+    """
     try:
         found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
         return {store["storeName"]: int(store["numColsPrefixKey"]) for store in found["stateStoreInfo"]}
@@ -85,8 +88,9 @@ def prefix_columns(data: bytes, where: str) -> dict[str, int]:
 
 
 def state_variables(data: bytes, where: str) -> list[str]:
-    """The names of the state variables of an operator of transformWithState, timers among them. Of version 2. Raises
-    RECORD_CORRUPT."""
+    """The names of the state variables of an operator of transformWithState, including timers. For version 2. Raises
+    RECORD_CORRUPT.
+    """
     try:
         found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
         properties = msgspec.json.decode(found["operatorPropertiesJson"], type=dict[str, Any])
@@ -97,7 +101,8 @@ def state_variables(data: bytes, where: str) -> list[str]:
 
 def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
     """The metadata with every path of a schema leading into `checkpoint`. Raises RECORD_CORRUPT, RECORD_NEWER and
-    SAVEPOINT_UNSAFE for what it does not understand: Spark would read the schema of another checkpoint, or none."""
+    SAVEPOINT_UNSAFE for unknown contents: Spark would read the schema of another checkpoint, or none.
+    """
     version, newline, body = data.partition(b"\n")
     if version != b"v2":
         raise _error(Code.RECORD_NEWER, "version v2", repr(version[:20]), where)

@@ -1,4 +1,4 @@
-"""Where a savepoint may go: into no folder that belongs to a job, or to another savepoint, and may go with it."""
+"""The allowed folders for savepoints: none that belongs to a job or another savepoint, and could be removed with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.savepoints.folder import MANIFEST
 
 
 def check_place(into: Path, job_folder: Path | None = None) -> None:
-    """Raises REQUEST_REFUSED where savepoints may not go, of the job in this folder or any other one."""
+    """Raises REQUEST_REFUSED for a folder that belongs to this job, another job or another savepoint."""
     with Trust().over(into, "look at the folder for a savepoint"):
         place = into.resolve()
         above = [place, *place.parents]

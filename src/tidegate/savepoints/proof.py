@@ -1,4 +1,4 @@
-"""Files of a savepoint, compared with what its manifest says of them while they are read or copied."""
+"""Compares files of a savepoint with its manifest while they are read or copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.disk.blocks import Readable, copy_measured, measured
 
 
 def flaw_at(path: Path, file: SavedFile) -> FileFlaw | None:
-    """How the file at this path differs from the saved one. The whole file is read."""
+    """The difference between the file at this path and the saved one, or None. Reads the whole file."""
     try:
         return file.flaw(*measured(path))
     except FileNotFoundError:
@@ -17,9 +17,9 @@ def flaw_at(path: Path, file: SavedFile) -> FileFlaw | None:
 
 
 def copy_verified(source: Readable, target: Path, file: SavedFile) -> FileFlaw | None:
-    """Copy a saved file, or a copy of it, into a new file, which is synced; how what was read differs from it.
+    """Copy a saved file, or a copy of it, into a new file, and sync it. Returns the difference from the saved one, or
+    None.
 
-    Each file is synced when it is written, while others are read: a sync of the whole folder then finds little to
-    write.
+    Each file is synced when it is written, while others are read: a sync of the whole folder then has little to write.
     """
     return file.flaw(*copy_measured(source, target))

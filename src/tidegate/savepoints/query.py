@@ -1,4 +1,4 @@
-"""What a savepoint says of one query, read from the files that it keeps."""
+"""The entry of one query in a savepoint, read from the files that it keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BACKENDS: Mapping[str, str] = {"RocksDBStateStoreProvider": "rocksdb", "HDFSBac
 
 
 def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
-    """Describe a query by its done epoch and the copy of Spark's checkpoint that belongs to it."""
+    """Describe a query by its done epoch and the matching copy of Spark's checkpoint."""
     offsets, commits = parse_offsets(done.offsets), parse_commits(done.commits)
     if offsets is None or commits is None:
         raise _unreadable(f"the log entries of epoch {done.epoch}", spark, "they are torn")
@@ -39,8 +39,9 @@ def saved_query(done: DoneEpoch, spark: Path) -> SavedQuery:
 
 
 def operators_of(spark: Path, uids: Mapping[str, str]) -> tuple[StatefulOperator, ...]:
-    """The stateful operators of a query, as Spark has written them down; their uids, by number, are the program's.
-    Raises SAVEPOINT_REFUSED where Spark has not written them."""
+    """The stateful operators of a query, from Spark's records; their uids, by number, come from the program. Raises
+    SAVEPOINT_REFUSED if Spark has not written the records.
+    """
     state = spark / STATE
     numbers = entry_numbers(path.name for path in state.iterdir()) if state.is_dir() else []
     return tuple(_operator(state / str(number) / "_metadata", uids.get(str(number), "")) for number in numbers)

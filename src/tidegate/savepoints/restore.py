@@ -1,17 +1,17 @@
 """Opens a new generation of a job from a savepoint: the old one stays in force until one file is replaced.
 
-    queries/<uid>/.restored-g<G>/   Spark's checkpoint and the ledger of generation G, put together under a hidden name
-    restores/<G>                    what it was opened from
+    queries/<uid>/.restored-g<G>/   Spark's checkpoint and the ledger of generation G, prepared under a hidden name
+    restores/<G>                    the savepoint of this generation
     job.json                        names generation G: from here on it counts, and no older one
     queries/<uid>/g<G>              the hidden folder, renamed; `ingest_restore` does the same for ingest logs
 
-Killed before *job.json*, the next start finds folders that it names no generation of, and removes them; killed after
-it, the next start completes the renames. `settle` is that part of every start.
+After a kill before *job.json*, the next start finds hidden folders that *job.json* does not name, and removes them.
+After a kill behind it, the next start completes the renames. `settle` is that part of every start.
 
-A generation begins as if its last epoch had been done in it: *start* with the epoch behind it, *decided* with the bytes
-of Spark's entries (so recovery mends them, adds a no-data epoch that is due, and the first epoch is compared with
-where they end), *finished_through* with what the sinks have to have of the generations before. What those have
-committed is theirs: beyond that nothing of it is carried over.
+A generation begins as if its last epoch had been done in it. *start* has the epoch behind it. *decided* has the bytes
+of Spark's entries: so recovery repairs them, adds a due no-data epoch, and compares the first epoch with their end.
+*finished_through* has the evidence that the sinks must hold from the generations before. Nothing else is carried over
+from these.
 """
 
 from __future__ import annotations
@@ -71,18 +71,20 @@ from tidegate.storages.opening import open_storage
 
 _HIDDEN = ".restored-g"
 _NOT_RESTORED = frozenset({METADATA, checksum_of(METADATA)})
-"""Spark's id of a query: two that are alive must not share one. Recovery writes another."""
-_COPY_AGAIN = "copy the savepoint again from where it is whole; nothing of the job was changed"
+"""Spark's id of a query. Two running queries must not share one, so recovery writes a new one."""
+_COPY_AGAIN = "copy the savepoint again from a complete copy; nothing of the job was changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredQuery:
-    """A query of the program and the saved query that it resumes. `run`: the number that stands for all earlier runs;
-    its own numbers are above it. `places`: by position of a source in Spark's plan, that of the same source in the
-    savepoint; None for one that begins anew. `accepted`: which operators compute something else now; None where none
-    does. `operators`: by the number of a stateful operator in the savepoint, the one that it has now; None where all
-    have theirs. `make_empty` makes a checkpoint of epoch 0 with empty state, in this folder; None where the state comes
-    along, and the epoch keeps its number."""
+    """A query of the program and the saved query that it resumes.
+
+    `run`: the number that stands for all earlier runs; later runs have higher numbers. `places`: by position of a
+    source in Spark's plan, the position of the same source in the savepoint; None for one that begins again.
+    `accepted`: the record of operators with an accepted difference; None if there are none. `operators`: by number of a
+    stateful operator in the savepoint, its current number; None if all are unchanged. `make_empty`: makes a checkpoint
+    of epoch 0 with empty state in this folder; None if the state is restored, and the epoch keeps its number.
+    """
 
     uid: str
     saved: SavedQuery
@@ -95,17 +97,20 @@ class RestoredQuery:
 
     @property
     def epoch(self) -> int:
-        """The epoch behind which it resumes."""
+        """The epoch after which it resumes."""
         return self.saved.done.epoch if self.make_empty is None else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
-    """A restore that nothing stands against. `record` is *job.json* as it will be; `link`: files are linked where the
-    disk can. `rewind`: the id that allows it to go back. `renamed`: uids in the savepoint, and those of now. `program`:
-    the uids of all its queries, also of those that begin anew. `logs`: the ingest logs that its sources continue.
-    `rewrite` may put another checkpoint in the place of the one that was copied, durable. `reach` is told of the steps,
-    each durable before the next; `tell` hears of each file that was restored, for copying can take long."""
+    """A checked restore.
+
+    `record`: the new *job.json*. `link`: link files if the disk supports it. `rewind`: the id that allows the job to go
+    back. `renamed`: uids in the savepoint, with their current uids. `program`: the uids of all its queries, also of new
+    ones. `logs`: the ingest logs that its sources continue. `rewrite` may replace the copied checkpoint by another one,
+    durably. `reach` is called after each step, which is durable by then. `tell` is called for each restored file,
+    because the copy can take long.
+    """
 
     job_folder: Path
     savepoint: Savepoint
@@ -123,10 +128,10 @@ class Restoring:
 
 
 def prepare(restoring: Restoring) -> Mapping[str, Path]:
-    """Put the new generation together, hidden and durable; Spark's checkpoint of each query, by uid. Every file is
-    compared with the manifest on the way. Only with the job's locks held.
+    """Prepare the new generation, hidden and durable. Returns Spark's checkpoint of each query, by uid. Every file is
+    compared with the manifest. Only with the job's locks held.
 
-    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_REFUSED, and what the disk has to say.
+    Raises SAVEPOINT_INCOMPLETE, SAVEPOINT_ALTERED, SAVEPOINT_REFUSED, and storage errors.
     """
     with Trust().over(restoring.job_folder, "restore a savepoint"):
         number = restoring.record.generation
@@ -150,7 +155,7 @@ def prepare(restoring: Restoring) -> Mapping[str, Path]:
 
 
 def commit(restoring: Restoring) -> None:
-    """Let the new generation count: what `prepare` has put together becomes the job's, at once for all queries."""
+    """Make the new generation count: the prepared folders become the job's, at once for all queries."""
     restored = Restored(
         job_id=restoring.record.job_id,
         generation=restoring.record.generation,
@@ -167,7 +172,7 @@ def commit(restoring: Restoring) -> None:
 
 
 def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Callable[[str], None]) -> None:
-    """The steps in which a generation comes to count, whatever its hidden folders hold."""
+    """The steps that make a generation count, for any contents of its hidden folders."""
     storage = open_storage(job_folder)
     storage.replace(entry(RESTORES, record.generation), encode(restored))
     reach("restore.noted")
@@ -178,8 +183,9 @@ def switch(job_folder: Path, restored: Restored, record: JobRecord, reach: Calla
 
 
 def settle(job_folder: Path) -> None:
-    """Finish the restore whose generation *job.json* names, and remove what others have left. Only with the job's
-    locks held, and before anything else looks at its queries."""
+    """Complete the restore whose generation *job.json* names, and remove the files of abandoned ones. Only with the
+    job's locks held, and before anything else reads its queries.
+    """
     storage = open_storage(job_folder)
     data = storage.read(JOB_RECORD)
     record = None if data is None else decode(JobRecord, data, storage.where(JOB_RECORD))
@@ -203,7 +209,7 @@ def settle(job_folder: Path) -> None:
 
 
 def hidden_folder(job_folder: Path, uid: str, generation: int) -> Path:
-    """Where the folder of a new generation of a query is put together."""
+    """The folder in which a new generation of a query is prepared."""
     return job_folder / QUERIES / uid / f"{_HIDDEN}{generation}"
 
 
@@ -213,7 +219,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
         query.make_empty(checkpoint)
         restoring.tell(RestoreMoved(f"{checkpoint}, restored"))
     prefix = f"{QUERIES}/{query.saved.done.query}/spark/"
-    # The path that it will have: the hidden name is given up.
+    # the final path: the hidden name is temporary
     final = generation_folder(restoring.job_folder / QUERIES / query.uid, restoring.record.generation) / "spark"
     tables = f"{QUERIES}/{query.saved.done.query}/state/"
 
@@ -236,7 +242,7 @@ def _restore_files(restoring: Restoring, query: RestoredQuery, checkpoint: Path)
 
 
 def _name_now(name: str, query: RestoredQuery) -> str | None:
-    """The name of a file in the new checkpoint; None for one that does not come along."""
+    """The name of a file in the new checkpoint; None for one that is left out."""
     root, _, below = name.partition("/")
     if root != SOURCES:
         if name in _NOT_RESTORED or query.make_empty is not None:
@@ -248,7 +254,7 @@ def _name_now(name: str, query: RestoredQuery) -> str | None:
 
 
 def _change_of(name: str, query: RestoredQuery, final: Path) -> Callable[[bytes, str], bytes] | None:
-    """What becomes of the bytes of a file, which has a checksum of Spark's beside it; None where they stay."""
+    """The function that changes the bytes of a file with a Spark checksum beside it; None if they stay."""
     if query.operators is not None and names_operator(name):
         return partial(_renumbered, query.operators, final if names_schemas(name) else None)
     if names_schemas(name):
@@ -294,7 +300,7 @@ def _restore_file(
 
 
 def _proven(path: Path, file: SavedFile) -> Path:
-    """A file of the savepoint that is read where it is. Raises SAVEPOINT_INCOMPLETE and SAVEPOINT_ALTERED."""
+    """A file of the savepoint that is read in place. Raises SAVEPOINT_INCOMPLETE and SAVEPOINT_ALTERED."""
     _refuse(flaw_at(path, file), path)
     return path
 
@@ -312,7 +318,7 @@ def _write_ledger(restoring: Restoring, query: RestoredQuery, generation: Path) 
     decided = Decided(
         epoch=query.epoch,
         run=query.saved.done.run,
-        prepared_digest=manifest_digest(restoring.savepoint.folder),  # what it was decided on, here
+        prepared_digest=manifest_digest(restoring.savepoint.folder),  # its decision, in this generation
         offsets=(spark / offsets_entry(query.epoch)).read_bytes(),
         commits=(spark / commits_entry(query.epoch)).read_bytes(),
         state_rows={} if query.make_empty is not None else query.saved.done.state_rows,
@@ -342,7 +348,7 @@ def _settle_query(folder: Path, current: int) -> None:
                 sync_folder(folder)
             else:
                 remove_folder(folder / name)
-    with suppress(OSError):  # of a restore that came to nothing: no generation is in it
+    with suppress(OSError):  # of an abandoned restore: it holds no generation
         folder.rmdir()
 
 
@@ -351,5 +357,5 @@ def _leave_behind(folder: Path, current: int) -> None:
     for number in generations(folder):
         if number < current:
             remove_folder(generation_folder(folder, number))
-    with suppress(OSError):  # a query of the program has its uid now, or the user has put something there
+    with suppress(OSError):  # a query of the program has its uid now, or it holds a file of the user
         folder.rmdir()

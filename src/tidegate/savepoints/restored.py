@@ -1,4 +1,4 @@
-"""What the generations of a job were opened from, and which queries have resumed since under which uid."""
+"""The savepoints from which the generations of a job were opened, and the later uids of their queries."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from tidegate.storages.opening import open_storage
 
 
 def read_restored(job_folder: Path, record: JobRecord) -> Restored | None:
-    """What the generation of a job was opened from; None where it was not restored, also where an earlier job of this
-    name was."""
+    """The savepoint of a generation; None if it was not restored, or if the record belongs to an earlier job of this
+    name.
+    """
     return _restored_as(job_folder, record.job_id, record.generation)
 
 
 def goes_back(job_folder: Path, record: JobRecord, uid: str) -> bool:
-    """True if a rewind allowed this query of the generation to repeat rows. It covers the queries that the program had
-    then; any other query needs a new permission."""
+    """True if a rewind allowed this query of the generation to repeat rows. It covers the queries of the program at
+    that time; any other query needs a new permission.
+    """
     restored = read_restored(job_folder, record)
     return restored is not None and restored.rewind != "" and uid in restored.program
 
 
 def begins_over(job_folder: Path, record: JobRecord, uid: str) -> TidegateError | None:
     """The error for a query that a restore left behind or renamed, and that is in the program again without a savepoint
-    that contains it: it would read its input from the beginning. Of sinks with evidence
-    recovery sees the same in them; this is for those that keep none."""
+    that contains it: it would read its input from the beginning. For sinks with evidence recovery finds the same; this
+    check is for sinks without evidence.
+    """
     left = [each for each in all_restored(job_folder, record) if uid in each.left_behind]
     ledger = open_storage(generation_folder(job_folder / QUERIES / uid, record.generation))
     if not left or goes_back(job_folder, record, uid) or ledger.read(START) is not None:
@@ -50,8 +53,8 @@ def would_begin_over(
     """`now`: the uid of the query since that generation was opened from that savepoint; None if it was left behind."""
     return TidegateError(
         Code.RESTORE_UNMATCHED,
-        expected=f"the queries that go on in generation {record.generation}",
-        found=f"query {uid}, which {f'goes on as {now}' if now else 'was left behind'} since generation "
+        expected=f"the queries that resume in generation {record.generation}",
+        found=f"query {uid}, which {f'resumes as {now}' if now else 'was left behind'} since generation "
         f"{generation} was opened from {savepoint}: it would read its input from the beginning",
         where=f"job {record.name}",
         next_step="restore a savepoint that has the query, or give the query another uid and another target",
@@ -59,7 +62,7 @@ def would_begin_over(
 
 
 def all_restored(job_folder: Path, record: JobRecord) -> list[Restored]:
-    """What the generations of a job were opened from that were restored, the oldest first."""
+    """The records of the job's restored generations, the oldest first."""
     numbers = entry_numbers(open_storage(job_folder).list(RESTORES))
     found = [_restored_as(job_folder, record.job_id, number) for number in numbers]
     return [each for each in found if each is not None]

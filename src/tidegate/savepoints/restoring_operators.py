@@ -1,4 +1,4 @@
-"""Whether the stateful operators of a program are those that the state in a savepoint was computed with."""
+"""Checks if the stateful operators of a program are those that computed the state in a savepoint."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def compare_restored(
     allowed: Allowed,
     where: str,
 ) -> Comparison:
-    """Each operator with the one whose state it takes over. `match`: None where each has its number and its uid. Those
-    that are new or are left behind are the business of the match."""
+    """Each operator with the operator whose state it takes. `match`: None if all have the same number and uid. The
+    match itself handles operators that are new or left behind.
+    """
     before = saved.done.fingerprints
     if now is None:
         return Comparison()

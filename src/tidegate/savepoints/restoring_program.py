@@ -1,4 +1,4 @@
-"""What a program declares, as far as a restore compares it with a savepoint."""
+"""The declarations of a program that a restore compares with a savepoint."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tidegate.settings.kinds import Backend
 
 @dataclass(frozen=True, slots=True)
 class ProgramQuery:
-    """A query as the program declares it. `reads_files` says of each source whether it is Spark's file source;
-    `operators` are those with state, as Spark plans them; `fingerprints` say what they compute, or
-    None where that cannot be read."""
+    """A query as the program declares it. `reads_files`: for each source, True if it is Spark's file source.
+    `operators`: the stateful ones, as Spark plans them. `fingerprints`: their definitions, or None if they cannot be
+    read.
+    """
 
     uid: str
     sources: tuple[str, ...]
@@ -26,8 +27,9 @@ class ProgramQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is to resume. `partitions`: of keyed state, where the program or a command asks for a number.
-    `allowed`: the operators that may be others."""
+    """The program to resume. `partitions`: the requested number for keyed state, if there is one. `allowed`: the
+    operators that may differ.
+    """
 
     name: str
     queries: Sequence[ProgramQuery]

@@ -1,7 +1,7 @@
-"""Whether what stands in a sink is what a savepoint says, so that a restore neither repeats nor loses rows in it.
+"""Compares the evidence in a sink with a savepoint, so that a restore neither repeats nor loses rows in it.
 
-Evidence is kept by the names of job, query and sink. A restore under other names is a job of its own, so both are
-looked at: the evidence under the savepoint's names, and the one under those that the restored job will have.
+Evidence is stored under the names of job, query and sink. A restore under other names is a new job, so both are
+checked: the evidence under the savepoint's names, and the evidence under the names of the restored job.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tidegate.core.records import JobRecord, Position, SavedQuery, SavepointReco
 class SinkSeen:
     """A sink of the program, and the newest evidence in its target.
 
-    `saved`: what the savepoint has of its query, None for one that begins anew; `progress`: of the sink itself.
-    `under_saved`, `under_new`: the evidence by the names in the savepoint, and by those of the restored job.
-    `same_names`: they are the same, and `under_new` is what counts. `expires`: that there is none says nothing.
-    `under_later`: by the names that it had in generations of the job behind the savepoint, where they were others.
+    `saved`: the savepoint's entry of its query, None for a new query. `progress`: the same for the sink itself.
+    `under_saved`, `under_new`: the evidence under the names in the savepoint, and under those of the restored job.
+    `same_names`: both are equal, and `under_new` counts. `expires`: missing evidence proves nothing. `under_later`: the
+    evidence under other names that the sink had in generations after the savepoint.
     """
 
     query: str
@@ -38,7 +38,8 @@ class SinkSeen:
 
 def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> set[tuple[str, str]]:
     """The other names that a sink of a query may have had since: `renamed` by each restore, the oldest first. The
-    savepoints of those restores are unknown now, so every possible name is among them."""
+    savepoints of those restores are unknown now, so every possible name is included.
+    """
     names = {(query, sink)}
     for now in renamed:
         names |= {(now.get(query, query), now.get(sink, sink)) for query, sink in names}
@@ -48,9 +49,10 @@ def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> 
 def begins_with(
     savepoint: SavepointRecord, target: JobRecord, query: str, sinks: Sequence[str], saved: SavedQuery
 ) -> dict[str, SinkProgress]:
-    """What the ledger of a restored query begins with: by sink, what the savepoint counts as written. So a start misses
-    it in the target before the new generation has written anything. Only where all names stay as they were, under the
-    savepoint's job id: another name may find no evidence of that, and another job writes into targets of its own.
+    """The evidence with which the ledger of a restored query begins: by sink, the newest write that the savepoint
+    counts. So a start finds out if it is missing in the target before the new generation writes. Only if all names are
+    unchanged, under the savepoint's job id: another name may have no such evidence, and another job writes into its own
+    targets.
     """
     if (target.job_id, target.name, query) != (savepoint.job_id, savepoint.job, saved.done.query):
         return {}
@@ -62,10 +64,10 @@ def begins_with(
 
 
 def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
-    """What stands against a restore in one sink: it is ahead of the savepoint, behind it, or of another job."""
+    """The errors of a restore in one sink: it is ahead of the savepoint, behind it, or of another job."""
     new = seen.under_new
     if new is not None and (seen.saved is None or not seen.same_names):
-        # None of this is in the savepoint: whatever the restored job reads comes to it a second time.
+        # None of this is in the savepoint: the restored job would write all of it a second time.
         if new.job_id == target.job_id:
             return _ahead(savepoint, target, seen, new)
         return _of_another_job(savepoint, target, seen, new)
@@ -119,8 +121,8 @@ def _ahead(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen, found:
 
 
 _GO_ON = (
-    "to go on from the newest checkpoint, start without a savepoint; to go back all the same: --rewind, and those rows "
-    "come once more; or restore under another job name into other targets"
+    "to resume from the newest checkpoint, start without a savepoint; to go back all the same: --rewind; those rows "
+    "are repeated; or restore under another job name into other targets"
 )
 
 

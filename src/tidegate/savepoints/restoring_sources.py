@@ -1,4 +1,4 @@
-"""Whether the sources and sinks of a query can go on where the savepoint's ended, and what is said of them."""
+"""Checks if the sources and sinks of a query can resume where the savepoint ends, and reports their changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tidegate.savepoints.state_change import refusals, state_change
 
 
 def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple[int | None, ...]:
-    """By position in the program's query, where the savepoint has the same source; None for one that begins anew. A
-    source that a query reads twice, as in a join with itself, stands there twice."""
+    """By position in the program's query, the position of the same source in the savepoint; None for one that begins
+    again. A source that a query reads twice, for example in a join with itself, occurs twice.
+    """
     if wish.scope is Scope.STATE_ONLY:
         return tuple(None for _ in sources)
     left = dict(enumerate(wish.renamed.get(uid, uid) for uid in saved.done.sources))
@@ -30,12 +31,12 @@ def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple
 
 
 def sources_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
-    """What is said of sources that do not simply go on."""
+    """The messages about sources that do not simply resume."""
     if wish.scope is Scope.STATE_ONLY:
         yield f"query {query.uid}: its sources begin where the program says, whatever its state has of their rows"
         return
     for uid in _read_no_more(query, saved, wish):
-        yield f"query {query.uid}: source {uid} is read no more"
+        yield f"query {query.uid}: source {uid} is no longer read"
     for uid, place in zip(query.sources, places_of(query.sources, saved, wish), strict=True):
         if place is None:
             yield f"query {query.uid}: source {uid} is new, and begins where the program says"
@@ -47,7 +48,7 @@ def _read_no_more(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> list
 
 
 def sinks_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
-    """What is said of sinks that come or go."""
+    """The messages about added and removed sinks."""
     before = [wish.renamed.get(uid, uid) for uid in saved.done.sinks]
     first = 1 if wish.scope is Scope.OFFSETS_ONLY else saved.done.epoch + 1
     for uid in before:
@@ -59,7 +60,7 @@ def sinks_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterato
 
 
 def query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish: Restore) -> Iterator[TidegateError]:
-    """What stands against a query that goes on from the saved one: its sources, and where its state is to be kept."""
+    """The errors of a query that resumes from the saved one: its sources, and the form of its state."""
     where = f"job {program.name}, query {query.uid}"
     gone = [] if wish.scope is Scope.STATE_ONLY else _read_no_more(query, saved, wish)
     if gone and not wish.allows_to_leave(saved.done.query):
@@ -74,8 +75,8 @@ def query_errors(query: ProgramQuery, saved: SavedQuery, program: Program, wish:
     if saved.watermark_ms >= END_OF_TIME_MS:
         yield TidegateError(
             Code.JOB_DRAINED,
-            expected="a savepoint that a job can go on from",
-            found="one of a drained query: its watermark is at the end of time, and every new row too late",
+            expected="a savepoint that a job can resume from",
+            found="one of a drained query: its watermark is at the end of time, and every new row is too late",
             where=where,
             next_step="take a savepoint before the drain; or start the job under another name, where it begins anew",
         )
@@ -89,8 +90,9 @@ def _source_option(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> str
 
 
 def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
-    """A stream that a plan reads twice is one source for Spark or two, as the plan is. If it is one, it cannot resume
-    in one place and begin anew in the other."""
+    """A stream that a plan reads twice is one source for Spark or two, depending on the plan. If it is one, it cannot
+    resume in one place and begin again in the other.
+    """
     if wish.scope is Scope.STATE_ONLY:
         return
     before = [wish.renamed.get(uid, uid) for uid in saved.done.sources]
@@ -106,7 +108,7 @@ def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, wher
 
 
 def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
-    """Spark would take the position of another kind of source for one of its own, or fail in the first epoch."""
+    """Spark would misread the position of another kind of source, or fail in the first epoch."""
     places = places_of(query.sources, saved, wish)
     for uid, place, files in zip(query.sources, places, query.reads_files, strict=True):
         position = None if place is None else saved.ends[saved.done.sources[place]]
@@ -116,9 +118,10 @@ def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where:
 
 
 def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
-    """Spark's file source keeps what it has read in a log under its number, which is its place as long as each source
-    stands in the query once. A stream that is read twice is one source for Spark or two, as the plan is. The logs
-    of the sources behind it are then unknown, and with another log they would read all files again."""
+    """Spark's file source keeps a log of the files that it has read, under its number. The number is its place if each
+    source occurs once in the query. A stream that is read twice is one source for Spark or two, depending on the plan.
+    Then the numbers of later sources are unknown, and with a wrong log they would read all files again.
+    """
     places = places_of(query.sources, saved, wish)
     clear_before, clear_now = _each_once(saved.done.sources), _each_once(query.sources)
     for now, (uid, place, files) in enumerate(zip(query.sources, places, query.reads_files, strict=True)):
@@ -130,7 +133,7 @@ def _logs_unclear(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: 
 
 
 def _each_once(uids: Sequence[str]) -> int:
-    """How many stand before the first that was there already."""
+    """The number of new ones before the first that existed already."""
     return next((number for number, uid in enumerate(uids) if uid in uids[:number]), len(uids))
 
 

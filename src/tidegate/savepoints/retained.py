@@ -1,8 +1,8 @@
-"""A retained checkpoint of a job that does not run, as a savepoint: its files are brought together for one restore.
+"""A retained checkpoint of a stopped job, used as a savepoint: its files are collected for one restore.
 
-A manifest below `checkpoints/` points at files that stand in the job's folder, among those of later epochs. They are
-linked where the disk can, else copied, into a folder that the caller removes. No checksums of
-them were recorded, so a restore can only prove that they did not change meanwhile.
+A manifest below `checkpoints/` refers to files in the job's folder, among those of later epochs. They are linked if the
+disk supports it, otherwise copied, into a folder that the caller removes. Their checksums were not recorded, so a
+restore can only prove that they did not change during the restore.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from tidegate.storages.leases import driver_or_engine_lives
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:
-    """The retained checkpoint whose folder this is, `<job>/checkpoints/<n>`; None where it is none. Raises
-    RECORD_CORRUPT, RECORD_NEWER and SAVEPOINT_UNSAFE."""
+    """The retained checkpoint in this folder, `<job>/checkpoints/<n>`; None if the folder is no such checkpoint. Raises
+    RECORD_CORRUPT, RECORD_NEWER and SAVEPOINT_UNSAFE.
+    """
     try:
         data = (folder / MANIFEST).read_bytes()
     except OSError:
@@ -52,10 +53,10 @@ def retained_in(folder: Path) -> CheckpointRecord | None:
 
 
 def as_savepoint(folder: Path, record: CheckpointRecord, into: Path, job_folder: Path) -> Savepoint:
-    """The savepoint that this checkpoint would be, put together in `into`, which is empty. `job_folder` is that of the
-    job to restore, whose locks the caller holds: another job that has the checkpoint must not run.
+    """Assemble this checkpoint as a savepoint in `into`, which is empty. `job_folder`: the folder of the job to
+    restore, whose locks the caller holds. If another job owns the checkpoint, it must not run.
 
-    Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and what the disk has to say.
+    Raises DRIVER_ALIVE, SAVEPOINT_INCOMPLETE, SAVEPOINT_REFUSED, and storage errors.
     """
     of_job = folder.resolve().parent.parent
     if of_job != job_folder.resolve() and driver_or_engine_lives(of_job):
@@ -90,7 +91,7 @@ def _query(of_job: Path, done: DoneEpoch, into: Path) -> SavedQuery:
         raise _incomplete(f"the files of epoch {done.epoch} of query {done.query}", spark)
     files, into_files = open_checkpoint_files(spark), open_checkpoint_files(held)
     names = hold_files(files, done, into_files, partial(_bring, files, into_files))
-    if done.epoch > 0 and offsets_entry(done.epoch - 1) not in names:  # also a restored generation has it
+    if done.epoch > 0 and offsets_entry(done.epoch - 1) not in names:  # a restored generation has it, too
         raise _incomplete(f"the entry of epoch {done.epoch - 1} of query {done.query} in Spark's log", spark)
     return saved_query(done, held)
 

@@ -1,10 +1,10 @@
-"""The files of a restored checkpoint whose state is written again: everything but the state itself is carried over.
+"""The files of a restored checkpoint with rewritten state: all other files are carried over.
 
-    <hidden>/before/   what the savepoint has, as it was restored
-    <hidden>/spark/    the same without the partitions of its state, which Spark writes anew
+    <hidden>/before/   the restored files of the savepoint
+    <hidden>/spark/    the same without the partitions of its state, which Spark writes again
 
-Both stand below a hidden folder that counts for nothing before it is renamed. So nothing here has to be undone: what a
-killed restore has left goes as a whole.
+Both are below a hidden folder that does not count until it is renamed. So nothing here needs an undo: the hidden folder
+of a killed restore is removed as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidegate.savepoints.operator_metadata import counts_partitions, divided, mo
 
 
 def begin(checkpoint: Path, partitions: int) -> Path:
-    """Put a checkpoint aside, and one without state in its place; where the first one is now."""
+    """Set a checkpoint aside, and replace it by one without state. Returns the place of the first one."""
     before = checkpoint.with_name("before")
     os.rename(checkpoint, before)
     checkpoint.mkdir()
@@ -67,16 +67,19 @@ def replace_commits(checkpoint: Path, epoch: int, data: bytes) -> None:
 
 
 def state_partitions(checkpoint: Path, operator: int) -> list[int]:
-    """Those of an operator that have files. An aggregation without keys has one, whatever the number is."""
+    """The partitions of an operator that have files. An aggregation without keys has one, for any number of
+    partitions.
+    """
     folder = checkpoint / STATE / str(operator)
     return entry_numbers(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def as_snapshots(checkpoint: Path, operator: int, version: int) -> None:
-    """Make `1.delta`, all that HDFSBackedStateStore has written into an empty store, the snapshot of the version.
+    """Make `1.delta`, the only file that HDFSBackedStateStore has written into an empty store, the snapshot of the
+    version.
 
-    The two have one format: pairs of key and value, and nothing before the first change is in a delta. A run of empty
-    versions up to it would do as well, with as many files.
+    The two have one format: pairs of key and value. Before the first change a delta holds nothing else. A series of
+    empty versions up to it would work as well, but needs as many files.
     """
     for name in [each for each in _names(checkpoint) if each.startswith(f"{STATE}/{operator}/")]:
         path = checkpoint / name
@@ -87,7 +90,7 @@ def as_snapshots(checkpoint: Path, operator: int, version: int) -> None:
 
 
 def end(checkpoint: Path, before: Path, final: Path) -> None:
-    """Give up what was put aside, and make durable what stands in its place. `final`: where it will stand."""
+    """Remove the checkpoint that was set aside, and make its replacement durable. `final`: its final place."""
     shutil.rmtree(before)
     for name in _names(checkpoint):
         if names_schemas(name):
@@ -96,14 +99,13 @@ def end(checkpoint: Path, before: Path, final: Path) -> None:
 
 
 def _names(root: Path) -> Iterator[str]:
-    """The files below a folder as they are now, by their paths in it."""
+    """The current files below a folder, by their paths in it."""
     found = [(folder / name).relative_to(root).as_posix() for folder, names in files_below(root) for name in names]
     yield from sorted(found)
 
 
 def _replace(root: Path, name: str, data: bytes) -> None:
-    """Another file of that name, never other bytes in it: it may be a link to the savepoint's. Without a checksum,
-    which would be of the old one."""
+    """Replace the file, never its bytes: it may be a link to the savepoint's file. Its checksum is removed, too."""
     for stale in (name, checksum_of(name)):
         (root / stale).unlink(missing_ok=True)
     (root / name).write_bytes(data)

@@ -1,7 +1,7 @@
-"""Which tables of state a checkpoint has: of custom state one for each variable, which Spark's metadata names.
+"""The tables of state in a checkpoint. Custom state has one for each variable, which Spark's metadata names.
 
-Spark opens the schemas of custom state by absolute paths, which lead into the checkpoint that they were written in. So
-it is read from a copy that has these put right; the files of state in it are links.
+Spark opens the schemas of custom state by absolute paths into the checkpoint in which they were written. So it is read
+from a copy with corrected paths; the files of state in it are links.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tidegate.savepoints.state_tables import StateTable, tables_of
 
 
 def tables_in(checkpoint: Path, saved: SavedQuery) -> tuple[StateTable, ...]:
-    """Those of a query, in the order of its operators. Raises RECORD_CORRUPT, and what the disk has to say."""
+    """The tables of a query, in the order of its operators. Raises RECORD_CORRUPT, and storage errors."""
     return tuple(each for table in tables_of(saved) for each in _by_variable(checkpoint, table))
 
 
 def link_readable(checkpoint: Path, into: Path) -> None:
-    """Make a copy of a checkpoint in which Spark finds the schemas of custom state, whatever becomes of the first."""
+    """Make a copy of a checkpoint in which Spark finds the schemas of custom state, independent of the first one."""
     for folder, names in files_below(checkpoint):
         for name in ((folder / each).relative_to(checkpoint).as_posix() for each in names):
             (into / name).parent.mkdir(parents=True, exist_ok=True)
@@ -45,5 +45,5 @@ def _by_variable(checkpoint: Path, table: StateTable) -> list[StateTable]:
         newest = folder / str(max(entry_numbers(os.listdir(folder)), default=0))
         names = state_variables(newest.read_bytes(), str(newest))
     except OSError as error:
-        raise storage_error(error, folder, "read which state there is") from error
+        raise storage_error(error, folder, "list the tables of state") from error
     return [replace(table, store=name) for name in names]

@@ -1,7 +1,7 @@
-"""Whether state can be written again for another backend or another number of partitions, decided before it is.
+"""Decides in advance if state can be rewritten for another backend or another number of partitions.
 
-State is rows (key, value) by operator and store, and a row belongs to the partition that Spark's shuffle sends its key
-to. What Spark has a reader and a rule for that for is in the table; what is not in it cannot be moved.
+State is rows (key, value) by operator and store, and Spark's shuffle assigns each key to a partition. The table lists
+the operators for which Spark has both a reader and a rule for that. Others cannot be moved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidegate.settings.kinds import Backend
 
 @dataclass(frozen=True, slots=True)
 class StateForm:
-    """How state is kept: by what, and in how many partitions."""
+    """The form of state: its backend, and its number of partitions."""
 
     backend: Backend
     partitions: int
@@ -32,7 +32,7 @@ class StateChange:
 
 
 class Reach(Enum):
-    """How far the state of an operator can be moved."""
+    """The possible moves of an operator's state."""
 
     EVERYWHERE = "to any number of partitions of any backend"
     PARTITIONS = "to any number of partitions of rocksdb, which alone can keep it"
@@ -50,22 +50,23 @@ MOVABLE: Mapping[str, Reach] = {
     "transformWithStateInPandasExec": Reach.PARTITIONS,
     "transformWithStateInPySparkExec": Reach.PARTITIONS,
 }
-"""By Spark's short names. Not in it is what a `limit` has counted: Spark writes no schema of that."""
+"""By Spark's short names. A `limit` is missing, because Spark writes no schema of its counts."""
 
 
 def is_custom(kind: str) -> bool:
-    """Whether state of this kind of operator is what a program has made of it: variables, which rocksdb alone keeps."""
+    """True if the state of this kind of operator is custom: variables of the program, which only rocksdb supports."""
     return MOVABLE.get(kind) is Reach.PARTITIONS
 
 
 def lives_by_rows(operators: Iterable[StatefulOperator]) -> bool:
-    """Whether rows of a key and a value are all that the state of these operators is. Custom state has more, such
-    as the order of timers, and is restored from Spark's files alone."""
+    """True if the state of these operators consists of rows of key and value. Custom state has more, such as the order
+    of timers, and is restored only from Spark's files.
+    """
     return all(MOVABLE.get(operator.name) is Reach.EVERYWHERE for operator in operators)
 
 
 def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[TidegateError]:
-    """What stands against a savepoint that shows the state of these operators as rows."""
+    """The errors of a savepoint that stores the state of these operators as rows."""
     for operator in operators:
         if operator.name not in MOVABLE:
             yield TidegateError(
@@ -78,8 +79,7 @@ def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[
 
 
 def state_form(saved: SavedQuery) -> StateForm | None:
-    """How the state of a saved query was kept; None where the log of the savepoint does not say so in a way that is
-    known here."""
+    """The form of the state of a saved query; None if the log of the savepoint does not show a known form."""
     known = {each.value: each for each in Backend}
     if saved.backend not in known or saved.partitions is None:
         return None
@@ -87,8 +87,9 @@ def state_form(saved: SavedQuery) -> StateForm | None:
 
 
 def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) -> StateChange | None:
-    """What a program that asks for these has to change; None where it is nothing, and where the log of the savepoint
-    does not say what there was. `partitions`: None leaves them as they are."""
+    """The change for a program that requests these; None if nothing changes, or if the log of the savepoint does not
+    show the old form. `partitions`: None leaves them unchanged.
+    """
     before = state_form(saved)
     if before is None:
         return None
@@ -97,7 +98,7 @@ def state_change(saved: SavedQuery, backend: Backend, partitions: int | None) ->
 
 
 def changes_told(uid: str, saved: SavedQuery, change: StateChange) -> Iterator[str]:
-    """The change in words, where there is state that it concerns."""
+    """The change in words, if there is state to change."""
     if not saved.operators:
         return
     if change.before.backend is not change.after.backend:
@@ -115,7 +116,7 @@ def changes_told(uid: str, saved: SavedQuery, change: StateChange) -> Iterator[s
 def refusals(
     saved: SavedQuery, backend: Backend, partitions: int | None, change: StateChange | None, where: str
 ) -> Iterator[TidegateError]:
-    """What stands against it."""
+    """The errors of a change."""
     if change is None:
         yield from _unknown(saved, backend, partitions, where)
         return

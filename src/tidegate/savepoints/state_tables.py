@@ -1,4 +1,4 @@
-"""The state in a savepoint as tables: one for each store of a stateful operator, and how one of them is named."""
+"""The state in a savepoint as tables: one for each store of a stateful operator, and the selection of one of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, SavepointRecord
 
 PARQUET = ".parquet"
-"""How the files of a table end in a canonical savepoint."""
+"""The names of a table's files in a canonical savepoint end so."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """One store of one stateful operator: `query` by its uid, `operator` by its number in Spark's plan, `kind` as Spark
-    calls it, `store` by its name. `uid` is the one that the program has given the operator, or empty. A join has
-    several stores, custom state has its variables, everything else has one, `default`."""
+    """One store of one stateful operator: `query` by its uid, `operator` by its number in Spark's plan, `kind` and
+    `store` by Spark's names. `uid`: the operator's uid in the program, or empty. A join has several stores, custom
+    state has its variables, all others have one, `default`.
+    """
 
     query: str
     operator: int
@@ -26,7 +27,7 @@ class StateTable:
 
     @property
     def folder(self) -> str:
-        """Where a canonical savepoint has its files."""
+        """The place of its files in a canonical savepoint."""
         return f"queries/{self.query}/state/{self.operator}/{self.store}"
 
     def __str__(self) -> str:
@@ -36,20 +37,21 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True)
 class SavedTables:
-    """The tables of a query in the canonical savepoint in this folder. `numbers`: by the number that an operator has
-    now, the one that it has in the savepoint; of those not in it they are the same."""
+    """The tables of a query in the canonical savepoint in this folder. `numbers`: by current number of an operator, its
+    number in the savepoint; unlisted numbers are unchanged.
+    """
 
     savepoint: str
     numbers: Mapping[int, int]
 
     def folder_of(self, table: StateTable) -> str:
-        """Where the files of a table are, by the number that its operator has now."""
+        """The folder of a table's files, by the current number of its operator."""
         there = replace(table, operator=self.numbers.get(table.operator, table.operator))
         return f"{self.savepoint}/{there.folder}"
 
 
 def tables_of(saved: SavedQuery) -> tuple[StateTable, ...]:
-    """Those of a query, in the order of its operators and their stores; custom state is one."""
+    """The tables of a query, in the order of its operators and their stores; custom state is one."""
     return tuple(
         StateTable(saved.done.query, operator.number, operator.name, store, operator.uid)
         for operator in saved.operators
@@ -65,7 +67,7 @@ def chosen(
     store: str | None,
     where: str,
 ) -> tuple[SavedQuery, StateTable]:
-    """The one that is meant of the savepoint's tables. Raises STATE_TABLE where it is none, or several."""
+    """The table that the arguments select. Raises STATE_TABLE if they match none, or several."""
     queries = {each.done.query: each for each in savepoint.queries}
     if query not in queries:
         raise _none(f"the uid of a query: {', '.join(sorted(queries))}", query, where)

@@ -1,7 +1,7 @@
-"""Takes a savepoint of a job that runs: its files are held by links, copied beside the target, then renamed.
+"""Takes a savepoint of a running job: its files are held by links, copied beside the target, then renamed.
 
-Killed anywhere it leaves a hidden folder beside the target, and the links in the job's folder. Neither is ever taken
-for a savepoint, and the next one of the job removes both. Called off it ends with the next block that it copies.
+A kill leaves a hidden folder beside the target, and the links in the job's folder. Neither counts as a savepoint, and
+the next savepoint of the job removes both. After a cancel, the copy ends at the next block.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tidegate.savepoints.state_tables import StateTable
 
 HELD = "savepoints-held"
 STEPS = ("held", "copied", "described", "renamed")
-"""What is passed one after another, each durable before the next."""
+"""The steps in order; each is durable before the next."""
 
 _ATTEMPTS = 3
 _NAMES_AT_MOST = 100
@@ -52,16 +52,20 @@ _PARTIAL = ".partial"
 
 
 WriteTable = Callable[[SavedQuery, StateTable, Path, Path, Copying], None]
-"""Writes a table of the query's state as Parquet: from the copy of Spark's checkpoint, into a folder that it makes and
-that holds nothing else then. It tells `Copying` how far it is, and ends when it is called off there."""
+"""Writes a table of the query's state as Parquet: from the copy of Spark's checkpoint, into a new folder that holds
+nothing else. It reports its progress to `Copying`, and ends when it is canceled there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """What a savepoint is taken of. `reach` is told of the steps that are passed. `write_table`: None where no Spark
-    runs that could. `is_drained`: it has ended for good, and its savepoint is to be of that. `runs_on`: files are
-    copied one after the other, as the epochs want the cores. `end_input`: called when every query has ended, before the
-    last savepoint; its sources take nothing in any more."""
+    """The job of a savepoint.
+
+    `reach`: called after each step. `write_table`: None if no Spark runs that could write tables. `is_drained`: the job
+    was drained, and the savepoint is to hold this end. `runs_on`: copy one file after the other, because the epochs
+    need the cores. `end_input`: called after every query has ended, before the last savepoint; then its sources accept
+    no more input.
+    """
 
     folder: Path
     record: JobRecord
@@ -80,26 +84,26 @@ def take(
     copying: Copying | None = None,
     form: SavepointFormat = SavepointFormat.NATIVE,
 ) -> Savepoint:
-    """A savepoint of the newest done epochs, in a folder of its own below `into`; the one of this id where it is there
-    already. One at a time for a job. The job's epochs wait for nothing here. `copying` tells how far it is, and ends
-    it.
+    """Take a savepoint of the newest done epochs, in a folder of its own below `into`; return the existing one of this
+    id if there is one. One at a time for a job. The job's epochs do not wait. `copying` shows the progress, and can
+    cancel it.
 
-    Raises SAVEPOINT_REFUSED, SAVEPOINT_CUT_OFF, and what the disk has to say.
+    Raises SAVEPOINT_REFUSED, SAVEPOINT_CUT_OFF, and storage errors.
     """
     target = into / f"savepoint-{job.record.job_id}-{savepoint_id}"
     copying = Copying() if copying is None else copying
     with Trust().over(target, "take a savepoint"):
-        if not copying.called_off.is_set():  # else the job has ended, and another driver of it may hold something there
-            _remove(job.folder / HELD)  # of one that was killed, also where its savepoint stands
+        if not copying.called_off.is_set():  # else the job has ended, and its next driver may hold files there
+            _remove(job.folder / HELD)  # of a killed one, also if its savepoint exists
         if (target / MANIFEST).exists():
             sync_folder(into)  # the process that renamed it may have been killed before that
             return _still_that(job, open_savepoint(target), form)
         copying.go_on()
         ensure_folder(into)
         for left in into.glob(f".savepoint-{job.record.job_id}-*{_PARTIAL}"):
-            copying.go_on()  # where a disk has hung, what lies there by now may be another driver's
+            copying.go_on()  # after a disk has hung, the files there may belong to another driver
             _remove(left)
-        own = secrets.token_hex(4)  # one that was cut off, on a disk that hung, removes what is its own and no more
+        own = secrets.token_hex(4)  # a canceled one, on a disk that hung, removes only its own files
         held, partial = job.folder / HELD / own, into / f".{target.name}.{own}{_PARTIAL}"
         try:
             record = _put_together(job, savepoint_id, held, partial, copying, form)
@@ -110,7 +114,7 @@ def take(
             job.reach("renamed")
         finally:
             for remove in (lambda: _remove(partial), lambda: _remove(held), held.parent.rmdir):
-                with suppress(OSError):  # the next one removes what stays: it must not cover what went wrong
+                with suppress(OSError):  # the next one removes the rest: this must not hide the first error
                     remove()
     return Savepoint(target, record)
 
@@ -122,10 +126,10 @@ def take_last(
     copying: Copying | None = None,
     form: SavepointFormat = SavepointFormat.NATIVE,
 ) -> Savepoint:
-    """A savepoint of a job whose queries have all ended, at exactly their last epochs.
+    """Take a savepoint of a job whose queries have all ended, at exactly their last epochs.
 
     A savepoint of earlier epochs may exist under this id: its process was killed before the end of the job, and the job
-    has run since. It stays; the new one is named `<id>-2`, or by the next free number. Raises as `take`.
+    has run since. It stays. The new one is named `<id>-2`, or with the next free number. Raises like `take`.
     """
     job.end_input()
     ended_with = {each.query.uid: newest_done(each) for each in job.queries}
@@ -137,13 +141,13 @@ def take_last(
 
 
 def remove_held(job_folder: Path) -> None:
-    """Let go of what a killed driver has held. Only with the job's locks held."""
-    with Trust().over(job_folder / HELD, "let go of the files of a savepoint"):
+    """Release the files that a killed driver has held. Only with the job's locks held."""
+    with Trust().over(job_folder / HELD, "release the files of a savepoint"):
         _remove(job_folder / HELD)
 
 
 def check_form(job: RunningJob, form: SavepointFormat) -> None:
-    """Raises SAVEPOINT_REFUSED where state of the job cannot be kept in this form."""
+    """Raises SAVEPOINT_REFUSED if state of the job cannot be stored in this format."""
     if form is SavepointFormat.CANONICAL:
         for running in job.queries:
             _check_rows(job, running.query.uid, operators_of(running.folder / "spark", {}))
@@ -155,14 +159,14 @@ def check_folder(job: RunningJob, into: Path) -> None:
     with Trust().over(into, "take a savepoint"):
         ensure_folder(into)
         scratch.mkdir()
-        with suppress(FileNotFoundError):  # a savepoint that is begun meanwhile removes what was left
+        with suppress(FileNotFoundError):  # a savepoint that begins in the meantime has removed it
             scratch.rmdir()
 
 
 def _put_together(
     job: RunningJob, savepoint_id: str, held: Path, partial: Path, copying: Copying, form: SavepointFormat
 ) -> SavepointRecord:
-    """Everything of the savepoint but its name, durable."""
+    """Write everything of the savepoint except its name, durably."""
     check_form(job, form)
     queries = _held(job, held, copying)
     job.reach("held")
@@ -184,7 +188,7 @@ def _put_together(
 
 def _held(job: RunningJob, held: Path, copying: Copying) -> list[SavedQuery]:
     ingest, aside = job.folder / INGEST, held / "logs"
-    link_logs(ingest, aside)  # before the queries: what is needed behind their epochs is there
+    link_logs(ingest, aside)  # before the queries, so that all lines after their epochs are included
     queries = [_held_query(job, running, held) for running in job.queries]
     bring_parts(ingest, [query.done for query in queries], held / INGEST, aside, copying.go_on)
     _remove(aside)
@@ -207,23 +211,25 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """The query. Raises for one that a drain has brought to the end of time, unless the caller asked for that: no job
-    can resume from it."""
+    """The query. Raises for one at the end of time after a drain, unless the caller requested that: no job can resume
+    from it.
+    """
     if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
-        found = "it was drained: every row behind its savepoint would be too late"
+        found = "it was drained: every row after its savepoint would be too late"
         raise _refused(job, f"query {query.done.query} before the end of time", found)
     return query
 
 
 def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
-    """Raises where a file is gone again, or cut: the copy may take hours, and others clear folders away."""
+    """Raises if a file is missing or cut by now: the copy may take hours, and other programs may clear folders."""
     for lack in _lacks(partial, record):
         raise _refused(job, "every file as it was copied", lack)
 
 
 def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
-    """Raises SAVEPOINT_REFUSED if it is of the other form, SAVEPOINT_INCOMPLETE if its removal has begun. Reads no file
-    of it."""
+    """Raises SAVEPOINT_REFUSED if it has the other format, SAVEPOINT_INCOMPLETE if its removal has begun. Reads none of
+    its files.
+    """
     if standing.record.format is not form:
         raise _refused(
             job,
@@ -243,7 +249,7 @@ def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> 
 
 
 def _lacks(folder: Path, record: SavepointRecord) -> Iterator[str]:
-    """The files that are gone, or have another size."""
+    """The files that are missing, or have another size."""
     for file in record.files:
         path = folder / file.name
         size = path.stat().st_size if path.exists() else -1
@@ -273,7 +279,7 @@ def _described(
 def _copied(
     source: Path, target: Path, copying: Copying, wanted: Callable[[str], bool], *, one_by_one: bool
 ) -> list[SavedFile]:
-    """Copy a folder: the files in it that are wanted, by their paths below it, each durable at the end."""
+    """Copy the wanted files of a folder, by their paths below it. Each is durable at the end."""
     folders = list(files_below(source))
     copying.total_bytes = sum((folder / name).stat().st_size for folder, names in folders for name in names)
     for folder, _ in folders:
@@ -297,8 +303,7 @@ def _is_state_of(queries: Set[str], name: str) -> bool:
 def _tables(
     job: RunningJob, queries: Sequence[SavedQuery], held: Path, partial: Path, copying: Copying
 ) -> Iterator[SavedFile]:
-    """The state of the queries as Parquet, every file durable. In the place of Spark's files it counts as much as
-    they."""
+    """The state of the queries as Parquet, every file durable. It replaces Spark's files with equal weight."""
     for query in queries:
         checkpoint, by_rows = held / QUERIES / query.done.query / "spark", lives_by_rows(query.operators)
         write_table = _check_rows(job, query.done.query, query.operators)
@@ -317,7 +322,7 @@ def _tables(
 
 
 def _state_bytes(checkpoint: Path, table: StateTable) -> int:
-    """The size of the files that hold a table. A store that is not the only one has a folder of its own."""
+    """The size of a table's files. A store that is not the only one has a folder of its own."""
     return sum(
         (folder / name).stat().st_size
         for folder, names in files_below(checkpoint / STATE / str(table.operator))
@@ -328,7 +333,7 @@ def _state_bytes(checkpoint: Path, table: StateTable) -> int:
 
 
 def _measured(path: Path, root: Path) -> SavedFile:
-    """A file that another one has written, made durable."""
+    """A file of another writer, made durable."""
     size, digest = measured(path)
     with path.open("rb") as file:
         sync_file(file.fileno())
@@ -336,7 +341,7 @@ def _measured(path: Path, root: Path) -> SavedFile:
 
 
 def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperator]) -> WriteTable:
-    """What writes their state as rows; or raises SAVEPOINT_REFUSED."""
+    """The function that writes the state as rows. Raises SAVEPOINT_REFUSED if there is none."""
     for error in rows_refused(operators, f"job {job.record.name}, query {query}"):
         raise error
     if job.write_table is None:
@@ -344,7 +349,7 @@ def _check_rows(job: RunningJob, query: str, operators: Iterable[StatefulOperato
             job,
             "a job that runs: its Spark writes the tables of a canonical savepoint",
             "one that has ended",
-            "take a native savepoint (--type native), or start the job and ask again",
+            "take a native savepoint (--type native), or start the job and try again",
         )
     return job.write_table
 

@@ -1,4 +1,4 @@
-"""What `tidegate check app.py` and `tidegate savepoint check` ask of a program: what stands against a start."""
+"""The check of a program by `tidegate check app.py` and `tidegate savepoint check`: the errors that prevent a start."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tidegate.storages.leases import driver_or_engine_lives
 
 
 def only_checks() -> bool:
-    """Whether this program was started to be checked, not to run."""
+    """True if this program was started only for a check."""
     return os.environ.get(CHECK_ONLY) == "1"
 
 
 def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> NoReturn:
-    """Raise what stands against the start, or end the program. Writes nothing."""
+    """Raise the errors that prevent the start, or end the program. Writes nothing."""
     flaw = unwritable(job.folder)
     if flaw is not None:
         raise TidegateError(
@@ -70,18 +70,25 @@ def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool)
 
 
 def _say_verdict(restore: JobRestore | None, plan: JobPlan) -> None:
-    """For `tidegate savepoint check`: on the standard error. Reads every file. Raises what makes it impossible."""
+    """For `tidegate savepoint check`: reports on the standard error. Reads every file. Raises the errors of the
+    restore.
+    """
     if restore is None:
-        _say(Said(verdict=RestoreVerdict.OK.value, changes=("the job was opened from it before, and goes on as ever",)))
+        _say(
+            Said(
+                verdict=RestoreVerdict.OK.value,
+                changes=("the job was opened from it before, and resumes from its newest checkpoint",),
+            )
+        )
         return
     alone = not driver_or_engine_lives(restore.job_folder)
     found = judged(restore, plan, alone=alone)
     errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
-    # Names that do not fit are told by both.
+    # Both report unmatched names.
     different = list({(error.code, error.found, error.where): error for error in errors}.values())
     epochs = {uid: saved.done.epoch for uid, saved in found.matched.items()}
     verdict = replace(found, errors=tuple(different)).verdict
-    # Where it is impossible nothing changes, so nothing of that is told.
+    # An impossible restore changes nothing, so no changes are reported.
     _say(Said(verdict=verdict.value, changes=() if different else found.changes, epochs=epochs))
     raise_all(different, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
 

@@ -67,7 +67,7 @@ class EpochThread:
         except EpochRefused:
             shared.leave(None)
             raise
-        except BaseException as error:  # noqa: BLE001 (kept, and raised by who ends the run)
+        except BaseException as error:  # noqa: BLE001 (kept, and raised at the end of the run)
             if shared.watch.phase is EpochPhase.CUT:  # an error that only follows from the cut-off is not recorded
                 shared.leave(None)
                 raise EpochRefused(f"epoch {epoch} was cut off") from None

@@ -80,7 +80,7 @@ class Job:
         return self._session
 
     def source(self, uid: str, source: StreamLoader | RowSource | DataFrame, *, durable: bool = False) -> DataFrame:
-        """An ordinary streaming DataFrame. `uid` is unique in the job and what a checkpoint knows the source by.
+        """An ordinary streaming DataFrame. `uid` is unique in the job; a checkpoint stores positions under it.
 
         `durable=True` is for a source that cannot be read again: its rows are kept in an ingest log in the job's
         folder before an epoch has them, and every level holds from there on.
@@ -150,16 +150,20 @@ class Job:
         fresh: str | None = None,
         allow_changed_operators: Sequence[str] = (),
     ) -> JobHandle:
-        """Start the job and give a handle to wait for it, stop it, or ask how it is.
+        """Start the job and return a handle to wait for it, stop it, or read its state.
 
-        Recovery of every query comes first; whatever stands against the start is raised with nothing half done. Ctrl-C
-        meanwhile stops the job cleanly, and is raised when it has ended. `savepoint` is the folder that the job goes on
-        from, in a new generation: once, for a job that was opened from it goes on from its own checkpoint.
-        `tidegate run -s` is stronger. `fresh`: an id of the caller's, under which the job once opens a new, empty
-        generation: its sources begin where the program says, and rows that are visible come again. What is decided is
-        committed first. `tidegate run --fresh` is stronger. `allow_changed_operators`: stateful operators, by uid or as
-        `query/number`, that may be others than those that the state was computed with; take it out again when the job
-        has started.
+        Recovery of every query comes first. Errors that prevent the start are raised, and nothing is left half done.
+        Ctrl-C during the start stops the job cleanly, and is raised after it has ended.
+
+        `savepoint`: the folder from which the job resumes, in a new generation. This happens once: after that the job
+        resumes from its own checkpoint. `tidegate run -s` overrides it.
+
+        `fresh`: an id that the caller chooses. For each id the job opens a new, empty generation once: its sources
+        begin where the program sets it, and visible rows are repeated. Decided epochs are committed first. `tidegate
+        run --fresh` overrides it.
+
+        `allow_changed_operators`: stateful operators, by uid or as `query/number`, that may differ from those that
+        computed the state. Remove it after the job has started.
         """
         if until not in (None, "caught-up"):
             raise program_error(Code.OPTION_UNKNOWN, 'until="caught-up" or none', repr(until), f"job {self.name}")

@@ -1,4 +1,4 @@
-"""What a job is: as its program declares it, and as one start would run it. Both are values without threads."""
+"""A job as its program declares it, and as one start would run it. Both are values without threads."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ class DeclaredJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A job as one start would run it. `record` is *job.json* as it is, or will be then. `compare_source` raises where
-    the source of that uid is not the one in which the query has reached that position."""
+    """A job as one start would run it. `record`: the current or future *job.json*. `compare_source` raises if the
+    source of a uid is not the one in which the query has reached this position.
+    """
 
     record: JobRecord
     folder: Path

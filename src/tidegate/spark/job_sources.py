@@ -1,4 +1,4 @@
-"""Tidegate's own sources during one start of a job: what its queries ask of them."""
+"""Tidegate's own sources during one start of a job, and the requests of its queries to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate.storages.opening import open_storage
 
 
 class Opens(Enum):
-    """What sources are opened for."""
+    """The purpose of opened sources."""
 
     START = "a start: they may write"
     RESTORE = "a restore: they are looked at, and hold what they look at"
@@ -46,7 +46,7 @@ class JobSources:
     ) -> None:
         self._job = job
         self._begins: dict[str, str] = {}
-        """Where a source begins, by uid: all queries of one start get one answer."""
+        """The begin of a source, by uid: the same for all queries of one start."""
         readers = {
             uid: frozenset(self._reader(each, uid) for each in job.queries if uid in each.sources)
             for uid, source in job.positioned.items()
@@ -56,29 +56,29 @@ class JobSources:
         self._opened = open_sources(job.positioned, grounds, stack, only_look=restore is not None)
 
     def begin_again(self) -> None:
-        """Another plan of the same start asks its sources anew where they begin."""
+        """Another plan of the same start determines the begin of its sources again."""
         self._begins = {}
 
     def companions(self) -> Iterator[Companion]:
-        """What goes along with the job."""
+        """The companions of the job."""
         found = (source.companion() for source in self._opened.values())
         return (each for each in found if each is not None)
 
     def joined(self) -> tuple[JoinedLog, ...]:
-        """The ingest logs that a restore resumes from."""
+        """The ingest logs from which a restore resumes."""
         return tuple(log for source in self._opened.values() if (log := source.joined()) is not None)
 
     def end_input(self) -> None:
-        """Every query has ended: nothing more is taken in."""
+        """Every query has ended: the sources accept no more input."""
         end_input(self._opened.values())
 
     def compare(self, plan: QueryPlan, uid: str, position: str) -> None:
-        """Raise where this source is not the one in which the query has reached that position."""
+        """Raise if this source is not the one in which the query has reached this position."""
         if uid in self._opened:
             self._opened[uid].compare(f"{plan.query}, source {uid}", position)
 
     def compare_with_logs(self, plans: Sequence[QueryPlan]) -> None:
-        """Each source with how far the queries have read in it."""
+        """Each source with the positions that the queries have reached."""
         for plan in plans:
             reached = newest_offsets(plan.folder / "spark")
             for uid, position in zip(plan.query.sources, () if reached is None else reached.positions, strict=False):
@@ -91,11 +91,11 @@ class JobSources:
         return {uid: monitor for uid, monitor in found.items() if monitor is not None}
 
     def verify(self, declared: DeclaredQuery) -> None:
-        """Raise where the tasks of an epoch have not read what the epoch has."""
+        """Raise if the tasks of an epoch have not read exactly its input."""
         verify_read(self._opened, {uid: self._reader(declared, uid) for uid in declared.sources})
 
     def positions(self, declared: DeclaredQuery, folder: Path) -> Mapping[str, str]:
-        """Where they begin, for a query without *start*."""
+        """The begin of each source, for a query without *start*."""
         own = [uid for uid in declared.sources if uid in self._opened]
         if not own or open_storage(folder).read(START) is not None:
             return {}
@@ -108,7 +108,7 @@ class JobSources:
         return {uid: self._begins[uid] for uid in own}
 
     def begun_at(self, declared: DeclaredQuery, log: Path, positions: Mapping[str, str]) -> DataFrame:
-        """The rows of a query, its positioned sources beginning where *start* says."""
+        """The rows of a query. Its positioned sources begin at the positions in *start*."""
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(job.settings.checkpointing_interval, log, job.settings.checkpointing_timeout)

@@ -1,4 +1,6 @@
-"""From what a program declares to the plan of one start: a value. It reads the job's folder, and starts nothing."""
+"""Plans one start from the declarations of a program. The plan is a value: it reads the job's folder, and starts
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def _plan(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources:
 
 
 def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources: JobSources) -> Query:
-    """What the protocol knows of it."""
+    """The protocol's view of the query."""
     place, mode = job.folder / QUERIES / declared.uid, job.settings.checkpointing_mode
     where = f"job {job.name}, query {declared.uid}"
     generation = generation_of(place, mode, record.generation, where)
@@ -86,7 +88,7 @@ def _query(job: DeclaredJob, declared: DeclaredQuery, record: JobRecord, sources
 
 
 def _with_operators(job: DeclaredJob, plan: QueryPlan, declared: DeclaredQuery) -> QueryPlan:
-    """With the uids of its operators by their number in Spark's plan; only a query that gives some is planned."""
+    """With the uids of its operators by their number in Spark's plan. Only a query with uids is planned."""
     if not declared.operators:
         return plan
     operators = operators_planned(job.session, plan)
@@ -102,6 +104,7 @@ def _fingerprints_of(job: DeclaredJob, declared: DeclaredQuery, where: str) -> t
 
 
 def _max_concurrent(job: DeclaredJob, declared: DeclaredQuery) -> int:
-    """How many decided epochs may still be uncommitted; one where a sink does not go with more, which is said by
-    `advice`."""
+    """The limit of decided epochs that are not committed yet; one if a sink does not allow more, which `advice`
+    reports.
+    """
     return 1 if places_at_once(declared.sinks) else job.settings.max_concurrent

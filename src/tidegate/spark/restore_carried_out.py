@@ -1,4 +1,4 @@
-"""Opens the new generation of a restore that nothing stands against: files, state, ledger, in this order."""
+"""Opens the new generation of a checked restore: files, state, ledger, in this order."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ from tidegate.storages.opening import open_storage
 
 
 def carry_out(restore: JobRestore, plan: JobPlan) -> None:
-    """Open the new generation. Only with the job's locks held. Whatever stands against it, the job is as it was;
-    but where it goes back, what it had decided has been committed."""
+    """Open the new generation. Only with the job's locks held. After an error the job is unchanged, except that a
+    restore that goes back has committed its decided epochs.
+    """
     found, given_up = unopposed(restore, plan), given_up_by(restore, plan)
     if given_up is not None and given_up.finish(plan.settings.checkpointing_mode, plan.settings.stop_timeout):
-        found = unopposed(restore, plan)  # the sinks are further ahead now
+        found = unopposed(restore, plan)  # the sinks have committed more by now
     _Carried(restore, plan, found).open()
 
 
@@ -60,7 +61,7 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """One restore, the program as the new generation runs it, and the judgement of both."""
+    """One restore, the program in the new generation, and the judgement of both."""
 
     restore: JobRestore
     plan: JobPlan
@@ -77,7 +78,7 @@ class _Carried:
                 claim(self.restore.savepoint, self.restore.target, self.restore.job_folder)
             commit(restoring)
         except BaseException:
-            with suppress(TidegateError):  # what is left, every start removes; the error that left it is the one
+            with suppress(TidegateError):  # every start removes the rest; the first error is the one to raise
                 settle(self.restore.job_folder)
             raise
         self._log(rows)
@@ -142,7 +143,7 @@ class _Carried:
             begin_operators(session, plan.conf, checkpoint, query.saved, match.new, form, tell_start)
 
     def _state_compared(self, checkpoints: Mapping[str, Path]) -> Mapping[str, Mapping[str, int]]:
-        """The rows of state by query and operator, which are as many as in the saved epoch."""
+        """The rows of state by query and operator. Raises if their number differs from the saved epoch."""
         found, session = self.found, self.plan.session
         counted: dict[str, Mapping[str, int]] = {}
         for plan in self.plan.queries:
@@ -152,7 +153,7 @@ class _Carried:
             match = found.operators.get(plan.query.uid)
             tables = self._tables(saved, match)
             if tables is not None:
-                from tidegate.savepoints.canonical import count_rows  # loads what no other start needs
+                from tidegate.savepoints.canonical import count_rows  # imports that no other start needs
 
                 wanted = {**count_rows(tables, saved), **recorded_tables(saved)}
                 rows = count_tables(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
@@ -177,8 +178,9 @@ class _Carried:
         return counted
 
     def _tables(self, saved: SavedQuery, match: OperatorMatch | None) -> SavedTables | None:
-        """The query's state as tables; None where Spark's files have it, or there is none. What a savepoint keeps as
-        tables depends on all of the query's operators, also on those that are left behind."""
+        """The query's state as tables; None if it is in Spark's files, or if there is none. Whether a savepoint stores
+        tables depends on all of the query's operators, also on those that are left behind.
+        """
         is_canonical = self.restore.savepoint.record.format is SavepointFormat.CANONICAL
         every = [*saved.operators, *(() if match is None else match.left)]
         if not is_canonical or not saved.operators or not lives_by_rows(every):
@@ -195,7 +197,7 @@ class _Carried:
             uncounted = "not counted" if saved.operators and uid not in found.emptied else "none"
             state = ", ".join(f"{name}: {count}" for name, count in rows.get(uid, {}).items()) or uncounted
             _LOG.info(
-                "%s: query %s goes on behind epoch %d of savepoint %s; rows of state: %s",
+                "%s: query %s resumes after epoch %d of savepoint %s; rows of state: %s",
                 *(job, uid, saved.done.epoch, where, state),
             )
         for change in found.changes:
@@ -203,7 +205,7 @@ class _Carried:
 
 
 def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:
-    """The settings that the state in the savepoint is read with."""
+    """The settings for reading the state in the savepoint."""
     if change is None:
         return conf
     store = STORES[change.before.backend]

@@ -1,4 +1,4 @@
-"""What stands against a restore, and what it changes: gathered from the job, its sinks and sources; nothing is written.
+"""The errors and changes of a restore, collected from the job, its sinks and sources. Nothing is written.
 
 The judgement itself is pure, and in `savepoints`: `judgement`, `restoring_sinks`, `state_change`.
 """
@@ -38,20 +38,21 @@ from tidegate.spark.supervised import tell_start
 
 
 def judged(restore: JobRestore, plan: JobPlan, *, alone: bool = True) -> Judgement:
-    """What stands against it, and what changes. Only reads. `alone`: the locks prove that no run is alive; else
-    what waits of the job's transactions is not looked at, as it moves."""
+    """The errors and changes of a restore. Only reads. `alone`: the locks prove that no run is alive; otherwise the
+    waiting transactions of the job are not checked, because they change.
+    """
     return _Gathered(restore, plan).judged(given_up_by(restore, plan) if alone else None)
 
 
 def unopposed(restore: JobRestore, plan: JobPlan) -> Judgement:
-    """The same; raises what stands against it. Only with the job's locks held."""
+    """The same; raises the errors. Only with the job's locks held."""
     found = judged(restore, plan)
     raise_all(found.errors, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
     return found
 
 
 def given_up_by(restore: JobRestore, plan: JobPlan) -> GivenUp | None:
-    """What waits in the generation that the restore gives up; None for a new job."""
+    """The waiting transactions of the generation that the restore replaces; None for a new job."""
     if restore.found is None:
         return None
     return GivenUp(JobPlace(restore.job_folder, restore.found), plan.queries, goes_back=bool(restore.wish.rewind))
@@ -59,7 +60,7 @@ def given_up_by(restore: JobRestore, plan: JobPlan) -> GivenUp | None:
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """One restore, and the program as the new generation would run it."""
+    """One restore, and the program in the new generation."""
 
     restore: JobRestore
     plan: JobPlan
@@ -100,7 +101,7 @@ class _Gathered:
         )
 
     def _against_claim(self) -> Iterator[TidegateError]:
-        """The job's own folder needs no claim to go on under the job's id; another one may have it."""
+        """The job's own folder needs no claim to continue under the job's id. Another folder may hold it."""
         if (
             self.restore.savepoint.origin is not None
             or self.restore.target.job_id != self.restore.savepoint.record.job_id
@@ -112,8 +113,9 @@ class _Gathered:
             yield error
 
     def _begun_over(self, found: Judgement) -> Iterator[TidegateError]:
-        """Queries that the program has and the savepoint has not, though an epoch was shown of them: as every start of
-        the new generation would say of those whose sinks cannot tell."""
+        """Queries of the program that are missing in the savepoint although an epoch of them was shown. It is the check
+        of every start of the new generation, for queries whose sinks have no evidence.
+        """
         for plan in self.plan.queries:
             uid = plan.query.uid
             if self.restore.wish.rewind or uid in found.matched or not plan.query.forgetful:
@@ -152,7 +154,7 @@ class _Gathered:
                     yield error
 
     def _backend_of_checkpoint(self, found: Judgement) -> Iterator[TidegateError]:
-        """A retained checkpoint goes on in the backend it was written by; a savepoint may change it."""
+        """A retained checkpoint keeps its backend; a savepoint may change it."""
         for uid, change in found.rewritten.items() if self.restore.savepoint.origin is not None else ():
             before, after = change.before.backend, change.after.backend
             if before is not after and found.matched[uid].operators:
@@ -170,7 +172,7 @@ class _Gathered:
             saved, match = found.matched.get(plan.query.uid), found.operators.get(plan.query.uid)
             unmatched = match is not None and any(operators_refused(match, may_leave=True, where=str(plan.query)))
             if unmatched or plan.query.uid in found.changed:
-                continue  # Spark could say the same in other words only
+                continue  # Spark would report the same in other words
             if saved is not None and plan.query.uid not in found.emptied:
                 error = compare_operators(self.plan.session, plan, saved, self.restore.savepoint, match)
                 if error is not None:
@@ -219,7 +221,7 @@ class _Gathered:
         )
 
     def _under_later(self, old: SinkIdentity, new: SinkIdentity, sink: TwoPhaseSink) -> tuple[Position, ...]:
-        """The evidence of the job's own generations since, in which it had other names than then and than now."""
+        """The evidence of the job's later generations, in which it had other names than then and now."""
         if self.restore.found is None or self.restore.found.job_id != old.job_id:
             return ()
         since = [
@@ -241,6 +243,6 @@ def _same_uid(matched: Mapping[str, SavedQuery]) -> frozenset[str]:
 
 
 def _read_again(saved: SavedQuery | None) -> str:
-    """From where on the input of such rows is read again: nothing where it is read from its beginning."""
+    """The positions from which the input of such rows is read again; empty if it is read from its beginning."""
     ends = [f"{uid} from {end}" for uid, end in ({} if saved is None else saved.ends).items() if end is not None]
     return f"; read again: {', '.join(ends)}" if ends else ""

@@ -1,6 +1,6 @@
-"""A start that resumes from a savepoint: which one it is, and the job's record before and after.
+"""The savepoint from which a start resumes, and the job's record before and after the restore.
 
-`restore_judged` gathers what stands against it, `restore_carried_out` opens the new generation.
+`restore_judged` collects the errors, `restore_carried_out` opens the new generation.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LOG = logging.getLogger("tidegate")
 def open_restore(
     wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, *, only_look: bool = False
 ) -> JobRestore | None:
-    """None where nothing is wished, and where the job was opened from this very savepoint: then it goes on as ever,
-    so a program that is started again, by whomever, does not go back. A retained checkpoint is put together aside until
-    `stack` ends; with `only_look` not in the job's folder.
+    """None if no restore was requested, and if the job was already opened from this savepoint: then it resumes from its
+    newest checkpoint, so a restarted program does not go back. A retained checkpoint is assembled in a separate folder
+    until `stack` ends; with `only_look` outside of the job's folder.
 
-    Raises SAVEPOINT_..., RECORD_..., and what makes a restore impossible in this folder.
+    Raises SAVEPOINT_..., RECORD_..., and the errors of a restore in this folder.
     """
     if wish is None:
         return None
@@ -56,7 +56,7 @@ def open_restore(
     folder = Path(wish.path).absolute()
     if found is not None and _was_opened_from(folder, wish.rewind, job_folder, found):
         _LOG.warning(
-            "job %s: generation %d was opened from %s before, and goes on from its newest checkpoint",
+            "job %s: generation %d was opened from %s before, and resumes from its newest checkpoint",
             *(job, found.generation, folder),
         )
         return None
@@ -77,17 +77,17 @@ def _opened(folder: Path, job_folder: Path, stack: ExitStack, *, only_look: bool
 
 def _was_opened_from(folder: Path, rewind: str, job_folder: Path, found: JobRecord) -> bool:
     current = read_restored(job_folder, found)
-    if rewind:  # it went back once under this id, whatever the job was restored from since
+    if rewind:  # it went back once under this id, even if the job was restored again since
         opened = [each for each in all_restored(job_folder, found) if each.rewind == rewind]
     else:
         opened = [] if current is None else [current]
-    if not (folder / MANIFEST).is_file():  # disposed of since: nothing needs it any more
+    if not (folder / MANIFEST).is_file():  # removed in the meantime: it is no longer needed
         return any(each.savepoint == str(folder) for each in opened)
     return any(each.digest == manifest_digest(folder) for each in opened)
 
 
 def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, found: JobRecord | None) -> JobRecord:
-    """*job.json* as it will be: a job keeps its id; a new one gets one, unless it claims the savepoint's."""
+    """The new *job.json*. A job keeps its id. A new job gets a new id, or claims the savepoint's."""
     saved = savepoint.record
     opened = [number for uid in query_names(job_folder) for number in generations(job_folder / QUERIES / uid)]
     if found is not None:
@@ -99,7 +99,7 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, fou
                 where=str(savepoint.found_at),
                 next_step="restore without --claim, or under another job name or checkpointing.dir",
             )
-        # The job may have lived in another folder meanwhile: what its sinks have of then is of older generations, too.
+        # The job may have used another folder in between: evidence in its sinks may be of older generations, too.
         begun = [found.generation, *opened, *([saved.generation] if found.job_id == saved.job_id else [])]
         return JobRecord(name=found.name, job_id=found.job_id, generation=max(begun) + 1)
     if wish.claim:
@@ -109,7 +109,7 @@ def _target(wish: Restore, savepoint: Savepoint, job: str, job_folder: Path, fou
 
 @dataclass(frozen=True, slots=True)
 class JobRestore:
-    """One restore into one job. `found` is *job.json* as it stands, `target` as it will be."""
+    """One restore into one job. `found`: the current *job.json*; `target`: the future one."""
 
     wish: Restore
     savepoint: Savepoint
@@ -117,11 +117,12 @@ class JobRestore:
     found: JobRecord | None
     target: JobRecord
     logs: tuple[JoinedLog, ...] = ()
-    """The ingest logs that its sources resume from."""
+    """The ingest logs from which its sources resume."""
 
     def saved_log(self, source: str) -> SavedLog | None:
-        """What the savepoint holds of the ingest log of a source of the program. Raises SOURCES_CHANGED where two logs
-        would become one."""
+        """The savepoint's part of an ingest log, for a source of the program. Raises SOURCES_CHANGED if two logs would
+        become one.
+        """
         files = (file.name.split("/") for file in self.savepoint.record.files)
         names = sorted({parts[1] for parts in files if parts[0] == INGEST})
         found = [name for name in names if self.wish.renamed.get(name, name) == source]
@@ -139,14 +140,16 @@ class JobRestore:
 
     @property
     def _is_ours(self) -> bool:
-        """Whether the job took the savepoint, or was opened from it."""
+        """True if the job took the savepoint, or was opened from it."""
         opened = [] if self.found is None else all_restored(self.job_folder, self.found)
         digest = manifest_digest(self.savepoint.folder)
         return self.target.job_id == self.savepoint.record.job_id or any(each.digest == digest for each in opened)
 
     @property
     def is_claimed(self) -> bool:
-        """Whether a savepoint belongs to the job from now on; the files of a retained checkpoint are its job's own."""
+        """True if the savepoint belongs to the job from now on. The files of a retained checkpoint belong to its
+        job.
+        """
         return self.wish.claim and self.savepoint.origin is None
 
     def above_evidence(self, plans: Sequence[QueryPlan], level: Level) -> JobRestore:
@@ -160,7 +163,7 @@ class JobRestore:
 def _nothing_is_kept(job: str) -> TidegateError:
     return TidegateError(
         Code.LEVEL_REFUSED,
-        expected="a job at exactly-once or at-least-once, which goes on from something",
+        expected="a job at exactly-once or at-least-once, which can resume",
         found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
         where=f"job {job}",
         next_step="choose another level, or start without a savepoint",

@@ -1,4 +1,4 @@
-"""Everything that stands against a start, of all queries and sinks of a plan. Writes nothing."""
+"""All checks before a start, of all queries and sinks of a plan. Writes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.storages.journals import open_journal
 
 
 def check_start(job: JobPlan) -> list[tuple[TwoPhaseSink, SinkPlan]]:
-    """What each sink is opened with. Raises what stands against the start, in one error."""
+    """The values with which each sink is opened. Raises all violations in one error."""
     plans: list[tuple[TwoPhaseSink, SinkPlan]] = []
     allowed = job.queries[0].query.allowed
     violations = list(check_allowed(job.queries, allowed, job.where))

@@ -1,8 +1,8 @@
 """Starts a declared job: its locks, the generation that it resumes in, checks, and the threads of its queries.
 
-The order counts. What stands against a start is raised before anything is written for it; a restore or a fresh
-generation is carried out before the queries of the new generation are planned; sinks are opened when nothing stands
-against the start any more.
+The order counts. Errors that prevent a start are raised before anything is written for it. A restore or a fresh
+generation is carried out before the queries of the new generation are planned. Sinks are opened after all checks have
+passed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> J
 
 
 def _lock(job: DeclaredJob, stack: ExitStack) -> None:
-    """The job's locks, until `stack` ends; then what killed processes have left half done is finished."""
+    """The job's locks, until `stack` ends. Then the half-done work of killed processes is completed."""
     lease = open_lease(job.folder).take(job.name, job.settings.lease_timeout)
     stack.callback(lease.release)
     stack.callback(lock_engine(job.session, lease))
@@ -104,7 +104,7 @@ def _lock(job: DeclaredJob, stack: ExitStack) -> None:
 
 
 def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> JobHandle:
-    """The job when nothing stands against its start, with its sinks opened; no thread of it runs yet."""
+    """The checked job, with its sinks opened. No thread of it runs yet."""
     job, bounded = starting.job, starting.bounded
     record = recorded(job)
     if isinstance(wish, Fresh):
@@ -134,7 +134,7 @@ class Starting:
     bounded: bool
 
     def restored(self, wish: Restore | None, record: JobRecord) -> JobRecord:
-        """*job.json* once the savepoint is restored, if one is wished and was not restored before."""
+        """*job.json* after the savepoint is restored, if a restore was requested and not done before."""
         job = self.job
         with ExitStack() as aside:
             restore = open_restore(wish, job.folder, job.name, job.settings.checkpointing_mode, aside)
@@ -144,7 +144,7 @@ class Starting:
             return self._carried_out(restore, sources)
 
     def _carried_out(self, restore: JobRestore, sources: JobSources) -> JobRecord:
-        """Carry a restore out, when nothing stands against it nor against a start."""
+        """Carry out a restore after all checks of the restore and of the start."""
         plan = self._looked_at(restore.target, sources)
         above = restore.above_evidence(plan.queries, self.job.settings.checkpointing_mode)
         if above.target != restore.target:
@@ -154,7 +154,7 @@ class Starting:
         return restore.target
 
     def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
-        """Open an empty generation, when nothing stands against it nor against a start: *job.json* as it is then."""
+        """Open an empty generation after all checks of it and of the start. Returns the new *job.json*."""
         job, mode = self.job, self.job.settings.checkpointing_mode
         found = record if (job.folder / JOB_RECORD).exists() else None
         target = fresh_target(fresh, job.folder, job.name, found, mode)
@@ -194,7 +194,7 @@ class Starting:
 
 
 def recorded(job: DeclaredJob) -> JobRecord:
-    """*job.json*, or what it will be at the first start; a folder of another job is refused."""
+    """*job.json*, or its future contents at the first start. Refuses a folder of another job."""
     storage = open_storage(job.folder)
     data, where = storage.read(JOB_RECORD), storage.where(JOB_RECORD)
     if data is None:
@@ -212,19 +212,20 @@ def recorded(job: DeclaredJob) -> JobRecord:
 
 
 def forget(job: DeclaredJob, job_id: str) -> None:
-    """Let every sink forget the job that has this id: what is open, what is staged, what proves its commits."""
+    """Make every sink forget the job with this id: open transactions, staged data, evidence."""
     for declared in job.queries:
         for sink in declared.sinks:
             if isinstance(sink, FunctionSink):
-                continue  # all it has is in the checkpoint
+                continue  # all its data is in the checkpoint
             own = partial(SinkIdentity, job=job.name, job_id=job_id, query=declared.uid, sink=sink.uid)
             numbers = generations(job.folder / QUERIES / declared.uid) or [1]
             clear_sink(sink, [own(generation=number) for number in numbers])
 
 
 def _describe_sinks(job: DeclaredJob, record: JobRecord) -> None:
-    """What the command needs to reach them when this process is no more; those that were there before are asked
-    for what they have left first, for nothing else knows of them."""
+    """Record how commands can open the sinks without this process. Sinks of earlier starts are first checked for open
+    transactions, because nothing else knows these sinks.
+    """
     mode = job.settings.checkpointing_mode
     sinks = {(each.uid, sink.uid): sink for each in job.queries for sink in each.sinks}
     described = [describe(query, sink, level_of(sink, mode)) for (query, _), sink in sinks.items()]
@@ -235,14 +236,15 @@ def _describe_sinks(job: DeclaredJob, record: JobRecord) -> None:
 
 
 def job_guarantees(job: DeclaredJob) -> Sequence[Guarantee]:
-    """What a reader of each sink can count on."""
+    """The guarantee of each sink for its readers."""
     sources = rows_of(job.inputs)
     return guarantees_of(job.queries, sources, job.settings.checkpointing_mode)
 
 
 def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Companion]:
-    """In the order in which they hear of the end: who answers a request has told before how the job is, and both
-    find the checkpoints gone that a cancel deletes."""
+    """In the order of their notification at the end. The answers to requests come last: the state of the job is then
+    known, and a cancel has deleted the checkpoints.
+    """
     pulse = Pulse(job.folder, plan.record.job_id, shown_settings(job.settings))
     forgetful = [uid for uid, each in job.inputs.items() if each.loses_what_arrives]
     return [
@@ -257,7 +259,9 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
 
 
 def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
-    """What becomes of its checkpoints. An at-most-once job keeps none: none of its starts resumes from anything."""
+    """The retention of its checkpoints. An at-most-once job keeps none, because none of its starts resumes from
+    anything.
+    """
     settings, record = job.settings, plan.record
     if settings.checkpointing_mode is not Level.AT_MOST_ONCE:
         queries = [QueryFolder(each.query, each.folder) for each in plan.queries]

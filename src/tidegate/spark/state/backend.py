@@ -1,6 +1,6 @@
-"""Which state a checkpoint holds: that of the backend that the settings name, or it is refused.
+"""Checks that the state in a checkpoint is of the configured backend, and refuses other state.
 
-What is in force is what Spark's logs say, never the settings: Spark ignores a change without a word.
+Spark's logs show the backend in force, never the settings: Spark ignores a changed setting without a message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.storages.storage import Storage
 
 
 def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[TidegateError]:
-    """What stands against a start in a Spark checkpoint folder: another backend, or state without file ids."""
+    """The errors of a start with this Spark checkpoint folder: another backend, or state without file ids."""
     storage, store = open_storage(checkpoint), STORES[backend]
     provider = _newest_conf(storage).get(PROVIDER_KEY, store.provider)
     if provider != store.provider:
@@ -29,13 +29,13 @@ def check_state(checkpoint: Path, backend: Backend, where: str) -> Sequence[Tide
 
 
 def partitions_kept(checkpoint: Path) -> int | None:
-    """How many partitions the first epoch has given keyed state; None before it."""
+    """The number of partitions of keyed state since the first epoch; None before it."""
     kept = _newest_conf(open_storage(checkpoint)).get(PARTITIONS_KEY)
     return None if kept is None else int(kept)
 
 
 def newest_offsets(checkpoint: Path) -> OffsetsEntry | None:
-    """How far a Spark checkpoint says that it has read; None before the first whole entry."""
+    """The positions up to which a Spark checkpoint has read; None before the first complete entry."""
     return _newest_offsets(open_storage(checkpoint))
 
 

@@ -1,8 +1,8 @@
-"""A checkpoint whose state is empty: for a query that goes on from the ends of its sources alone.
+"""A checkpoint with empty state: for a query that resumes only from the positions of its sources.
 
-Spark starts no query in which the stores of an operator are missing. So it is let write them itself: it runs the query
-for one epoch over sources that have no rows, in the folder of the new generation, which is hidden still. Behind that
-epoch stand then the positions and the watermark of the savepoint.
+Spark starts no query without the stores of its operators. So Spark itself writes them: it runs the query for one epoch
+over sources without rows, in the still hidden folder of the new generation. The positions and the watermark of the
+savepoint are then written behind that epoch.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from tidegate.spark.session import query_settings
 def begin_empty(
     session: SparkSession, plan: QueryPlan, saved: SavedQuery, places: tuple[int | None, ...], checkpoint: Path
 ) -> None:
-    """Make `checkpoint` one of an epoch 0 that ended where the savepoint does, with empty state. It will stand below
-    `plan.folder`. The logs of the sources are not in it."""
+    """Make `checkpoint` one of an epoch 0 that ends where the savepoint does, with empty state. Its final place is
+    below `plan.folder`. It does not contain the logs of the sources.
+    """
     try:
         _run_without_rows(session, plan, checkpoint)
     except PySparkException as error:
@@ -86,7 +87,7 @@ def _go_on_behind(saved: SavedQuery, places: tuple[int | None, ...], checkpoint:
 
 
 def _lead_into(final: Path, checkpoint: Path) -> None:
-    """Schemas that Spark names by their absolute path are looked for where the checkpoint will stand."""
+    """Spark refers to schemas by absolute path, so the paths must show the checkpoint's final place."""
     for folder, names in files_below(checkpoint):
         for path in (folder / name for name in names):
             if names_schemas(path.relative_to(checkpoint).as_posix()):

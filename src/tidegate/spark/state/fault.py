@@ -1,8 +1,8 @@
-"""State that a query cannot resume from: the error conditions of Spark that say so, and the code of each.
+"""The error conditions of Spark for state that a query cannot resume from, and the code of each.
 
 Spark gives every such error a condition with parameters (`SparkThrowable.getCondition`, `error-conditions.json` of
-spark-common-utils). Both come through as values, also where a task raised the error, so no text is searched. A query
-that meets one of them meets it again at every start: no restart follows.
+spark-common-utils). Both arrive as values, also from a task, so no text is searched. Such an error returns at every
+start, so no restart follows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CODES: Mapping[str, Code | None] = {
     "STATE_STORE_CHECKPOINT_IDS_NOT_SUPPORTED": Code.STATE_MISMATCH,
     "STREAM_STREAM_JOIN_INCOMPATIBLE_STATE_STORE_CONFIGS": Code.STATE_MISMATCH,
     "STDS_MIXED_CHECKPOINT_FORMAT_VERSIONS_NOT_SUPPORTED": Code.STATE_MISMATCH,
-    # A file of state is not there, or has other bytes than were written.
+    # A file of state is missing, or has been altered.
     "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY": Code.STATE_DAMAGED,
     "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED": Code.STATE_DAMAGED,
     "STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED": Code.STATE_DAMAGED,
@@ -63,7 +63,7 @@ CODES: Mapping[str, Code | None] = {
     "STDS_FAILED_TO_READ_STATE_SCHEMA": Code.STATE_DAMAGED,
     "STDS_NO_PARTITION_DISCOVERED_IN_STATE_STORE": Code.STATE_DAMAGED,
     "STREAMING_UNFINISHED_REPARTITION_DETECTED": Code.STATE_DAMAGED,
-    # An entry of Spark's own log is.
+    # An entry of Spark's own log is missing or altered.
     "MALFORMED_LOG_FILE": Code.RECORD_CORRUPT,
     "BATCH_METADATA_NOT_FOUND": Code.RECORD_CORRUPT,
     "STREAMING_CHECKPOINT_MISSING_METADATA_FILE": Code.RECORD_CORRUPT,
@@ -75,7 +75,7 @@ CODES: Mapping[str, Code | None] = {
     "INVALID_LOG_VERSION.EXACT_MATCH_VERSION": Code.RECORD_NEWER,
     "INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION": Code.RECORD_NEWER,
     f"{_LOAD}.INVALID_CHANGE_LOG_READER_VERSION": Code.RECORD_NEWER,
-    # The program asks for what Spark's state cannot do.
+    # Spark's state does not support a request of the program.
     f"{_LOAD}.INVALID_CHANGE_LOG_WRITER_VERSION": Code.QUERY_REFUSED,
     "STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY_WITH_RESERVED_CHARS": Code.QUERY_REFUSED,
     "STATE_STORE_CANNOT_USE_COLUMN_FAMILY_WITH_INVALID_NAME": Code.QUERY_REFUSED,
@@ -94,7 +94,7 @@ CODES: Mapping[str, Code | None] = {
     "STDS_INVALID_OPTION_VALUE.IS_NEGATIVE": Code.QUERY_REFUSED,
     "STDS_INVALID_OPTION_VALUE.WITH_MESSAGE": Code.QUERY_REFUSED,
     "STDS_REQUIRED_OPTION_UNSPECIFIED": Code.QUERY_REFUSED,
-    # Memory, threads and disks: another run may succeed. For the first one its cause decides, where it has one.
+    # Memory, threads and disks: another run may succeed. The first one's cause decides, if it has one.
     f"{_LOAD}.UNCATEGORIZED": None,
     f"{_LOAD}.FAILED_TO_GET_CHANGELOG_WRITER": None,
     f"{_LOAD}.HDFS_STORE_PROVIDER_OUT_OF_MEMORY": None,
@@ -111,7 +111,7 @@ CODES: Mapping[str, Code | None] = {
     "STREAMING_CHECKPOINT_LOG_WRITE_FAILURE.COMMIT_LOG": None,
     "STREAMING_CHECKPOINT_LOG_WRITE_FAILURE.OFFSET_LOG": None,
 }
-"""Every condition of Spark 4.2 and 4.3 that is of state or of the log; None: a restart may cure it."""
+"""Every condition of Spark 4.2 and 4.3 about state or the log; None: a restart may help."""
 
 KINDS = (
     "STATE_STORE_",
@@ -127,7 +127,7 @@ KINDS = (
     "MALFORMED_LOG_FILE",
     "BATCH_METADATA_NOT_FOUND",
 )
-"""How the names of these conditions begin."""
+"""The common beginnings of these conditions' names."""
 
 _SIDES = (
     ("storedKeySchema", "newKeySchema"),
@@ -138,18 +138,19 @@ _SIDES = (
     ("oldConfig", "newConfig"),
     ("oldType", "newType"),
 )
-"""Parameters of a condition that say what the checkpoint has, and what the program has."""
+"""Parameters of a condition with the checkpoint's value and the program's value."""
 
 _FILES = ("fileToRead", "fileName", "dfsFile", "batchMetadataFile")
 _TORN = frozenset({"java.io.EOFException", "java.io.UTFDataFormatException", "org.apache.hadoop.fs.ChecksumException"})
-"""What Java raises where a file ends too early, or does not have its checksum. Spark adds no condition to some."""
+"""Java's exceptions for a file that ends too early or has a wrong checksum. Spark adds no condition to some."""
 
 _STATE_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
 
 
 def state_fault(thrown: Any, query: str, folder: Path, uids: Mapping[str, str]) -> TidegateError | None:
-    """The error of tidegate for a Java throwable that ended a query; None where it does not say that the checkpoint
-    and the program do not fit. `folder` is that of the query's generation, `uids` the operators' by number."""
+    """The tidegate error for a Java throwable that ended a query; None if it does not show that checkpoint and program
+    do not match. `folder`: of the query's generation. `uids`: the operators' uids by number.
+    """
     try:
         for each in _causes(thrown):
             condition, parameters = _condition(each)
@@ -157,13 +158,13 @@ def state_fault(thrown: Any, query: str, folder: Path, uids: Mapping[str, str]) 
             if code is not None:
                 said = condition or f"{each.getClass().getName()}: {each.getMessage() or 'the file ends too early'}"
                 return _fault(code, said, parameters, query, folder, uids)
-    except Py4JError:  # the JVM is gone: whatever it met, it cannot say
+    except Py4JError:  # the JVM is dead, so its error cannot be read
         pass
     return None
 
 
 def _causes(thrown: Any) -> Iterator[Any]:
-    """The throwable and what caused it, innermost last; a chain of causes is short."""
+    """The throwable and its causes, innermost last; a chain of causes is short."""
     for _ in range(_CAUSES_AT_MOST):
         if thrown is None:
             return
@@ -184,7 +185,7 @@ def _condition(thrown: Any) -> tuple[str, Mapping[str, str]]:
 
 
 def _is_torn_state(thrown: Any) -> bool:
-    """Whether a file of state ends too early: told by the class that read it, for it has no condition."""
+    """True if a file of state ends too early. The class that read it shows that, because there is no condition."""
     if thrown.getClass().getName() not in _TORN:
         return False
     return any(str(frame.getClassName()).startswith(_STATE_PACKAGE) for frame in thrown.getStackTrace())
@@ -213,7 +214,7 @@ def _fault(
 
 
 def _operators(spark: Path, uids: Mapping[str, str]) -> str:
-    """The stateful operators of the checkpoint: Spark does not say which of them it is about."""
+    """The stateful operators of the checkpoint: Spark does not report which of them failed."""
     try:
         found = operators_of(spark, uids)
     except TidegateError:

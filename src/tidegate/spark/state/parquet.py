@@ -1,7 +1,7 @@
 """Writes the state of a query as the Parquet of a canonical savepoint, beside the job's epochs.
 
-Spark reads it partition by partition, and writes as it reads: memory does not depend on its size (that of hashmap holds
-one partition at a time, as ever). While a query runs it has half of the cores at most: its epochs have the others.
+Spark reads and writes partition by partition, so memory does not depend on the size of the state (hashmap holds one
+partition at a time, as usual). While a query runs, this uses at most half of the cores; the epochs have the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.state.tables import first_line, read_native
 
 _ROW_GROUP_BYTES = 16 << 20
-"""What a task holds in memory before it writes; and what a restore holds of it at a time."""
+"""Bytes that a task buffers before it writes, and that a restore buffers."""
 
 _CONF = {
     "spark.sql.adaptive.enabled": "false",
@@ -43,9 +43,9 @@ _LOOK_SECONDS = 0.2
 def write_table(
     session: SparkSession, saved: SavedQuery, table: StateTable, checkpoint: Path, folder: Path, copying: Copying
 ) -> None:
-    """Write a table into a folder that is not there yet, from Spark's own files. What it writes is not synced.
+    """Write a table into a new folder, from Spark's own files. The files are not synced.
 
-    Raises SAVEPOINT_REFUSED where Spark cannot, SAVEPOINT_CUT_OFF when it was called off, OSError for a full disk.
+    Raises SAVEPOINT_REFUSED if Spark cannot do that, SAVEPOINT_CUT_OFF if it was canceled, OSError for a full disk.
     """
     over, group = threading.Event(), f"tidegate-savepoint-{secrets.token_hex(4)}"
     watching = threading.Thread(target=_watch, args=(session, group, folder, copying, over), daemon=True)
@@ -80,11 +80,11 @@ def _write(rows: DataFrame, folder: Path, tasks: int) -> None:
 
 
 def _watch(session: SparkSession, group: str, folder: Path, copying: Copying, over: threading.Event) -> None:
-    """Tell how far it is, by what is written so far; and cancel it when it was called off."""
+    """Report the progress by the written bytes; cancel the work if the savepoint was canceled."""
     begun = copying.copied_bytes
     while not over.wait(_LOOK_SECONDS):
         if copying.called_off.is_set():
-            with suppress(Py4JError):  # whoever ends the job may have ended Spark, and with it what is written
+            with suppress(Py4JError):  # the end of the job may have stopped Spark, and its output with it
                 session.sparkContext.cancelJobGroup(group)
         else:
             copying.copied_bytes = min(begun + _size(folder), copying.total_bytes)
@@ -96,12 +96,12 @@ def _size(folder: Path) -> int:
         for below, names in files_below(folder):
             found += sum((below / name).stat().st_size for name in names)
     except FileNotFoundError:
-        return found  # it is being made, or Spark has put a file in its place
+        return found  # it is being created, or Spark has replaced it by a file
     return found
 
 
 def _tidy(folder: Path) -> None:
-    """Leave the rows alone, under names that are the same each time."""
+    """Leave the rows unchanged, under names that are the same each time."""
     written = sorted(path for path in folder.iterdir() if path.suffix == PARQUET and not path.name.startswith("."))
     for path in set(folder.iterdir()) - set(written):
         path.unlink()
@@ -120,12 +120,12 @@ def _column(rows: DataFrame, name: str) -> Column:
 
 
 def _parquet_type(kind: DataType) -> str:
-    """In Spark's words. Each column has its place: two of one name in a struct get different ones."""
+    """In Spark's notation. Each column has its place: duplicate names in a struct become different."""
     match kind:
         case NullType():
             return "boolean"
         case TimestampType():
-            return "timestamp_ltz"  # a session may mean the other one by `timestamp`
+            return "timestamp_ltz"  # `timestamp` may mean the other type in a session
         case ArrayType():
             return f"array<{_parquet_type(kind.elementType)}>"
         case MapType():

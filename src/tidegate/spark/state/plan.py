@@ -1,8 +1,8 @@
-"""Whether the stateful operators of a query can go on with the state of a savepoint, asked before anything is touched.
+"""Checks if the stateful operators of a query can resume with the state of a savepoint, before anything is changed.
 
-Spark itself compares them where it plans the first epoch of a run: the kinds of the operators, by their number in the
-plan, and the schemas of their keys and values. It is let plan that epoch here, over a folder of its own that has the
-descriptions of that state and no state. What it writes while it plans goes there, too.
+Spark itself compares them when it plans the first epoch of a run: the kinds of the operators, by their number in the
+plan, and the schemas of their keys and values. Here Spark plans that epoch over a temporary folder with the
+descriptions of that state and without state. Files that it writes while it plans go there, too.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _NO_METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 _GIVEN = 11
-"""So many values Spark's plan of an epoch has always had; for those that came later it has defaults."""
+"""The number of arguments that Spark's plan of an epoch has always had. Later ones have defaults."""
 
 
 def compare_operators(
     session: SparkSession, plan: QueryPlan, saved: SavedQuery, savepoint: Savepoint, match: OperatorMatch | None
 ) -> TidegateError | None:
-    """What stands against the operators, or None. Writes nothing of the job or of the savepoint. `match`: where
-    operators of the query have other numbers than in the savepoint, or are new."""
+    """The error of the operators, or None. Writes nothing of the job or of the savepoint. `match`: for operators with
+    other numbers than in the savepoint, and new ones.
+    """
     return _compared(session, plan, saved, _in_savepoint(savepoint, saved), match)
 
 
@@ -84,7 +85,7 @@ def _compared(
 
 
 def operators_planned(session: SparkSession, plan: QueryPlan) -> tuple[StatefulOperator, ...]:
-    """The stateful operators of a query as Spark plans them, with the uids that the program has given them."""
+    """The stateful operators of a query as Spark plans them, with their uids from the program."""
     with TemporaryDirectory(prefix="tidegate-plan-") as folder:
         checkpoint = Path(folder).resolve()
         try:
@@ -105,8 +106,9 @@ def operators_planned(session: SparkSession, plan: QueryPlan) -> tuple[StatefulO
 def describe_new(
     session: SparkSession, plan: QueryPlan, offsets: bytes, new: Iterable[StatefulOperator], checkpoint: Path
 ) -> None:
-    """Add Spark's descriptions of the state of new operators to a checkpoint, as the settings in the entry of the log
-    have it that Spark goes on behind."""
+    """Add Spark's descriptions of the state of new operators to a checkpoint. The settings come from the entry in the
+    log from which Spark resumes.
+    """
     metadata = offsets.decode().split("\n")[1]
     with TemporaryDirectory(prefix="tidegate-plan-") as folder:
         planned = Path(folder).resolve()
@@ -117,8 +119,9 @@ def describe_new(
 
 
 def describe_planned(session: SparkSession, plan: QueryPlan, conf: Mapping[str, str], checkpoint: Path) -> None:
-    """Let Spark describe the state of each operator, as it does where it plans the first epoch of all: its entry is in
-    the log then, and is looked up where custom state is described."""
+    """Let Spark describe the state of each operator, as when it plans the very first epoch: its entry is then in the
+    log, where custom state is looked up.
+    """
     (checkpoint / OFFSETS).mkdir()
     (checkpoint / offsets_entry(0)).write_text(f"v1\n{_NO_METADATA}")
     with query_settings(session, {**conf, _ADAPTIVE: "false"}):
@@ -130,7 +133,7 @@ def _describe(
 ) -> None:
     (checkpoint / STATE).mkdir()
     (checkpoint / OFFSETS).mkdir()
-    # As where Spark plans an epoch, for which newer descriptions are looked up: its entry is there.
+    # As when Spark plans an epoch and looks for newer descriptions: its entry exists.
     for epoch in (saved.done.epoch, saved.done.epoch + 1):
         (checkpoint / offsets_entry(epoch)).write_bytes(saved.done.offsets)
     for before, source in descriptions:
@@ -167,8 +170,9 @@ def _plan_first_epoch(session: SparkSession, plan: QueryPlan, saved: SavedQuery,
 
 
 def _settings_of(session: SparkSession, metadata: str) -> dict[str, str]:
-    """What Spark has a query go on with behind an entry of its log: what the entry says; for a setting that an older
-    Spark did not know, what counted then, as Spark itself has it (`OffsetSeqMetadata.setSessionConf`)."""
+    """The settings with which Spark resumes a query after an entry of its log: those in the entry; for settings that an
+    older Spark did not know, Spark's own default for old entries (`OffsetSeqMetadata.setSessionConf`).
+    """
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     logged = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
     settings = jvm.org.apache.spark.sql.internal.SQLConf()
@@ -177,7 +181,7 @@ def _settings_of(session: SparkSession, metadata: str) -> dict[str, str]:
 
 
 def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: str, state: Path) -> Any:
-    """Spark's `IncrementalExecution` of an epoch, as the first one after a start."""
+    """Spark's `IncrementalExecution` of an epoch, as for the first one after a start."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     streaming = jvm.org.apache.spark.sql.execution.streaming
@@ -190,7 +194,7 @@ def _incremental(session: SparkSession, plan: QueryPlan, epoch: int, metadata: s
         classic,
         cast("Any", plan.rows._jdf).queryExecution().analyzed(),  # pyright: ignore[reportPrivateUsage]
         getattr(jvm.org.apache.spark.sql.streaming.OutputMode, plan.mode.capitalize())(),
-        f"file:{state}",  # a URI would have a blank as %20, and Spark would look there
+        f"file:{state}",  # a URI would encode a blank as %20, and Spark would use that as the path
         some_id,
         some_id,
         epoch,
@@ -209,6 +213,6 @@ def _different(plan: QueryPlan, saved: SavedQuery, found: str) -> TidegateError:
         expected=f"stateful operators that the state fits: {operators}",
         found=found,
         where=str(plan.query),
-        next_step="put the operators back as they were; or go on behind the rows that were read, with empty state "
+        next_step="put the operators back as they were; or resume after the rows that were read, with empty state "
         "(--offsets-only)",
     )

@@ -1,4 +1,4 @@
-"""What a Python function with state is, read from what Spark has pickled of it: its name, its state, its code."""
+"""Reads a stateful Python function from its pickled form in Spark's plan: its name, its state, its code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True)
 class StatefulFunction:
-    """`name` is None, `variables` too, where they cannot be told; `body` is then empty. `variables` are those of a
-    processor: it alone says in code what its state is."""
+    """`name` and `variables` are None if unknown; `body` is then empty. `variables`: only for a processor, which
+    defines its state in code.
+    """
 
     name: str | None = None
     variables: str | None = None
@@ -28,8 +29,9 @@ class StatefulFunction:
 
 
 def stateful_function(command: bytes, where: str) -> StatefulFunction:
-    """The function that Spark runs by this command. It is made once more from its pickled form, as every worker does,
-    and the `init` of a processor is called with a handle that only takes notes."""
+    """The function of this Spark command. It is unpickled once more, as in every worker. For a processor, `init` is
+    called with a handle that only records the calls.
+    """
     try:
         function, *_ = CloudPickleSerializer().loads(command)
     except Exception as error:  # noqa: BLE001 (whatever unpickling code of the user's raises)
@@ -43,7 +45,7 @@ def stateful_function(command: bytes, where: str) -> StatefulFunction:
 
 
 def _processor(function: Any) -> StatefulProcessor | None:
-    """Spark wraps a processor: it is an attribute of what the function is a method of."""
+    """Spark wraps a processor: the function is a method of an object with the processor as an attribute."""
     owner = getattr(function, "__self__", None)
     values = [] if owner is None else list(vars(owner).values())
     return next((each for each in values if isinstance(each, StatefulProcessor)), None)
@@ -60,9 +62,9 @@ def _variables(processor: StatefulProcessor, where: str) -> str | None:
 
 
 class _Notes(StatefulProcessorHandle):
-    """A handle without state: it notes each variable that a processor asks for, and gives none."""
+    """A handle without state: it records each variable that a processor requests, and returns none."""
 
-    def __init__(self) -> None:  # not that of its base, which wants a connection
+    def __init__(self) -> None:  # not that of its base, which needs a connection
         self.variables: list[str] = []
 
     def getValueState(self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None) -> Any:
@@ -103,7 +105,9 @@ def _schema(schema: StructType | str) -> str:
 
 
 def _digest(codes: Iterator[CodeType]) -> str:
-    """Of what the code does, without its lines. Each version of Python compiles differently, so it is named."""
+    """A description of the code without its line numbers. Each version of Python compiles differently, so it is
+    named.
+    """
     found = hashlib.sha256()
     for code in codes:
         found.update(repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars)).encode())
@@ -130,7 +134,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _methods(kind: type) -> Iterator[CodeType]:
-    """Those of the class and of its own bases."""
+    """The methods of the class and of its own bases."""
     for each in kind.__mro__:
         if each in (StatefulProcessor, object):
             continue

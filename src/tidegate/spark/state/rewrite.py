@@ -56,7 +56,7 @@ from tidegate.spark.session import query_settings
 from tidegate.spark.state.tables import read_canonical
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
-"""It may read several partitions in one task, and each task writes the partition of its own number."""
+"""A task may read several partitions, and writes the partition of its own number."""
 
 _JOIN_VERSION = "spark.sql.streaming.join.stateFormatVersion"
 
@@ -74,17 +74,17 @@ def rewrite_state(
     tell: Callable[[Happening], None],
     tables: SavedTables | None = None,
 ) -> None:
-    """Put a checkpoint with the state in its new form in the place of a restored one, durable. `conf` are the settings
-    of the query, `final` is where the checkpoint will stand. `tell` hears of each step. `tables`: the canonical
-    savepoint that has the state; without it the checkpoint itself does.
+    """Replace a restored checkpoint by one with the state in its new form, durably. `conf`: the settings of the query.
+    `final`: the checkpoint's final place. `tell` is called for each step. `tables`: the canonical savepoint with the
+    state; without it the state is in the checkpoint itself.
 
-    Raises RESTORE_STATE, and what the disk has to say.
+    Raises RESTORE_STATE, and storage errors.
     """
     before = begin(checkpoint, change.after.partitions)
     tell(RestoreMoved(f"{checkpoint}, without state"))
     store = STORES[change.after.backend]
     in_force = {PROVIDER_KEY: store.provider, PARTITIONS_KEY: str(change.after.partitions)}
-    # As restored, not as saved: the program may have other sources.
+    # Restored settings, not saved ones: the program may have other sources.
     offsets = with_settings(offsets_of(checkpoint, saved.done.epoch), in_force)
     replace_offsets(checkpoint, saved.done.epoch, offsets)
     entry = parse_offsets(offsets)
@@ -107,10 +107,10 @@ def begin_operators(
     form: StateForm,
     tell: Callable[[Happening], None],
 ) -> None:
-    """Give operators that are new, and described in a checkpoint, empty stores beside the state of the others: of the
-    version that the saved epoch ends with, so that Spark finds all of them where it goes on. Durable.
+    """Give new operators, already described in a checkpoint, empty stores beside the state of the others. The stores
+    have the version at the end of the saved epoch, so that Spark finds all of them. Durable.
 
-    Raises RESTORE_STATE, and what the disk has to say.
+    Raises RESTORE_STATE, and storage errors.
     """
     begun, store = msgspec.structs.replace(saved, operators=new), STORES[form.backend]
     entry = parse_offsets(offsets_of(checkpoint, saved.done.epoch))
@@ -125,7 +125,7 @@ def begin_operators(
 
 @dataclass(frozen=True, slots=True)
 class _Rewrite:
-    """One checkpoint's state, all its operators; only with the settings of its query in force."""
+    """One checkpoint's state, all its operators. Only while the settings of its query are in force."""
 
     session: SparkSession
     before: Path
@@ -185,7 +185,7 @@ class _Rewrite:
         return found
 
     def _copied(self, rewrite: Any, operator: StatefulOperator, sources: Sequence[int]) -> list[list[str]]:
-        """Store by store, from these partitions; the ids by partition, one for each store."""
+        """Store by store, from these partitions. Returns the ids by partition, one for each store."""
         metadata = self.before / STATE / str(operator.number) / "_metadata" / "metadata"
         prefixes = prefix_columns(metadata.read_bytes(), str(metadata))
         loads_empty = self.change.after.backend is Backend.ROCKSDB
@@ -212,12 +212,12 @@ class _Rewrite:
         return [list(ids) for ids in zip(*by_store, strict=True)]
 
     def _rows(self, folder: Path) -> Any:
-        """The pairs of key and value in the files of a table."""
+        """The number of key-value pairs in the files of a table."""
         rows: Any = read_canonical(self.session, folder).select("key", "value")
         return rows._jdf
 
     def _ids(self, operator: StatefulOperator, position: int, sources: Sequence[int]) -> Sequence[str]:
-        """Of the files of one store, by partition; none where the form has no ids."""
+        """The ids of one store's files, by partition; none if the form has no ids."""
         if not sources or not STORES[self.change.before.backend].names_files:
             return ()
         ids = state_ids_of(self.saved.done.commits)[operator.number]

@@ -1,4 +1,4 @@
-"""The rows of state that a Spark checkpoint holds, counted by Spark's own reader from the files alone."""
+"""The number of rows of state in a Spark checkpoint, counted by Spark's own reader from the files alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WHOLE = frozenset(
 """Operators, by Spark's short names, whose state Spark reads as one table."""
 
 TellHappening = Callable[[Happening], None]
-"""Hears how far the counting is."""
+"""Receives the progress of the count."""
 
 _JOIN = "symmetricHashJoin"
 
@@ -42,9 +42,9 @@ _JOIN = "symmetricHashJoin"
 def count_state(
     session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: TellHappening
 ) -> dict[str, int]:
-    """The rows of state behind the saved epoch, by operator; by side of a join whose rows nobody has recorded. Custom
-    state, and operators that Spark has no reader for, are not among them. Raises RESTORE_STATE where the state cannot
-    be read."""
+    """The rows of state after the saved epoch, by operator; by side for a join without a record. Custom state, and
+    operators without a reader in Spark, are left out. Raises RESTORE_STATE if the state cannot be read.
+    """
     return _counted(session, checkpoint, saved, conf, tell, saved.operators, {})
 
 
@@ -56,9 +56,10 @@ def expected_state(
     tell: TellHappening,
     numbers: Mapping[int, int],
 ) -> dict[str, int]:
-    """What `count_state` has to find in what was restored from this checkpoint: the rows recorded of the saved epoch.
-    Only what nobody has recorded is counted. `numbers`: those that operators have in this checkpoint, where they are
-    others than now. Raises RESTORE_STATE where that cannot be read."""
+    """The expected result of `count_state` for a restored copy of this checkpoint: the recorded rows of the saved
+    epoch. Only missing records are counted. `numbers`: the numbers of operators in this checkpoint, if they differ from
+    the current ones. Raises RESTORE_STATE if the state cannot be read.
+    """
     recorded = {
         _named(operator, {}): saved.done.state_rows[str(operator.number)]
         for operator in saved.operators
@@ -69,7 +70,7 @@ def expected_state(
 
 
 def recorded_tables(saved: SavedQuery) -> dict[str, int]:
-    """What `count_tables` has to find where the rows recorded are those of one table: not of a join, which has four."""
+    """The expected result of `count_tables`, if the recorded rows are those of one table. A join has four tables."""
     return {
         str(table): rows
         for table in tables_of(saved)
@@ -78,7 +79,7 @@ def recorded_tables(saved: SavedQuery) -> dict[str, int]:
 
 
 def _is_recorded(saved: SavedQuery, operator: StatefulOperator) -> bool:
-    """None is no record, and zero none to refuse anything by: Spark also says so where it does not count."""
+    """None means no record, and zero never causes a refusal: Spark reports zero also if it does not count."""
     return bool(saved.done.state_rows.get(str(operator.number)))
 
 
@@ -110,7 +111,7 @@ def _counted(
 def count_tables(
     session: SparkSession, checkpoint: Path, saved: SavedQuery, conf: Mapping[str, str], tell: TellHappening
 ) -> dict[str, int]:
-    """The same by store, as a canonical savepoint has them. Raises RESTORE_STATE where the state cannot be read."""
+    """The same by store, from a canonical savepoint. Raises RESTORE_STATE if the state cannot be read."""
     counted: dict[str, int] = {}
     with query_settings(session, {**conf, **NOT_COUNTED}):
         operators = {operator.number: operator for operator in saved.operators}
@@ -144,8 +145,9 @@ def _named(operator: StatefulOperator, part: Mapping[str, str]) -> str:
 
 
 def _parts(operator: StatefulOperator, checkpoint: Path) -> Iterator[Mapping[str, str]]:
-    """The options by which Spark reads the parts of an operator's state. None for custom state, whose schemas Spark
-    looks for by absolute paths: not in the savepoint, and not under the hidden name."""
+    """The options with which Spark reads the parts of an operator's state. None for custom state: Spark looks for its
+    schemas at absolute paths, which lead neither into the savepoint nor to the hidden name.
+    """
     if (checkpoint / STATE / str(operator.number) / "_metadata" / "v2").is_dir():
         return
     if operator.name in _WHOLE:

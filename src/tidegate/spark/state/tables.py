@@ -1,8 +1,8 @@
-"""State as tables of Spark: each row of a store is a key, a value, and the number of the partition that it is in. The
-value of a state variable may be several columns: of a list or a map Spark gives a row for each element.
+"""State as tables of Spark: each row of a store has a key, a value, and the number of its partition. The value of a
+state variable may have several columns: for a list or a map Spark returns a row for each element.
 
 They are read in a session of their own on the same context. Spark's reader takes the form of the files from the session
-that is active when it is made, and keeps that one; the settings of the user's session are the user's.
+that is active at its creation. The settings of the user's session stay unchanged.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tidegate.spark.query_conf import FILE_MANAGER_KEY, FORMAT_KEY, STORES
 
 
 def read_native(session: SparkSession, checkpoint: Path, saved: SavedQuery, table: StateTable) -> DataFrame:
-    """The rows (key, value, partition_id) of a table behind the saved epoch, from Spark's own files. For custom state
-    the checkpoint has to be where its schemas are looked for.
+    """The rows (key, value, partition_id) of a table after the saved epoch, from Spark's own files. For custom state
+    the checkpoint must be at the place of its schemas' paths.
 
-    Raises STATE_TABLE where Spark has no reader for it, or cannot read what is there.
+    Raises STATE_TABLE if Spark has no reader for it, or cannot read it.
     """
     if table.kind not in MOVABLE or saved.backend not in _FORMS:
         raise _unreadable("state that Spark reads as a table", f"{table}, in {saved.backend}", checkpoint)
@@ -58,19 +58,19 @@ def session_with(session: SparkSession, conf: Mapping[str, str]) -> SparkSession
 
 
 def _part(table: StateTable) -> Mapping[str, str]:
-    """The options that name the table to Spark."""
+    """The options that select the table in Spark."""
     if not is_custom(table.kind):
         return {"storeName": table.store}
     return {"readRegisteredTimers": "true"} if table.store.startswith(_TIMERS) else {"stateVarName": table.store}
 
 
 _TIMERS = ("$procTimers", "$eventTimers")
-"""What Spark calls the variable of the timers, by the clock that they go by."""
+"""Spark's name of the variable of the timers, by their clock."""
 
 
 @contextmanager
 def _active(session: SparkSession) -> Generator[None, None, None]:
-    """Have this thread's calls mean this session, as the reader asks for the active one."""
+    """Make this session the active one for this thread's calls, because the reader uses the active session."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     sessions: Any = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
@@ -86,15 +86,15 @@ def _active(session: SparkSession) -> Generator[None, None, None]:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says, without where it was when it said so."""
+    """Spark's message, without the position in its call."""
     return str(getattr(error, "java_exception", None) or error).split("\n")[0][:500]
 
 
 _FORMS = {backend.value: STORES[backend].checkpoint_format for backend in Backend}
-"""By backend, the form of the files that the reader has to know beforehand."""
+"""By backend, the form of the files that the reader must know beforehand."""
 
 _QUICK = STORES[Backend.ROCKSDB].file_manager
-"""Of hashmap's files too: nothing is written, so nothing depends on how a file gets its name."""
+"""For hashmap's files too: nothing is written, so the names of new files do not matter."""
 
 
 def _unreadable(expected: str, found: str, where: Path) -> TidegateError:

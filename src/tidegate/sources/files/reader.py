@@ -21,6 +21,7 @@ from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.listing import Files, FileStamp, SeenFile
 from tidegate.sources.files.lists import Listed, ListPosition
 from tidegate.sources.files.log import FileLog
+from tidegate.sources.files.losses import GONE, fault_of, lost, lost_meanwhile, some_names
 from tidegate.sources.files.names import shown, why_unreadable
 from tidegate.sources.files.options import Changed, FileOptions, LostFiles
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
@@ -33,7 +34,6 @@ _IDLE_SECONDS = 0.05
 _IDLE_BY_LISTING = 4.0
 """Without news the folder is listed again after so many times of what a listing takes."""
 _SETTLES_WITHIN_SECONDS = 30.0
-_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class FileReader:
             return True
         _LOG.warning(
             "%s: %s still changed after %g s, and are left to the next run",
-            *(self.where, _names(seen.name for seen in waiting), self._settles_within_seconds),
+            *(self.where, some_names(seen.name for seen in waiting), self._settles_within_seconds),
             extra={"event": "FilesUnsettled"},
         )
         self._target.difference_update(seen.name for seen in waiting)
@@ -177,7 +177,7 @@ class FileReader:
             raise self._error(
                 Code.FILE_NAME,
                 "files whose names Spark can open",
-                _names(f"{shown(name)} {why}" for name, why in wrong.items()),
+                some_names(f"{shown(name)} {why}" for name, why in wrong.items()),
                 "rename the files, or leave them out with pattern=; start with LC_ALL=C.UTF-8 for names beyond ASCII",
             )
 
@@ -187,7 +187,7 @@ class FileReader:
         return own | {stamp for stamp, _ in entries}
 
     def _say_changed(self, changed: Sequence[SeenFile]) -> None:
-        names = _names(seen.name for seen in changed)
+        names = some_names(seen.name for seen in changed)
         if self.options.changed is Changed.REFUSE:
             for seen in changed:
                 self._known.pop(seen.name, None)
@@ -236,28 +236,16 @@ class FileReader:
 
     def _still_there(self, listed: Sequence[Listed]) -> list[Listed]:
         """The files of a list that was made before: each is what it was, or is skipped, or the epoch is refused."""
-        wrong = {each.path: fault for each in listed if (fault := self._fault(each)) is not None}
+        wrong = {each.path: fault for each in listed if (fault := fault_of(self.files, each)) is not None}
         if wrong and self.options.lost is LostFiles.REFUSE:
-            raise self._lost(wrong)
+            raise lost(self.where, wrong)
         if wrong:
             _LOG.warning(
                 "%s: %d files of an epoch are skipped: %s",
-                *(self.where, len(wrong), _names(f"{path} {fault}" for path, fault in wrong.items())),
+                *(self.where, len(wrong), some_names(f"{path} {fault}" for path, fault in wrong.items())),
                 extra={"event": "FilesSkipped"},
             )
         return [each for each in listed if each.path not in wrong]
-
-    def _fault(self, listed: Listed) -> str | None:
-        """What is wrong with a file of a list; None where it is what it was."""
-        seen = self.files.look(listed.path)
-        if seen is None:
-            return _GONE
-        if not listed.fits(seen):
-            before = "another time" if listed.size is None else f"{listed.size} bytes of another time"
-            return f"has {seen.size} bytes now, and had {before}" if listed.size != seen.size else "has another time"
-        if listed.ends is not None and self.files.ends(listed.path) not in (None, listed.ends):
-            return "has other bytes"
-        return None
 
     def found(self, found: Sequence[tuple[str, int, int]]) -> None:
         """What Spark will read: path, size and time in milliseconds. Raises where that is not what was given to it."""
@@ -266,11 +254,11 @@ class FileReader:
         for listed, _ in self._reading:
             seen = of_spark.get(self.files.path(listed.path))
             if seen is None:
-                wrong[listed.path] = _GONE
+                wrong[listed.path] = GONE
             elif seen[1] != listed.mtime_ns // 1_000_000 or listed.size not in (None, seen[0]):
                 wrong[listed.path] = f"has {seen[0]} bytes now, and had {listed.size}"
         if wrong:
-            raise self._lost_meanwhile(wrong)
+            raise lost_meanwhile(self.where, wrong, self.options.lost)
         if len(of_spark) != len(self._reading):
             raise self._error(
                 Code.EPOCH_TORN,
@@ -286,38 +274,11 @@ class FileReader:
         for listed, mark in reading:
             if mark is not None and self.files.mark(listed.path) == mark:
                 continue
-            fault = self._fault(listed)
+            fault = fault_of(self.files, listed)
             if fault is not None:
                 wrong[listed.path] = fault
         if wrong:
-            raise self._lost_meanwhile(wrong)
-
-    def _lost_meanwhile(self, wrong: Mapping[str, str]) -> TidegateError:
-        """Where lost files are skipped, the epoch comes again without them."""
-        if self.options.lost is LostFiles.REFUSE:
-            return self._lost(wrong)
-        return self._error(
-            Code.EPOCH_FAILED,
-            "files that stay while an epoch reads them",
-            _names(f"{path} {fault}" for path, fault in wrong.items()),
-            "start the job again: the epoch comes again without these files",
-        )
-
-    def _lost(self, wrong: Mapping[str, str]) -> TidegateError:
-        gone = [path for path, fault in wrong.items() if fault == _GONE]
-        if gone:
-            return self._error(
-                Code.FILE_LOST,
-                f"the files of an epoch that is not done yet: {_names(gone)}",
-                f"{len(gone)} of them are gone",
-                'put them back as they were, with their times (cp -p); or read on without them with lost="skip"',
-            )
-        return self._error(
-            Code.FILE_CHANGED,
-            "the files of an epoch that is not done yet as they were when it began",
-            _names(f"{path} {fault}" for path, fault in wrong.items()),
-            'put them back as they were, with their times (cp -p); or read on without them with lost="skip"',
-        )
+            raise lost_meanwhile(self.where, wrong, self.options.lost)
 
     def _error(self, code: Code, expected: str, found: str, next_step: str) -> TidegateError:
         return TidegateError(code, expected=expected, found=found, where=self.where, next_step=next_step)
@@ -334,12 +295,3 @@ def position_of(text: str) -> ListPosition:
             found=f"one at {text!r}",
             where="the checkpoint",
         ) from None
-
-
-def _names(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
-    return ", ".join(found[:_NAMES_SHOWN]) + more
-
-
-_GONE = "is gone"

@@ -9,7 +9,12 @@ from pathlib import Path
 from zipfile import ZipFile
 
 SHIPPED_FOR_TESTS = frozenset(
-    {"__init__", "checker", "contract", "contract_parts", "contract_tools", "demo", "kafka", "memory"}
+    {
+        *("__init__", "checker", "demo", "kafka"),
+        *("contract", "contract_parts", "contract_tools", "source_contract", "source_readings"),
+        *("checkpoint_files_contract", "journal_contract", "lease_contract", "storage_contract"),
+        *("memory", "memory_source", "memory_checkpoint_files", "memory_journal", "memory_lease", "memory_storage"),
+    }
 )
 """What `tidegate.testing` holds for tests of users. All other test machinery is below `tests/`."""
 

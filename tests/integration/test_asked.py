@@ -116,7 +116,7 @@ def test_whoever_reads_the_answer_to_a_cancel_finds_the_checkpoints_gone(
             )
         delete_checkpoints(*given)
 
-    monkeypatch.setattr("tidegate.spark.job.delete_checkpoints", delete_slowly)
+    monkeypatch.setattr("tidegate.spark.starting.delete_checkpoints", delete_slowly)
     place.write("sea")
     job = place.job(checkpointing_retention="delete")
     job.query("query", place.words(job), sinks=[ShelfSink("shelf", place.folder)])

@@ -169,7 +169,7 @@ def test_a_job_that_is_stopped_waits_for_no_savepoint_and_whoever_takes_one_hear
             arrived.set()
             assert opened.wait(60)
 
-    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=hang))
+    monkeypatch.setattr("tidegate.spark.starting.RunningJob", partial(RunningJob, reach=hang))
     monkeypatch.setattr("tidegate.spark.savepointing._CALLED_OFF_WITHIN_SECONDS", 0.5)
     saved = place.folder / "saved"
     place.write("sea")
@@ -324,7 +324,7 @@ def test_a_job_whose_last_savepoint_does_not_fit_on_the_disk_is_stopped_and_the_
         if step == "copied":
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tidegate.spark.job.RunningJob", partial(RunningJob, reach=be_full))
+    monkeypatch.setattr("tidegate.spark.starting.RunningJob", partial(RunningJob, reach=be_full))
     saved = place.folder / "saved"
     place.write("sea")
     job = place.job(checkpointing_retention="delete")

@@ -22,7 +22,7 @@ from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import read_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_SECONDS = 90.0
+_SECONDS = 180.0
 
 
 @pytest.fixture(autouse=True)

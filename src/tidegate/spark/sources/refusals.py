@@ -40,7 +40,6 @@ def other_source(expected: str, position: str, where: str) -> TidegateError:
         expected=f"a checkpoint of {expected}",
         found=f"one at {position!r}",
         where=where,
-        next_step="put the source back as it was, or start under another job name or checkpointing.dir",
     )
 
 
@@ -62,7 +61,6 @@ def not_local(master: str, where: str) -> TidegateError:
         expected="a local master: the tasks read the ingest log from this machine's disk",
         found=f"master {master}",
         where=where,
-        next_step="run this job with master local[*], or read the rows through Kafka",
     )
 
 

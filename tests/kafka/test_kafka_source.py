@@ -32,7 +32,7 @@ from tidegate.core.records import Start, decode
 from tidegate.disk.strikes import STRIKES
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka import reading as tasks
-from tidegate.sources.kafka.offsets import Bounds, Range
+from tidegate.sources.kafka.offsets import Bounds, OffsetRange
 from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import TopicSelection
 from tidegate.testing.kafka import Broker
@@ -534,7 +534,7 @@ def test_an_epoch_that_comes_again_reads_nothing_of_a_topic_made_anew_meanwhile(
     assert read(place) == [*range(80), *range(1000, 1800)]
 
 
-def offsets_read(broker: Broker, wanted: Range, lost: LostRecords) -> list[int]:
+def offsets_read(broker: Broker, wanted: OffsetRange, lost: LostRecords) -> list[int]:
     """The offsets that a task gives for a range."""
     reading = TopicReading(
         clients=Clients(broker.servers), selection=TopicSelection((wanted.topic,)), where="job j, source s", lost=lost
@@ -551,7 +551,7 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
     produce(broker.servers, topic, [TopicRecord(str(number).encode(), partition=2) for number in range(20)])
     lose(broker, topic, 2, 15)
     found = {
-        (start, end): offsets_read(broker, Range(topic, 2, start, end), LostRecords.SKIP)
+        (start, end): offsets_read(broker, OffsetRange(topic, 2, start, end), LostRecords.SKIP)
         for start, end in [(10, 18), (10, 14), (18, 25), (30, 40)]
     }
     assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
@@ -563,7 +563,7 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
     ]
     for start, end, code in ((10, 18, "TG-KAFKA-OFFSETS-LOST"), (18, 25, "TG-KAFKA-UNREACHABLE")):
         with pytest.raises(TidegateError) as refused:
-            offsets_read(broker, Range(topic, 2, start, end), LostRecords.REFUSE)
+            offsets_read(broker, OffsetRange(topic, 2, start, end), LostRecords.REFUSE)
         assert refused.value.code == code
 
 

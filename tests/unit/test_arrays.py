@@ -41,7 +41,7 @@ def test_what_runs_in_a_worker_for_every_epoch_imports_no_pandas():
 import sys
 import pyarrow as pa
 import tidegate.sources.kafka.reading, tidegate.sinks.kafka.transaction, tidegate.spark.writer
-from tidegate.sources.kafka.offsets import Range
+from tidegate.sources.kafka.offsets import OffsetRange
 from tidegate.sources.kafka.reading import _COLUMNS
 class Message:
     key = value = lambda self: b"x"
@@ -49,7 +49,7 @@ class Message:
     offset = lambda self: 7
 for name, column in _COLUMNS.items():
     if name != "headers":
-        column([Message()], Range("t", 0, 0, 9))
+        column([Message()], OffsetRange("t", 0, 0, 9))
 assert "pandas" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -26,9 +26,9 @@ from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.offsets import (
     Bounds,
     OffsetOf,
+    OffsetRange,
     Offsets,
     Partition,
-    Range,
     Skip,
     ranges,
     rows_between,
@@ -107,15 +107,15 @@ def test_the_ledger_lets_go_back_what_is_skipped_and_nothing_else():
 def test_an_epoch_reads_from_where_its_end_says_it_skipped_to():
     start = Offsets({A0: 5, A1: 12}, {"a": "id"})
     end = Offsets({A0: 9, A1: 3}, {"a": "id"}, {A0: Skip(7, 2), A1: Skip(3, None)})
-    assert ranges(start, end) == [Range("a", 0, 7, 9)]
+    assert ranges(start, end) == [OffsetRange("a", 0, 7, 9)]
     assert ranges(end, end) == [], "an epoch without news of this source"
-    assert ranges(end, Offsets({A0: 10, A1: 4}, {"a": "id"})) == [Range("a", 0, 9, 10), Range("a", 1, 3, 4)]
+    assert ranges(end, Offsets({A0: 10, A1: 4}, {"a": "id"})) == [OffsetRange("a", 0, 9, 10), OffsetRange("a", 1, 3, 4)]
 
 
 def test_an_epoch_reads_what_lies_between_and_nothing_of_a_partition_it_finds():
     start, end = Offsets({A0: 5, A1: 2}), Offsets({A0: 7, A1: 2, B0: 40})
-    assert ranges(start, end) == [Range("a", 0, 5, 7)]
-    assert ranges(end, Offsets({A0: 7, A1: 2, B0: 41})) == [Range("b", 0, 40, 41)]
+    assert ranges(start, end) == [OffsetRange("a", 0, 5, 7)]
+    assert ranges(end, Offsets({A0: 7, A1: 2, B0: 41})) == [OffsetRange("b", 0, 40, 41)]
 
 
 @given(
@@ -452,7 +452,7 @@ def test_a_topic_made_anew_is_noted_by_one_epoch_and_read_from_its_oldest_by_the
     assert "from a-0 5 it goes on at 2: nobody knows how many records are lost" in caplog.text
     end = ends.after(noted)
     assert note(end) == ({A0: length}, {})
-    assert ranges(noted, end) == [Range("a", 0, 2, length)]
+    assert ranges(noted, end) == [OffsetRange("a", 0, 2, length)]
 
 
 def test_a_topic_that_ends_before_what_was_read_goes_on_at_its_end():
@@ -461,7 +461,7 @@ def test_a_topic_that_ends_before_what_was_read_goes_on_at_its_end():
     noted = ends.after(at(a0=5, a1=3))
     assert note(noted) == ({A0: 4, A1: 9}, {A0: (4, None)})
     cluster.ends[A0] = 6
-    assert ranges(noted, ends.after(noted)) == [Range("a", 0, 4, 6)]
+    assert ranges(noted, ends.after(noted)) == [OffsetRange("a", 0, 4, 6)]
 
 
 def test_a_run_until_caught_up_takes_the_whole_of_a_topic_made_anew():
@@ -510,12 +510,12 @@ def test_a_replay_reads_what_its_end_says_and_nothing_of_a_topic_made_anew_since
     end = first.after(start)
     asked = cluster.asked
     planned = first.planned(start, end)
-    assert planned == [Range("a", 0, 7, 90), Range("b", 0, 3, 9)]
+    assert planned == [OffsetRange("a", 0, 7, 90), OffsetRange("b", 0, 3, 9)]
     assert cluster.asked == asked, "what was given a moment ago needs no question"
     cluster.oldest[A0] = 50
     assert skipping(cluster).planned(start, end) == planned
     cluster.ids["a"] = "another"
-    assert skipping(cluster).planned(start, end) == [Range("b", 0, 3, 9)]
+    assert skipping(cluster).planned(start, end) == [OffsetRange("b", 0, 3, 9)]
     assert "a-0 7 to 89 are lost: topic a was made anew" in caplog.text
     assert error_of(lambda: finder(cluster).planned(start, end)).code == "TG-KAFKA-TOPIC-RECREATED"
     assert finder(Cluster({}, down=True)).planned(end, end) == []

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from tests.support.logged import told
 from tidegate.core.errors import TidegateError
 from tidegate.kafka.clients import Clients
-from tidegate.sources.kafka.offsets import Range
+from tidegate.sources.kafka.offsets import OffsetRange
 from tidegate.sources.kafka.reading import messages_in
 from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import TopicSelection
@@ -54,7 +54,7 @@ def reset(topic: str, offset: int | None) -> Message:
     return Message(topic=topic, partition=0, offset=offset, error=error)
 
 
-def offsets_read(consumer: Scripted, wanted: Range, lost: LostRecords) -> list[int | None]:
+def offsets_read(consumer: Scripted, wanted: OffsetRange, lost: LostRecords) -> list[int | None]:
     reading = TopicReading(
         clients=Clients("none:1"), selection=TopicSelection(("a",), None, {}), where="source s", lost=lost
     )
@@ -68,7 +68,7 @@ def test_a_loss_in_the_partition_that_was_read_before_is_not_ours(
 ) -> None:
     """What had been fetched ahead of the earlier range is gone; its event waited in the consumer's queue."""
     consumer = Scripted([reset("a", 150)], rows("q", 5, 60), holds=(0, 60))
-    assert offsets_read(consumer, Range("q", 0, 5, 60), lost) == list(range(5, 60))
+    assert offsets_read(consumer, OffsetRange("q", 0, 5, 60), lost) == list(range(5, 60))
     assert consumer.assigned == []
     assert told(caplog) == []
 
@@ -79,7 +79,7 @@ def test_a_loss_behind_a_range_that_was_read_whole_is_not_its_own(
 ) -> None:
     caplog.set_level(logging.WARNING, "tidegate")
     consumer = Scripted([*rows("a", 98, 101), *rows("a", 149, 150), reset("a", 150)], holds=(200, 300))
-    assert offsets_read(consumer, Range("a", 0, 98, 100), lost) == [98, 99]
+    assert offsets_read(consumer, OffsetRange("a", 0, 98, 100), lost) == [98, 99]
     assert told(caplog) == []
 
 
@@ -88,10 +88,10 @@ def test_a_loss_in_the_range_is_refused_or_passed_over_and_counted(caplog: pytes
         return Scripted([*rows("a", 50, 60), reset("a", 60)], rows("a", 70, 80), holds=(70, 90))
 
     with pytest.raises(TidegateError) as refused:
-        offsets_read(lost_from_60(), Range("a", 0, 50, 80), LostRecords.REFUSE)
+        offsets_read(lost_from_60(), OffsetRange("a", 0, 50, 80), LostRecords.REFUSE)
     assert refused.value.code == "TG-KAFKA-OFFSETS-LOST"
     consumer = lost_from_60()
-    assert offsets_read(consumer, Range("a", 0, 50, 80), LostRecords.SKIP) == [*range(50, 60), *range(70, 80)]
+    assert offsets_read(consumer, OffsetRange("a", 0, 50, 80), LostRecords.SKIP) == [*range(50, 60), *range(70, 80)]
     assert consumer.assigned == [70]
     assert "from a-0 60 the epoch goes on at 70: 10 records are lost" in caplog.text
 
@@ -99,5 +99,5 @@ def test_a_loss_in_the_range_is_refused_or_passed_over_and_counted(caplog: pytes
 def test_an_event_that_names_no_offset_repeats_no_row() -> None:
     """A leader of a later epoch knows a shorter log: the client tells of it without saying where."""
     consumer = Scripted(rows("a", 50, 80), [reset("a", None)], rows("a", 80, 100), holds=(60, 120))
-    assert offsets_read(consumer, Range("a", 0, 50, 100), LostRecords.SKIP) == list(range(50, 100))
+    assert offsets_read(consumer, OffsetRange("a", 0, 50, 100), LostRecords.SKIP) == list(range(50, 100))
     assert consumer.assigned == [80]

@@ -48,7 +48,7 @@ def lost(where: str, wrong: Mapping[str, str]) -> TidegateError:
 
 
 def lost_meanwhile(where: str, wrong: Mapping[str, str], policy: LostFiles) -> TidegateError:
-    """The error for files that were lost while the epoch read them. With `LostFiles.SKIP` a retry reads without them."""
+    """The error for files lost while the epoch read them. With `LostFiles.SKIP` a retry reads without them."""
     if policy is LostFiles.REFUSE:
         return lost(where, wrong)
     return TidegateError(

@@ -99,7 +99,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """What one task reads: the records of a partition from `start` up to, not including, `end`.
 
     `topic_id`: of which topic, where there was another one of that name.
@@ -112,7 +112,7 @@ class Range:
     topic_id: str | None = field(default=None, compare=False)
 
 
-def ranges(start: Offsets, end: Offsets) -> list[Range]:
+def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """What an epoch reads between two positions.
 
     A partition that only `end` names was found in this epoch: it stands there with the offset it begins at, and the
@@ -123,7 +123,7 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
         return []
     begin = {**end.next, **start.next, **{each: skip.to for each, skip in end.skipped.items()}}
     return [
-        Range(topic, partition, begin[topic, partition], offset, end.topic_ids.get(topic))
+        OffsetRange(topic, partition, begin[topic, partition], offset, end.topic_ids.get(topic))
         for (topic, partition), offset in sorted(end.next.items())
         if begin[topic, partition] < offset
     ]

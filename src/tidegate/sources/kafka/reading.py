@@ -16,7 +16,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.options import OWNED_BY_SOURCE
 from tidegate.kafka.refusal import unreachable
 from tidegate.kafka.right import Right
-from tidegate.sources.kafka.offsets import Partition, Range, Skip
+from tidegate.sources.kafka.offsets import OffsetRange, Partition, Skip
 from tidegate.sources.kafka.source import LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics
 
@@ -36,7 +36,7 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
-def read(reading: TopicReading, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read(reading: TopicReading, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The committed records of a range, in their order; `schema` names the columns.
 
     Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute. With
@@ -50,12 +50,12 @@ def read(reading: TopicReading, wanted: Range, schema: pa.Schema) -> Iterator[pa
 def mean_bytes(reading: TopicReading, partition: Partition, offset: int, end: int) -> float:
     """The mean size of key and value of some records from an offset on, below `end`; 1 where none is found."""
     topic, number = partition
-    wanted = Range(topic, number, offset, min(offset + _SAMPLE_ROWS, end))
+    wanted = OffsetRange(topic, number, offset, min(offset + _SAMPLE_ROWS, end))
     messages = [each for some in _kept(reading, wanted, _SAMPLE_PATIENCE_SECONDS) for each in some]
     return sum(map(_size, messages)) / len(messages) if messages else 1.0
 
 
-def _kept(reading: TopicReading, wanted: Range, patience_seconds: float) -> Iterator[list[Message]]:
+def _kept(reading: TopicReading, wanted: OffsetRange, patience_seconds: float) -> Iterator[list[Message]]:
     """The messages of a range, by the consumer that this process keeps; one that met an error is thrown away."""
     key = (reading.clients.servers, *sorted(reading.clients.options.items()))
     consumer = _CONSUMERS.pop(key, None) or Consumer({**reading.clients.settings(), **_SETTINGS})
@@ -79,7 +79,7 @@ _CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
 
 
 def messages_in(
-    consumer: Consumer, wanted: Range, patience_seconds: float, reading: TopicReading
+    consumer: Consumer, wanted: OffsetRange, patience_seconds: float, reading: TopicReading
 ) -> Iterator[list[Message]]:
     """The messages of a range in lists of bounded size.
 
@@ -114,7 +114,11 @@ def messages_in(
 
 
 def _position(
-    consumer: Consumer, wanted: Range, messages: Sequence[Message], events: Sequence[Message], reading: TopicReading
+    consumer: Consumer,
+    wanted: OffsetRange,
+    messages: Sequence[Message],
+    events: Sequence[Message],
+    reading: TopicReading,
 ) -> int:
     """The offset that is reached; `wanted` begins where the reading was before. Raises for an event that ends it.
 
@@ -139,7 +143,7 @@ def _position(
     return reached
 
 
-def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, reading: TopicReading) -> int:
+def _behind_lost(consumer: Consumer, wanted: OffsetRange, begin: int, event: Message, reading: TopicReading) -> int:
     """Where a range goes on when the records from `begin` on are lost: at the oldest that is kept, or its end.
 
     A leader that knows a shorter log is told without an offset: then nothing may be lost, and `begin` is asked again.
@@ -158,7 +162,7 @@ def _behind_lost(consumer: Consumer, wanted: Range, begin: int, event: Message, 
     return place.offset
 
 
-def _is_cut_short(consumer: Consumer, wanted: Range, reading: TopicReading) -> bool:
+def _is_cut_short(consumer: Consumer, wanted: OffsetRange, reading: TopicReading) -> bool:
     """Whether nothing comes any more because the partition ends before the range does, which is to be skipped.
 
     Raises KAFKA_TOPIC_RECREATED where the topic is another one by now: what was read are its records, which come again
@@ -175,7 +179,7 @@ def _is_cut_short(consumer: Consumer, wanted: Range, reading: TopicReading) -> b
     return newest < wanted.end
 
 
-def _warn_of_lost(wanted: Range, begin: int, end: int, reading: TopicReading) -> None:
+def _warn_of_lost(wanted: OffsetRange, begin: int, end: int, reading: TopicReading) -> None:
     place = f"{wanted.topic}-{wanted.partition}"
     text = "%s: from %s %s the epoch goes on at %s: %s"
     _LOG.warning(text, reading.where, place, begin, end, Skip(end, end - begin), extra={"event": "RecordsLost"})
@@ -206,16 +210,16 @@ def _size(message: Message) -> int:
 # --- columns -----------------------------------------------------------------------------------------------
 
 
-def _timestamps(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+def _timestamps(messages: Sequence[Message], _: OffsetRange) -> pa.Array[Any]:
     return integers([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC"))
 
 
-def _timestamp_types(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+def _timestamp_types(messages: Sequence[Message], _: OffsetRange) -> pa.Array[Any]:
     """As in Spark's connector: -1 none, 0 created, 1 appended."""
     return integers([message.timestamp()[0] - 1 for message in messages], pa.int32())
 
 
-def _headers(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
+def _headers(messages: Sequence[Message], _: OffsetRange) -> pa.Array[Any]:
     rows = [
         [{"key": key, "value": value} for key, value in headers] if (headers := message.headers()) else None
         for message in messages
@@ -223,7 +227,7 @@ def _headers(messages: Sequence[Message], _: Range) -> pa.Array[Any]:
     return pa.array(rows, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
 
 
-_COLUMNS: Mapping[str, Callable[[Sequence[Message], Range], pa.Array[Any]]] = {
+_COLUMNS: Mapping[str, Callable[[Sequence[Message], OffsetRange], pa.Array[Any]]] = {
     "key": lambda messages, _: binaries([message.key() for message in messages]),
     "value": lambda messages, _: binaries([message.value() for message in messages]),
     "topic": lambda messages, wanted: binaries([wanted.topic.encode()] * len(messages), pa.string()),
@@ -238,11 +242,11 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Message], Range], pa.Array[Any]]] = {
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def _named(wanted: Range) -> str:
+def _named(wanted: OffsetRange) -> str:
     return f"records {wanted.start} to {wanted.end - 1} of {wanted.topic}-{wanted.partition}"
 
 
-def _lost(wanted: Range, found: str, where: str) -> TidegateError:
+def _lost(wanted: OffsetRange, found: str, where: str) -> TidegateError:
     return TidegateError(
         Code.KAFKA_OFFSETS_LOST,
         expected=_named(wanted),
@@ -251,7 +255,7 @@ def _lost(wanted: Range, found: str, where: str) -> TidegateError:
     )
 
 
-def _made_anew(wanted: Range, found: str, where: str) -> TidegateError:
+def _made_anew(wanted: OffsetRange, found: str, where: str) -> TidegateError:
     return TidegateError(
         Code.KAFKA_TOPIC_RECREATED,
         expected=f"{_named(wanted)}, topic {wanted.topic} with the id {wanted.topic_id}",
@@ -260,7 +264,7 @@ def _made_anew(wanted: Range, found: str, where: str) -> TidegateError:
     )
 
 
-def _silent(wanted: Range, patience_seconds: float, where: str) -> TidegateError:
+def _silent(wanted: OffsetRange, patience_seconds: float, where: str) -> TidegateError:
     return TidegateError(
         Code.KAFKA_UNREACHABLE,
         expected=_named(wanted),

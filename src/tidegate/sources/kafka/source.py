@@ -18,9 +18,9 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients
 from tidegate.sources.kafka.offsets import (
     OffsetOf,
+    OffsetRange,
     Offsets,
     Partition,
-    Range,
     Skip,
     cap,
     ranges,
@@ -126,7 +126,7 @@ class EndFinder:
             _LOG.warning(text, self._reading.where, error.found, extra={"event": "BrokersAwaited"})
             return start
 
-    def planned(self, start: Offsets, end: Offsets) -> list[Range]:
+    def planned(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
         """What the epoch between two positions reads.
 
         An end that was given before a restart may be about topics that were made anew since: their records are others.

@@ -36,7 +36,7 @@ from tidegate.logs.writing import set_up_below_run
 from tidegate.sources.kafka.behind import LagGauge
 from tidegate.sources.kafka.described import DescribedKafka
 from tidegate.sources.kafka.lag import LagGroup
-from tidegate.sources.kafka.offsets import Bounds, Offsets, Partition, Range, Skip
+from tidegate.sources.kafka.offsets import Bounds, OffsetRange, Offsets, Partition, Skip
 from tidegate.sources.kafka.places import TopicPlace, resolve
 from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
@@ -290,7 +290,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(each) for each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        wanted: Range = partition.value
+        wanted: OffsetRange = partition.value
         with self._as_told():
             yield from read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
 

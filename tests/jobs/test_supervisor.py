@@ -451,7 +451,7 @@ def test_who_needs_a_driver_is_told_in_whose_hands_the_job_is(tmp_path: Path):
         code, said = ask(tmp_path, "checkpoint", "--timeout", "200ms")
         assert (code, said["outcome"]) == (7, "no answer")
         assert f"its supervisor is process {starting.process.pid} on" in said["detail"]
-        assert "nothing was asked of it" in said["detail"]
+        assert "no request was sent" in said["detail"]
         assert not (tmp_path / "checkpoints" / "numbers" / "control").exists()
 
 

@@ -1,1 +1,1 @@
-"""The `tidegate` command. It never imports pyspark: what needs Spark is started as a process of its own."""
+"""The `tidegate` command. It never imports pyspark: a feature that needs Spark starts a process of its own."""

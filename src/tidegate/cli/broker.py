@@ -1,4 +1,4 @@
-"""`tidegate broker`: a Kafka broker for trying things out, started in the background, stopped, looked at."""
+"""`tidegate broker`: a Kafka broker for experiments: start it in the background, stop it, show its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.testing.kafka.jars import require_version
 NOT_RUNNING = 1
 
 broker = typer.Typer(
-    help="A Kafka broker for trying things out: on this machine only, in a folder, in the background.",
+    help="A Kafka broker for experiments: on this machine only, in a folder, in the background.",
     no_args_is_help=True,
 )
 
@@ -26,7 +26,7 @@ FOLDER = Path(".tidegate-broker")
 
 
 def _version(wanted: str | None) -> str | None:
-    """What is no version is wrong usage."""
+    """An invalid version is wrong usage."""
     if wanted is not None:
         try:
             require_version(wanted)
@@ -77,7 +77,7 @@ def stop(folder: BrokerFolder = FOLDER, json: BrokerJson = False) -> None:
 
 @broker.command(name="status")
 def show_status(folder: BrokerFolder = FOLDER, json: BrokerJson = False) -> None:
-    """Show how the broker of a folder is. Exit code 0 only if it runs and answers, else 1.
+    """Show the status of the broker in a folder. Exit code 0 only if it runs and answers, otherwise 1.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""`tidegate check`: one line for everything that a job stands on."""
+"""`tidegate check`: one line for each requirement of a job."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tidegate.cli.log_options import SHOWS_EVERYTHING, VerboseOption
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.operate.status import find_job
 
-if TYPE_CHECKING:  # loaded when it is used: other commands need not wait for it
+if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for it
     from tidegate.core.health import Finding
 
 
 def check(
     app: Annotated[
         Path | None,
-        typer.Argument(metavar="[APP]", exists=True, dir_okay=False, help="A program whose job is to be checked."),
+        typer.Argument(metavar="[APP]", exists=True, dir_okay=False, help="The program of the job to check."),
     ] = None,
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
@@ -43,13 +43,13 @@ def check(
     verbose: VerboseOption = False,
     json: Json = False,
 ) -> None:
-    """Try everything that a job stands on: one line each, OK, WARN or FAILED, with what was measured.
+    """Check all requirements of a job: one line each, OK, WARN or FAILED, with the measured value.
 
-    Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space), the clock. With
-    `--job` the sources and sinks of a job, with `--kafka` a cluster: whether it answers, its age, rights, timeouts.
-    With a program: it runs up to the start of its job, and everything that stands against the start is listed; nothing
-    is written.
-    With `--verbose` all that Spark and Python say meanwhile is on the standard error. Exit code 0 when nothing FAILED.
+    Checks Python, Java, Spark, settings, the storage (two writers race for one file, locks, syncs, space) and the
+    clock. With `--job` also the sources and sinks of a job; with `--kafka` a cluster: whether it answers, its age,
+    rights, timeouts. With a program: runs it up to the start of its job and lists all problems that prevent the start;
+    nothing is written. With `--verbose` the output of Spark and Python goes to the standard error. Exit code 0 if
+    nothing FAILED.
 
     Examples:
 
@@ -99,7 +99,7 @@ def _findings(
     if kafka is not None:
         try:
             interval = read_settings({}, os.environ, overrides).checkpointing_interval
-        except TidegateError:  # said above
+        except TidegateError:  # reported above
             interval = 0.0
         yield from check_cluster(kafka, options, interval)
     if app is not None:

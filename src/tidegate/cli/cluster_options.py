@@ -1,7 +1,7 @@
-"""Flink's options that name a cluster or an entry class: taken off a command line and answered.
+"""Flink's options that name a cluster or an entry class: removed from a command line, with a note for each.
 
-There is no cluster yet. A job is found by its name or its id, and runs on this machine. So a line of Flink's that names
-the cluster too does here what it says of the job, with a note for each option that did nothing.
+There is no cluster yet. A job is found by its name or its id, and runs on this machine. So a Flink command line that
+also names the cluster works here, with a note for each option without effect.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ _HERE = "there is no cluster yet, and the option does nothing: Spark computes wh
 _CLASS = "a Python program has no entry class, and the option does nothing"
 
 OF_A_JOB: Mapping[str, str] = dict.fromkeys(("-yid", "--yarnapplicationId", "-t", "--target"), _FOUND)
-"""Of `savepoint`, `stop` and `cancel`: the options, each with one value, and what they are here."""
+"""The options of `savepoint`, `stop` and `cancel`, each with one value, and their counterpart here."""
 
 OF_A_START: Mapping[str, str] = {
     **dict.fromkeys(("-yid", "--yarnapplicationId", "-t", "--target"), _HERE),
     **dict.fromkeys(("-c", "--class"), _CLASS),
 }
-"""The same of `run` and `run-application`."""
+"""The same for `run` and `run-application`."""
 
 _OF_YARN = "yarn.application.id="
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line without these options, and what is said of each of them."""
+    """A command line without these options, and a note for each of them."""
 
     args: list[str]
     notes: list[str]
 
 
 def taken_off(args: Sequence[str], options: Mapping[str, str], *, with_value: Collection[str] = ()) -> CommandLine:
-    """Take the options off, up to a bare `--`. Where `with_value` names the options of the command that have a value,
-    what stands behind the first argument is the program's own, and stays."""
+    """Remove the options, up to a bare `--`. If `with_value` names the options of the command that take a value,
+    arguments after the first positional one belong to the program and stay."""
     line, rest = CommandLine([], []), list(args)
     while rest:
         each = rest.pop(0)
@@ -63,7 +63,7 @@ def _is_of_yarn(rest: Sequence[str]) -> bool:
 
 
 def answered(line: CommandLine) -> list[str]:
-    """The arguments that are left. What is said of the others goes to the standard error."""
+    """The remaining arguments. The notes on the others go to the standard error."""
     for note in line.notes:
         typer.echo(f"note: {note}", err=True)
     return line.args

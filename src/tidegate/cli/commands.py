@@ -1,4 +1,4 @@
-"""Every command: where it is found, and what the overview says of it. So a call loads what it uses, and no more."""
+"""Every command: its module, and its text in the overview. A call loads only the modules that it uses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """Where the function of a command, or its group of commands, stands; and the first sentences of its help.
+    """The module of a command or group of commands, and the first sentences of its help.
 
-    One without them is not shown. `options`: how typer is to treat it, and where that stands.
+    A command without them is hidden. `options`: typer's options for it, and their module.
     """
 
     place: str
@@ -21,7 +21,7 @@ class CommandEntry:
 COMMANDS: Mapping[str, CommandEntry] = {
     "run": CommandEntry(
         "tidegate.cli.run:run",
-        "Run a program's job and keep it alive: after a failure it is started again, as `restart.strategy` says.",
+        "Run a program's job and keep it alive: after a failure it is restarted by the rules of `restart.strategy`.",
         options="tidegate.cli.run:RUN",
     ),
     "list": CommandEntry(
@@ -29,14 +29,16 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "List the jobs in a folder: those that run, and those that failed, died or cannot be read.",
     ),
     "info": CommandEntry(
-        "tidegate.cli.jobs:info", "Show how a job is: its state, its driver, its queries, its settings."
+        "tidegate.cli.jobs:info",
+        "Show the status of a job: its state, its driver, its queries, its sources, its settings.",
     ),
     "history": CommandEntry(
-        "tidegate.cli.jobs:history", "Show the checkpoints of a job and what it failed with, newest first."
+        "tidegate.cli.jobs:history", "Show the checkpoints and the failures of a job, newest first."
     ),
     "checkpoint": CommandEntry(
         "tidegate.cli.control:checkpoint",
-        "Wait until everything is done that a running job has read by now, in all its sinks; 10 min unless told.",
+        "Take a checkpoint: wait until all rows that a running job has read so far are visible. The limit is 10 min by"
+        " default.",
     ),
     "savepoint": CommandEntry(
         "tidegate.cli.savepoint:savepoint",
@@ -44,17 +46,17 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "stop": CommandEntry(
         "tidegate.cli.control:stop",
-        "Stop a running job: the epoch under way is done first. The next start resumes behind it.",
+        "Stop a running job after its current epoch is done. The next start resumes after this epoch.",
         options="tidegate.cli.control:STOP",
     ),
     "cancel": CommandEntry(
         "tidegate.cli.control:cancel",
-        "End a running job at once: what is undecided is aborted, and its input comes again at the next start.",
+        "End a running job at once: undecided epochs are aborted, and the next start replays their input.",
         options="tidegate.cli.control:CANCEL",
     ),
     "forget": CommandEntry(
         "tidegate.cli.forget:forget",
-        "Remove the checkpoints of a job that does not run, and what its sinks keep of it: a start begins anew.",
+        "Remove the checkpoints of a job that does not run, and its data in the sinks: the next start begins anew.",
     ),
     "txn": CommandEntry(
         "tidegate.cli.txn:txn",
@@ -62,10 +64,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "check": CommandEntry(
         "tidegate.cli.check:check",
-        "Try everything that a job stands on: one line each, OK, WARN or FAILED, with what was measured.",
+        "Check all requirements of a job: one line each, OK, WARN or FAILED, with the measured value.",
     ),
     "config": CommandEntry(
-        "tidegate.cli.config:config", "The settings: what they are here and why, and what there is."
+        "tidegate.cli.config:config", "The settings: their values here, the place that set each, and the reference."
     ),
     "warm-up": CommandEntry(
         "tidegate.cli.warm_up:warm_up",
@@ -73,11 +75,11 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "demo": CommandEntry(
         "tidegate.cli.demo:demo",
-        "Count words in text that keeps arriving, kill the driver, start it again, compare every record.",
+        "Count words in text that keeps arriving, kill the driver, restart it, compare every record.",
     ),
     "broker": CommandEntry(
         "tidegate.cli.broker:broker",
-        "A Kafka broker for trying things out: on this machine only, in a folder, in the background.",
+        "A Kafka broker for experiments: on this machine only, in a folder, in the background.",
     ),
     "run-application": CommandEntry("tidegate.cli.run:run", options="tidegate.cli.run:RUN_APPLICATION"),
 }

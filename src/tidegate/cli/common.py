@@ -1,4 +1,4 @@
-"""What all commands share: options of one name and meaning, and one way to print for programs."""
+"""Shared by all commands: options with one name and meaning, and one way to print for programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tidegate.cli.tables import can_show
 from tidegate.core.errors import TidegateError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
-"""The option that every command has."""
+"""The option of every command."""
 
 
 class Printed(Enum):
-    """For whom a command prints."""
+    """The reader of a command's output."""
 
     TEXT = "sentences and tables"
     JSON = "one JSON value, for programs"
 
 
 def printed_as(json: Json) -> Printed:
-    """What `--json` says."""
+    """The reader that `--json` selects."""
     return Printed.JSON if json else Printed.TEXT
 
 
@@ -47,13 +47,13 @@ Overrides = Annotated[
         help="A setting, with or without a blank after -D; may come again. Stronger than program, file, environment.",
     ),
 ]
-"""The option of every command that takes settings. Strongest of all places that may set one."""
+"""The option of every command that takes settings. It overrides all other places."""
 
 
 def jobs_folder(named: str | None) -> Path:
-    """Where to look for jobs: the folder that `--dir` names, else that of the settings, which the first job makes.
+    """The folder of the jobs: the folder of `--dir`, otherwise the folder of the settings, which the first job creates.
 
-    Raises FOLDER_UNKNOWN where `--dir` names none.
+    Raises FOLDER_UNKNOWN if the folder of `--dir` does not exist.
     """
     if named is None:
         return Path(_folder_of_settings()).absolute()
@@ -61,16 +61,16 @@ def jobs_folder(named: str | None) -> Path:
 
 
 def _folder_of_settings() -> str:
-    from tidegate.settings.found import load_settings  # only whoever names no folder waits for it
+    from tidegate.settings.found import load_settings  # not needed with --dir: loaded here
 
     return load_settings({}).checkpointing_dir
 
 
 def _complete(context: typer.Context, incomplete: str) -> list[str]:
-    """The names of jobs that begin so, for the shell."""
+    """The names of jobs with this prefix, for the shell."""
     try:
         names = operate.names(jobs_folder(context.params.get("dir")))
-    except (OSError, TidegateError):  # nothing to offer; the command itself says why
+    except (OSError, TidegateError):  # no completion; the command itself reports the error
         return []
     return [name for name in names if name.startswith(incomplete)]
 
@@ -79,5 +79,6 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name, or 
 
 
 def print_json(value: object) -> None:
-    """One JSON value on the standard output, one line; in ASCII where that cannot take every character."""
+    """Print one JSON value on the standard output, as one line; in ASCII if the output cannot encode every
+    character."""
     typer.echo(json.dumps(value, ensure_ascii=not can_show("─"), separators=(",", ":")))

@@ -1,4 +1,4 @@
-"""`tidegate config`: the settings as they would be for a job started here, and the reference of them all."""
+"""`tidegate config`: the settings that a job started here would have, and the reference of all settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tidegate.settings.found import FILE, load_settings
 from tidegate.settings.reference import rules_table, settings_table
 from tidegate.settings.rules import notes
 
-config = typer.Typer(help="The settings: what they are here and why, and what there is.", no_args_is_help=True)
+config = typer.Typer(
+    help="The settings: their values here, the place that set each, and the reference.", no_args_is_help=True
+)
 
 
 @config.command()
@@ -28,8 +30,9 @@ def show(
 ) -> None:
     """Show every setting, its value, and the place that set it.
 
-    Read are `tidegate.toml` in this folder (or the file that TIDEGATE_CONFIG names), the environment (`TIDEGATE_...`)
-    and `-D`, in rising order. What a program gives its `Job` stands below all of them, and is not known here.
+    Places, in rising order: `tidegate.toml` in this folder (or the file that TIDEGATE_CONFIG names), the environment
+    (`TIDEGATE_...`) and `-D`. The values that a program passes to its `Job` rank below all of them and are unknown
+    here.
 
     Examples:
 
@@ -83,11 +86,11 @@ def import_(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
     json: Json = False,
 ) -> None:
-    """Write tidegate.toml from a configuration of Flink's, and list what is left out, and why.
+    """Write tidegate.toml from a Flink configuration, and list the keys that are left out, with the reason.
 
-    A file named flink-conf.yaml is read line by line, as Flink does; any other as YAML with nested or dotted keys. A
-    number without a unit is written with Flink's unit. Values that are left out are not shown: they may be secrets.
-    What is left out also stands in the file, as comments. Refused where the file is there already, without `--force`.
+    A file named flink-conf.yaml is read line by line, as in Flink; any other file as YAML with nested or dotted keys. A
+    number without a unit gets Flink's unit. Values that are left out are not shown: they may be secrets. The keys that
+    are left out are also in the file, as comments. An existing file is replaced only with `--force`.
 
     Examples:
 

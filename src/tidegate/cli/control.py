@@ -1,4 +1,4 @@
-"""`tidegate checkpoint`, `stop`, `cancel`: asks a running job, from any process that reaches its folder."""
+"""`tidegate checkpoint`, `stop`, `cancel`: requests to a running job, from any process that reaches its folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate.settings.config import DURATION
 
 
 def _duration(text: str | None) -> str | None:
-    """What is no duration is wrong usage."""
+    """An invalid duration is wrong usage."""
     if text is not None:
         try:
             DURATION.read(text)
@@ -36,7 +36,9 @@ Timeout = Annotated[
 ]
 RequestId = Annotated[
     str | None,
-    typer.Option("--id", metavar="ID", help="Names the request: asked again under its id, it is the same one."),
+    typer.Option(
+        "--id", metavar="ID", help="The id of the request: a second command with the same id is the same request."
+    ),
 ]
 
 
@@ -49,13 +51,14 @@ Form = Annotated[
         " to read.",
     ),
 ]
-"""How a savepoint keeps state."""
+"""The format of the state in a savepoint."""
 
 
 def checkpoint(
     job: JobName, timeout: Timeout = None, id: RequestId = None, dir: Dir = None, json: Json = False
 ) -> None:
-    """Wait until everything is done that a running job has read by now, in all its sinks; 10 min unless told.
+    """Take a checkpoint: wait until all rows that a running job has read so far are visible. The limit is 10 min by
+    default.
 
     An idle job answers at once with its newest checkpoint.
 
@@ -83,14 +86,15 @@ def stop(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Stop a running job: the epoch under way is done first. The next start resumes behind it.
+    """Stop a running job after its current epoch is done. The next start resumes after this epoch.
 
-    It waits a minute longer than the job's `stop_timeout`. When a sink does not take a decided epoch until then, the
-    job ends all the same, exit code 6: the next start commits it. A job that reads a plain socket is not stopped.
+    The command waits a minute longer than the job's `stop_timeout`. If a sink does not accept a decided epoch by then,
+    the job ends anyway, with exit code 6: the next start commits the epoch. A job that reads a plain socket cannot be
+    stopped.
 
-    With `-p` a savepoint is taken of the last epoch before the job has ended; ten minutes more are waited for it. Asked
-    again, of a job that has ended already, it takes what savepoint is missing. Where the job's own `savepoints.dir` is
-    set, one is taken there without `-p`, too; the answer says whether there is one.
+    With `-p` the job takes a savepoint of its last epoch before it ends; the command waits ten minutes more. If the job
+    has ended already, a repeated command takes the missing savepoint. If the job's own `savepoints.dir` is set, a
+    savepoint is taken there without `-p` too; the answer shows whether there is one.
 
     With `--drain` every due window and timer is emitted first, and no later start resumes from there. The savepoint of
     such an end, `-p --drain`, can be read and kept; no job is restored from it.
@@ -121,7 +125,7 @@ _STOPS: Mapping[tuple[bool, bool], Kind] = {
     (True, False): Kind.STOP_WITH_SAVEPOINT,
     (True, True): Kind.DRAIN_WITH_SAVEPOINT,
 }
-"""By whether a savepoint is wanted, and whether the end is for good."""
+"""By two questions: with a savepoint or not, drain or not."""
 
 
 def cancel(
@@ -136,10 +140,10 @@ def cancel(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """End a running job at once: what is undecided is aborted, and its input comes again at the next start.
+    """End a running job at once: undecided epochs are aborted, and the next start replays their input.
 
-    It waits a minute unless told. With `-s` a savepoint is taken of the newest epoch that is done, before the job has
-    ended; ten minutes are waited for it.
+    The command waits a minute by default. With `-s` the job takes a savepoint of the newest epoch that is done before
+    it ends; the command waits ten minutes for it.
 
     Examples:
 
@@ -156,7 +160,7 @@ def cancel(
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """What a command asks of a job, in the words of its line."""
+    """The request of a command, as its command line gives it."""
 
     kind: Kind
     id: str | None
@@ -171,12 +175,12 @@ def _only_with_a_savepoint(client: JobClient, request: CommandRequest, option: s
 
 
 def folder_of(text: str | None) -> str | None:
-    """The folder for a savepoint, as the job is told; None where it is to take its own."""
+    """The folder for a savepoint, in the form that the job receives; None for the job's own setting."""
     return str(Path(text).absolute()) if text else None
 
 
 class PathIsOptional(TyperCommand):
-    """The path behind -p and -s may be left out, as in Flink. Where no JOB is left but it, it is the JOB."""
+    """The path after -p and -s may be left out, as in Flink. If the path is the only argument left, it is the JOB."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _with_a_value(answered(taken_off(args, OF_A_JOB))))
@@ -189,7 +193,7 @@ _WITH_VALUE = frozenset({"--timeout", "--id", "--dir", "--type", "--format"})
 
 
 def _with_a_value(args: Sequence[str]) -> list[str]:
-    """The same arguments, with a value to the option for a path: an empty one where it was left out."""
+    """The same arguments, with an empty value for the path option if it was left out."""
     at = next((index for index, each in enumerate(args) if each in _PATHS), None)
     if at is None:
         return list(args)
@@ -200,7 +204,7 @@ def _with_a_value(args: Sequence[str]) -> list[str]:
 
 
 def _names_a_job(args: Sequence[str]) -> bool:
-    """Whether something is left that is no option, and no option's value."""
+    """True if an argument is left that is neither an option nor an option's value."""
     is_value = [False, *(each in _WITH_VALUE for each in args)]
     return any(not each.startswith("-") and not value for each, value in zip(args, is_value, strict=False))
 
@@ -217,7 +221,7 @@ _EXITS: Mapping[Outcome, Exit] = {
 
 
 def ask_job(client: JobClient, request: CommandRequest, shown: Printed) -> None:
-    """Ask a job, show its answer, and end with the exit code that belongs to it."""
+    """Send a request to a job, show its answer, and exit with the matching code."""
     ticket, view = _asked(client, request)
     answer = view.answer
     if answer is None:
@@ -281,12 +285,12 @@ def _show_none_text(client: JobClient, request: CommandRequest, ticket: Ticket, 
 def _why_there_is_none(request: CommandRequest, ticket: Ticket, view: TicketView) -> str:
     waited = ticket.patience_seconds if request.timeout is None else DURATION.read(request.timeout)
     stands = view.stage is Stage.ASKED
-    what = f"request {ticket.id} stands, and may still be done" if stands else "nothing was asked of it"
+    what = f"request {ticket.id} stands, and may still be done" if stands else "no request was sent"
     return f"waited {waited:g} s for {view.waits_for}; {what}"
 
 
 def _storage(client: JobClient) -> str:
-    """The folder of the job's folder, for a line to type."""
+    """The folder of the job's folder, for a command line to type."""
     return shlex.quote(str(Path(client.folder).parent))
 
 
@@ -298,4 +302,4 @@ _LINES = {
     Kind.DRAIN_WITH_SAVEPOINT: "stop {job} -p{where} --drain",
     Kind.CANCEL_WITH_SAVEPOINT: "cancel {job} -s{where}",
 }
-"""How a request is put whose kind is no command."""
+"""The command lines of requests whose kind is not a command."""

@@ -1,4 +1,4 @@
-"""`tidegate demo`: its options, and where its folder comes from and goes to."""
+"""`tidegate demo`: its options, and its folder."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def demo(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Show the result as one JSON object, the last line.")] = False,
 ) -> None:
-    """Count words in text that keeps arriving, kill the driver, start it again, compare every record.
+    """Count words in text that keeps arriving, kill the driver, restart it, compare every record.
 
-    One job with two queries on Spark: `counts` keeps a running count of each word and writes every change into a
-    SQLite table and into JSON files, as one; `lines` copies every line. While the text arrives the driver is killed
-    at chosen moments (with five crashes in each phase of an epoch). At the end every record of the three sinks is
-    compared with the input. Exit code 0 only if nothing is lost, repeated or wrong.
+    One job with two queries runs on Spark. `counts` keeps a running count of each word and writes every change into a
+    SQLite table and into JSON files, in the same epoch. `lines` copies every line. While the text arrives the driver is
+    killed at chosen moments (with five crashes in each phase of an epoch). At the end every record of the three sinks
+    is compared with the input. Exit code 0 only if no record is lost, repeated or wrong.
 
     Examples:
 
@@ -84,7 +84,10 @@ def demo(
 
     - `tidegate demo --input my-texts/ --dir kept/`
     """
-    from tidegate.cli.demo_view import show_progress, show_report  # here: no other command waits for what it draws
+    from tidegate.cli.demo_view import (
+        show_progress,
+        show_report,
+    )  # imported here: other commands do not wait for the code that draws
 
     if poison and (kafka or gate is Gate.off):
         raise typer.BadParameter("it needs files, and tidegate: neither --kafka nor --gate off", param_hint="--poison")
@@ -116,7 +119,7 @@ def demo(
 
 
 def _settings(folder: Path, overrides: list[str]) -> Settings:
-    """The settings of the demo's job. What does not fit is wrong usage."""
+    """The settings of the demo's job. Invalid settings are wrong usage."""
     code = {"checkpointing.dir": Places(folder).checkpoints, "checkpointing.interval": 0}
     try:
         settings = read_settings(code, {}, overrides)
@@ -129,13 +132,13 @@ def _settings(folder: Path, overrides: list[str]) -> Settings:
 
 
 def _leave(signal_number: int, _frame: object) -> None:
-    """End through the `finally` blocks, so that no driver and no folder is left behind."""
+    """Exit through the `finally` blocks, so that no driver and no folder is left behind."""
     sys.exit(128 + signal_number)
 
 
 @contextmanager
 def _folder(kept: Path | None) -> Generator[Path, None, None]:
-    """The folder that the user wants to keep, or a temporary one that goes whatever happens."""
+    """The folder that the user wants to keep, or a temporary one that is always removed."""
     if kept is not None:
         if kept.exists() and any(kept.iterdir()):
             raise typer.BadParameter(f"{kept} is not empty", param_hint="--dir")

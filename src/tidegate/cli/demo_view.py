@@ -1,4 +1,4 @@
-"""How the demo looks: a bar that moves on a terminal, lines elsewhere, a table at the end."""
+"""The demo's output: a progress bar on a terminal, lines elsewhere, a table at the end."""
 
 from __future__ import annotations
 

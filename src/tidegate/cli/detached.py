@@ -18,9 +18,9 @@ from tidegate.supervise.news import News
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job in the background when it runs, has failed for the first time, or has ended.
+    """The status of a job in the background once it runs, has failed for the first time, or has ended.
 
-    `exit`: it has ended already, with this exit code. `text`: what it failed with, or what its log ends with.
+    `exit`: the exit code, if it has ended. `text`: its error, or the end of its log.
     """
 
     job: str | None
@@ -31,10 +31,10 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bool) -> Detached:
-    """Fork, and run `supervise` in the child, where `shown` goes to the log too.
+    """Fork, and run `supervise` in the child. `shown`: the shown lines, which the log gets too.
 
-    `move`: when the job is known, the log goes into its folder (if that is on the same file system). Raises
-    STORAGE_UNUSABLE or STORAGE_FULL, and nothing is started, where the log cannot be opened.
+    `move`: once the job is known, the log moves into its folder (if both are on the same file system). Raises
+    STORAGE_UNUSABLE or STORAGE_FULL, and starts nothing, if the log cannot be opened.
     """
     descriptor = _opened(log)
     reading, writing = os.pipe()
@@ -49,7 +49,7 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bo
 
 
 class HandedNews(News):
-    """Hands the news on, and the first that counts to the process that waits for it."""
+    """Passes the news on, and sends the first important one to the waiting process."""
 
     def __init__(self, shown: News, told: int, log: Path, *, move: bool) -> None:
         self._shown = shown
@@ -88,14 +88,14 @@ class HandedNews(News):
         self._shown.history_failed(error)
 
     def ended(self, code: int) -> None:
-        """The supervisor is about to end. A refusal says all by itself; what else went wrong, the log explains."""
+        """The supervisor is about to end. A refusal is complete as it is; other errors are explained by the log."""
         self._tell(self._why if code in _REFUSALS else "", code)
 
     def _tell(self, text: str, code: int | None = None) -> None:
         if self._told is None:
             return
         known = Detached(job=self._job, process=os.getpid(), log=str(self._log), exit=code, text=text)
-        with suppress(OSError):  # whoever waited for the news is gone: the job goes on
+        with suppress(OSError):  # the waiting process is gone: the job continues
             os.write(self._told, msgspec.json.encode(known))
         os.close(self._told)
         self._told = None
@@ -115,7 +115,7 @@ def _supervise(supervise: Callable[[News], int], shown: News, told: HandedNews) 
 
 
 def _opened(log: Path) -> int:
-    """The log, before anything is started that would have nowhere to say what becomes of it."""
+    """Open the log before anything is started, so that all errors have a place."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -148,7 +148,7 @@ def _without_a_word(process: int, log: Path) -> str:
 
 
 def _read(log: Path) -> str:
-    """The end of a log, for who waits before the terminal; nothing where it has gone, maybe into the job's folder."""
+    """The end of a log, for the waiting command; empty if the log has moved, perhaps into the job's folder."""
     try:
         return log.read_text(errors="replace")[-4_000:].rstrip()
     except OSError:
@@ -156,7 +156,7 @@ def _read(log: Path) -> str:
 
 
 def _moved(log: Path, folder: Path) -> Path:
-    """The open log under its name in the job's folder; where it was, when that is another file system."""
+    """Move the open log into the job's folder. Returns the old path if that is another file system."""
     target = folder / log.name.removeprefix(".")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,23 +10,23 @@ from tidegate.supervise.cures import refuses
 
 
 class Exit(IntEnum):
-    """What became of a command."""
+    """The outcome of a command."""
 
     OK = 0
     FAILED = 1
     USAGE = 2
     UNKNOWN_JOB = 3
-    """No job of that name in `checkpointing.dir`, or no such folder."""
+    """`checkpointing.dir` has no job of that name, or there is no such folder."""
     REFUSED = 4
-    """Nothing was done: it would lose or repeat rows, or it does not fit the job's state."""
+    """Nothing was done: it would lose or repeat rows, or it does not match the job's state."""
     OUTCOME_UNKNOWN = 5
-    """It was asked for, and nobody can tell whether it was done: look again."""
+    """The request was sent, and it is unknown whether it was executed: check again."""
     PENDING = 6
     """The job has ended and a decided epoch waits for a sink: the next start commits it."""
     NO_ANSWER = 7
-    """The job runs and did not answer in time; the request stands."""
+    """The job runs and did not answer in time; the request is still open."""
     INTERRUPTED = 130
-    """Ctrl-C, as shells have it."""
+    """Ctrl-C, as in shells."""
 
 
 EXIT_OF: Mapping[Code, Exit] = {
@@ -43,5 +43,5 @@ EXIT_OF: Mapping[Code, Exit] = {
 
 
 def exit_of(code: Code) -> Exit:
-    """With which exit code a command ends that an error of tidegate stops."""
+    """The exit code of a command that ends with a tidegate error."""
     return EXIT_OF.get(code, Exit.REFUSED if refuses(code) else Exit.FAILED)

@@ -1,6 +1,7 @@
-"""What a user of Flink types behind `flink run`, and what it is here: answered, not called unknown.
+"""Options of `flink run` and their counterparts here, so that a Flink command line gets a useful answer.
 
-Options that name a cluster or an entry class are taken (`cluster_options`); these are refused, with what to type.
+Options that name a cluster or an entry class are accepted (`cluster_options`). The options here are refused, with the
+command to type.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ FORMS: Mapping[str, str] = {
     "--shutdownOnAttachedExit": "without -d the job ends with this command anyway: Ctrl-C stops it cleanly",
     "--detached": "-d",
 }
-"""By Flink's option. Those that begin with `-y` are answered as one: they are all for YARN."""
+"""By Flink's option. All options with the prefix `-y` share one answer: they are for YARN."""
 
 YARN = "there is no YARN session of tidegate's: a Spark session with spark.master=yarn is the program's own matter"
 
 
 def answer_to(option: str) -> str | None:
-    """What an option of `flink run` is here; None for one that Flink does not have either."""
+    """The counterpart of an option of `flink run`; None for an option that Flink does not have."""
     name = option.partition("=")[0]
     if name.startswith(("-y", "--yarn")):
         return YARN

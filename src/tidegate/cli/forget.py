@@ -1,4 +1,4 @@
-"""`tidegate forget`: gives up a job that does not run, so that one of its name can begin anew."""
+"""`tidegate forget`: removes the checkpoints of a job that does not run, so that a job of this name can start anew."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ def forget(
             "--evidence-of",
             metavar="ID",
             help="Instead: what the job's sinks keep of an earlier job of this name and of that id, whose own folder is"
-            " gone. The error TG-SINK-OF-ANOTHER-JOB says the id.",
+            " gone. The error TG-SINK-OF-ANOTHER-JOB shows the id.",
         ),
     ] = None,
     dir: Dir = None,
     option: SinkOptions = None,
     json: Json = False,
 ) -> None:
-    """Remove the checkpoints of a job that does not run, and what its sinks keep of it: a start begins anew.
+    """Remove the checkpoints of a job that does not run, and its data in the sinks: the next start begins anew.
 
-    The rows that are visible stay, and the job's history. What was decided and not committed yet is given up. All of
-    the input that the program's sources begin with comes again: empty the targets first, or let it begin elsewhere.
+    Visible rows and the job's history stay. Decided rows that are not committed yet are given up. The next start
+    replays all input from the position where the program's sources begin: empty the targets first, or choose a later
+    position.
 
-    After a kill the same command completes it; so does the next start of the job. Exit code 4 while the job or its
-    `tidegate run` is alive, and 1 where a sink is out of reach: then nothing was done.
+    After a kill the same command completes the removal; so does the next start of the job. Exit code 4 while the job or
+    its `tidegate run` is alive, and 1 if a sink is out of reach: then nothing was done.
 
     Examples:
 
@@ -64,7 +65,7 @@ def forget(
 
 
 def _ask(job: str, found: Clearance | None, evidence_of: str | None) -> None:
-    """Say what goes, and ask. Raises REQUEST_REFUSED where nobody is there to answer."""
+    """Show the things to remove, and request a confirmation. Raises REQUEST_REFUSED without a terminal."""
     if not sys.stdin.isatty():
         raise TidegateError(
             Code.REQUEST_REFUSED,

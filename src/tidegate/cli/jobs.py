@@ -1,4 +1,4 @@
-"""`tidegate list`, `info`, `history`: how jobs are, read from their folders."""
+"""`tidegate list`, `info`, `history`: the status of jobs, read from their folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.core.guarantees import Guarantee, Limit
 from tidegate.operate import Beat, DoneCheckpoint, Failure, JobHistory, JobInfo, JobView, QueryBeat, QueryView, State
 
 _STALE_SECONDS = 10.0
-"""A driver that has said nothing for so long stands still, or the machine does."""
+"""A driver without a report for this time is stuck, or its machine is."""
 
 
 def list_jobs(
@@ -27,7 +27,7 @@ def list_jobs(
 ) -> None:
     """List the jobs in a folder: those that run, and those that failed, died or cannot be read.
 
-    Exit code 1 when a job cannot be read; the others are listed all the same.
+    Exit code 1 if a job cannot be read; the others are still listed.
 
     Examples:
 
@@ -59,7 +59,7 @@ def list_jobs(
 
 
 def info(job: JobName, dir: Dir = None, json: Json = False) -> None:
-    """Show how a job is: its state, its driver, its queries, its sources, its settings.
+    """Show the status of a job: its state, its driver, its queries, its sources, its settings.
 
     Examples:
 
@@ -97,10 +97,10 @@ def history(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Show the checkpoints of a job and what it failed with, newest first.
+    """Show the checkpoints and the failures of a job, newest first.
 
-    A checkpoint is an epoch that is done in all its sinks; the newest thousand are kept, and the newest hundred
-    failures under `tidegate run`, also over restarts.
+    A checkpoint is an epoch that is done in all its sinks. The newest thousand checkpoints are kept, and under
+    `tidegate run` the newest hundred failures, over all restarts.
 
     Examples:
 
@@ -113,7 +113,7 @@ def history(
         print_json(_history_json(found))
         return
     if found.drained_at:
-        typer.echo(f"drained at {found.drained_at}: no start goes on from the newest checkpoint")
+        typer.echo(f"drained at {found.drained_at}: no start resumes from the newest checkpoint")
     if found.checkpoints:
         print_table(_HISTORY_COLUMNS, [_history_row(each) for each in found.checkpoints])
     else:
@@ -189,7 +189,7 @@ def _list_row(job: JobView, now: float) -> tuple[str, ...]:
 
 
 def _epoch(number: int) -> str:
-    """A dash where there is none yet."""
+    """A dash if there is none yet."""
     return "-" if number < 0 else str(number)
 
 

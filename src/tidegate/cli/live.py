@@ -1,7 +1,7 @@
-"""The live view of `tidegate run` in a terminal. It reads what the driver says of itself, and needs no Spark.
+"""The live view of `tidegate run` in a terminal. It reads the driver's beat, and needs no Spark.
 
-While it is open, this process and whatever it starts write into a pipe, and a thread puts every line above the view:
-two writers in one terminal would tear each other's lines. Where there is no terminal, nothing stands in between.
+While it is open, this process and its child processes write into a pipe, and a thread prints every line above the view:
+two direct writers would mix their lines. Without a terminal there is no pipe.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _BYTES_AT_ONCE = 65_536
 
 
 class LiveView(View):
-    """Shows the job in the last lines of a terminal; a thread looks at its beat several times a second."""
+    """Shows the job in the last lines of a terminal. A thread reads its beat several times a second."""
 
     environment: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
-    """Into a pipe Python would write in blocks."""
+    """Unbuffered: Python would write into a pipe in blocks."""
 
     def __init__(self, terminal: int, redirected: tuple[int, ...], clock: Callable[[], float] = time.time) -> None:
         super().__init__()
@@ -67,8 +67,8 @@ class LiveView(View):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """The view goes, the lines above it stay. Whoever still has the pipe, as a process that outlives its driver
-        may, is not waited for long."""
+        """Remove the view and keep the lines above it. Waits only briefly for other processes that still have the pipe,
+        such as one that outlives its driver."""
         _flush()
         for number, saved in self._saved.items():
             os.dup2(saved, number)
@@ -97,25 +97,25 @@ class LiveView(View):
                 self._show(lambda: self._live.update(self._picture(), refresh=True))
 
     def _is_ours(self) -> bool:
-        """Not while the job is in the background: the terminal is the shell's then, or another program's."""
+        """False while the job is in the background: the terminal then belongs to the shell or another program."""
         try:
             return os.tcgetpgrp(self._terminal) == os.getpgrp()
         except OSError:
             return False
 
     def _show(self, write: Callable[[], None]) -> None:
-        """What goes wrong here is no reason to end a job, or to hold it up: then there is no view any more."""
+        """Draw until the end. An error here ends only the view, never the job."""
         if not self._gone.is_set():
             try:
                 write()
-            except Exception as error:  # noqa: BLE001 (said in the terminal, where there is one)
+            except Exception as error:  # noqa: BLE001 (shown in the terminal, if there is one)
                 self._gone.set()
                 self._write_plainly(f"{_CURSOR}\nthe live view has ended ({type(error).__name__}: {error})\n".encode())
 
     def _picture(self) -> RenderableType:
         try:
             return live_view(self._read(), self._watched, self._clock())
-        except OSError as error:  # the storage is away; what becomes of the job is its driver's word, not ours
+        except OSError as error:  # the storage is away: the driver reports the state of the job
             return Text(f"cannot read the status of the job: {error.strerror or error}", style="red")
 
     def _measure(self) -> None:
@@ -123,8 +123,8 @@ class LiveView(View):
             self._console.size = ConsoleDimensions(*os.get_terminal_size(self._terminal))
 
     def _pass_on(self, reading: int) -> None:
-        """Put what comes through the pipe above the view, until nobody writes any more. It is read in any case: who
-        writes into a full pipe stands still."""
+        """Print the lines from the pipe above the view until its writers are gone. It must always be read: a writer
+        blocks on a full pipe."""
         rest = b""
         with open(reading, "rb", buffering=0) as pipe:
             while read := pipe.read(_BYTES_AT_ONCE):
@@ -143,14 +143,14 @@ class LiveView(View):
             self._write_plainly(lines)
 
     def _write_plainly(self, data: bytes) -> None:
-        """Without a view; a terminal that was closed takes nothing, and that is all."""
+        """Write without a view. Errors of a closed terminal are ignored."""
         with suppress(OSError):
             while data:
                 data = data[os.write(self._terminal, data) :]
 
 
 class _AsItIs:
-    """Text with the colours it has, folded by the terminal alone; what would move the cursor is left out."""
+    """Text with its own colours, wrapped only by the terminal; cursor movements are removed."""
 
     def __init__(self, text: str) -> None:
         self._text = _MOVES.sub("", text)
@@ -160,7 +160,7 @@ class _AsItIs:
 
 
 _CURSOR = "\x1b[?25h"
-"""Shows the cursor, which the view has hidden."""
+"""Shows the cursor that the view has hidden."""
 _MOVES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*(?!m)[@-~]|\x1b[^\[]|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]")
 
 

@@ -1,4 +1,4 @@
-"""How a running job looks in a terminal: a pure picture of its beat and of what its supervisor knows."""
+"""Renders a running job for a terminal: a pure function of its beat and of the supervisor's knowledge."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tidegate.cli.view import stop_message
 from tidegate.operate import Beat, QueryBeat
 
 SILENT_SECONDS = 5.0
-"""A driver says something every second: this long without a word is worth a word."""
+"""A driver reports every second: after this time without a report the view shows a note."""
 STILL_SECONDS = 30.0
-"""An epoch whose phase has not moved for this long is worth a word; a long one is no fault."""
+"""An epoch in the same phase for this time gets a note; a long epoch is no error."""
 
 
 class SupervisorStage(Enum):
-    """What the supervisor is at. Whether a driver has begun its job, its beat tells."""
+    """The supervisor's current activity. The beat shows whether a driver has started its job."""
 
     RUNNING = "running"
     RESTARTING = "waiting to restart"
@@ -30,10 +30,10 @@ class SupervisorStage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a supervisor knows of its job. Times are seconds since 1970.
+    """The supervisor's knowledge of its job. Times are seconds since 1970.
 
-    `since`: what a driver that had begun before that says is of the past. `why`: what ended the last one, in a few
-    words; `restart_at`: when the next one starts, or has started.
+    `since`: reports of drivers that started earlier are out of date. `why`: a short text of the error that ended the
+    last driver. `restart_at`: the time of the next start, or of the current one.
     """
 
     stage: SupervisorStage
@@ -44,7 +44,7 @@ class Watched:
 
 
 def live_view(beat: Beat | None, watched: Watched, now: float) -> RenderableType:
-    """The whole picture. A beat of an earlier driver gives the figures it left, dimmed."""
+    """The whole picture. Figures of an earlier driver's beat are dimmed."""
     if beat is None:
         return _head(None, watched, now)
     old = beat.started_at < watched.since
@@ -109,7 +109,7 @@ def _table(queries: Sequence[QueryBeat], now: float, style: str) -> Table:
 
 
 def duration(seconds: float) -> str:
-    """A span of time by its two largest units. Clocks of two machines may differ: nothing is below 0."""
+    """A duration in its two largest units, at least 0: clocks of two machines may differ."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""How a command is told what becomes of the lines of the log."""
+"""The options of a command for the log lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LogFormatOption = Annotated[
 ]
 
 LogLevelOption = Annotated[
-    LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The least level of what is written to the log.")
+    LogLevel, typer.Option("--log-level", envvar=LEVEL_VARIABLE, help="The lowest level that is written to the log.")
 ]
 
 VerboseOption = Annotated[
@@ -28,4 +28,4 @@ VerboseOption = Annotated[
 
 
 SHOWS_EVERYTHING = {VERBOSE: "1"}
-"""What the environment of a program has with `--verbose`."""
+"""The environment of a program with `--verbose`."""

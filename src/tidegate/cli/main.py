@@ -1,4 +1,4 @@
-"""`tidegate`: the commands, and what every one of them does with an error."""
+"""`tidegate`: the commands, and their common error handling."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tidegate.core.errors import TidegateError
 
 
 def app() -> None:
-    """Run the command line; an error of tidegate is shown without a traceback."""
+    """Run the command line; a tidegate error is shown without a traceback."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that cannot show a character is no reason to fail
+        if isinstance(stream, TextIOWrapper):  # an unsupported character of a terminal is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
         with_commands(_used(sys.argv[1:], os.environ))()
@@ -31,7 +31,7 @@ def app() -> None:
 
 
 def with_commands(loaded: Collection[str]) -> typer.Typer:
-    """The command line. These commands can be called; of the others it knows their names, and what they are for."""
+    """The command line. These commands can be called; the others are known by name and text only."""
     commands = typer.Typer(
         name="tidegate",
         help="End-to-end exactly-once for PySpark Structured Streaming.",
@@ -52,18 +52,18 @@ def with_commands(loaded: Collection[str]) -> typer.Typer:
 
 
 def _used(arguments: Sequence[str], environment: Mapping[str, str]) -> Collection[str]:
-    """The command that a call names, if it names one; or that a shell asks about, to complete a line."""
+    """The command that a call names, or that a shell completes."""
     typed = ""
     if _COMPLETES in environment:
         typed = next((environment[name] for name in _TYPED if name in environment), None)
-        if typed is None:  # a shell that says it in another way
+        if typed is None:  # a shell with another completion format
             return COMMANDS
     return [word for word in [*arguments, *typed.split()] if word in COMMANDS][:1]
 
 
 _COMPLETES = "_TIDEGATE_COMPLETE"
 _TYPED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
-"""What typer's scripts for the shells hand over: that a line is to be completed, and the line."""
+"""The variables of typer's shell scripts: they ask for a completion and give the line."""
 
 
 def _add(commands: typer.Typer, name: str, entry: CommandEntry) -> None:

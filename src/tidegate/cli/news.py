@@ -1,4 +1,4 @@
-"""The news of a supervised job on the standard error: sentences for people, lines of the log for programs."""
+"""The news of a supervised job on the standard error: sentences for readers, log lines for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def news_in(choice: LogChoice) -> News:
 
 
 class Shown(News):
-    """For people. A terminal that is gone is no reason to end a job."""
+    """Prints for readers. A closed terminal is no reason to end a job."""
 
     def declared(self, job: str, folder: Path) -> None:
         _say(f"job {job}: starting, checkpoints in {folder}")
@@ -48,7 +48,7 @@ class Shown(News):
 
 
 class Logged(News):
-    """For programs: each is one line of the log."""
+    """Prints for programs: each event is one log line."""
 
     def __init__(self) -> None:
         self._job: str | None = None
@@ -86,7 +86,7 @@ class Logged(News):
 
 
 class Watching(News):
-    """Hands the news on, and tells the view of them."""
+    """Passes the news on to another printer and to the view."""
 
     def __init__(self, told: News, view: View) -> None:
         self._told = told

@@ -1,4 +1,4 @@
-"""Which view a supervisor's terminal gets."""
+"""Selects the view of a supervisor's terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUTPUT, ERRORS = 1, 2
 
 
 def open_view() -> View:
-    """A live view where the standard error is a terminal that can move its cursor, and ours to write to."""
+    """A live view if the standard error is a terminal with cursor control that this process may write to."""
     if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
         return View()
     from tidegate.cli.live import LiveView

@@ -1,4 +1,4 @@
-"""How a command is told what a start resumes from: the options of `run` and of `savepoint check`."""
+"""The options of `run` and of `savepoint check` for a restore."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _FROM = typer.Option(
 )
 
 FromSavepoint = Annotated[Path | None, _FROM]
-"""The savepoint of a start that need not have one."""
+"""The savepoint of a start that may have none."""
 
 GivenSavepoint = Annotated[Path, _FROM]
-"""The savepoint that a command is about."""
+"""The savepoint of a command that needs one."""
 
 AllowNonRestored = Annotated[
     bool,
@@ -57,7 +57,10 @@ OffsetsOnly = Annotated[
 
 StateOnly = Annotated[
     bool,
-    typer.Option("--state-only", help="Take the state from the savepoint; every source begins where the program says."),
+    typer.Option(
+        "--state-only",
+        help="Take the state from the savepoint; every source begins at the position that the program sets.",
+    ),
 ]
 
 Claim = Annotated[
@@ -106,16 +109,16 @@ BeginsFresh = Annotated[
 
 
 def begin_fresh(savepoint: Path | None) -> dict[str, str]:
-    """The environment that tells a program to begin anew. The id makes it once: a supervisor that starts the program
-    again resumes in the generation that it has opened."""
+    """The environment that tells a program to open a new generation. The id makes it happen once: after a restart of
+    the program the job resumes in the generation that it has opened."""
     if savepoint is not None:
         raise typer.BadParameter("not with a savepoint: leave out -s", param_hint="--fresh")
     return {FRESH_VARIABLE: msgspec.json.encode(Fresh(secrets.token_hex(4))).decode()}
 
 
 def allowed_changes(given: list[str] | None) -> dict[str, str]:
-    """The environment that hands these operators on to a program. The id makes it once: a supervisor that starts the
-    program again allows nothing more."""
+    """The environment that passes these operators to a program. The id makes it apply once: it has no effect after a
+    restart of the program."""
     if not given:
         return {}
     allowed = Allowed(tuple(given), once=secrets.token_hex(4))
@@ -148,8 +151,8 @@ class RestoreOptions:
 
 
 def restore_from(path: Path, told: RestoreOptions) -> Restore:
-    """The restore that these options name. A link is followed now: whoever starts the program again for this command
-    means the same savepoint, wherever the link leads by then."""
+    """The restore that these options name. A link is resolved now: a restart of the program uses the same savepoint,
+    even if the link changes."""
     return Restore(
         os.path.realpath(path),
         claim=told.claim,
@@ -162,7 +165,7 @@ def restore_from(path: Path, told: RestoreOptions) -> Restore:
 
 
 def restore_if_any(path: Path | None, told: RestoreOptions) -> Restore | None:
-    """The same, for a command that need not restore: what only goes with a savepoint is wrong usage without one."""
+    """The same for a command with an optional savepoint. Restore options without a savepoint are wrong usage."""
     if path is not None:
         return restore_from(path, told)
     for name, given in told.given().items():

@@ -1,4 +1,4 @@
-"""`tidegate run`: a program as a job that is kept alive, here or in the background."""
+"""`tidegate run`: runs a program as a supervised job, in the foreground or in the background."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tidegate.supervise.supervisor import Supervisor
 
 
 class RunCommand(TyperCommand):
-    """What stands before the program is for tidegate, what follows is the program's; Flink's options are answered."""
+    """Arguments before the program belong to tidegate, those after it to the program. Flink's options get an answer."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = answered(taken_off(args, OF_A_START, with_value=_WITH_VALUE))
@@ -93,16 +93,16 @@ def run(
     verbose: VerboseOption = False,
     as_json: Json = False,
 ) -> None:
-    """Run a program's job and keep it alive: after a failure it is started again, as `restart.strategy` says.
+    """Run a program's job and keep it alive: after a failure it is restarted by the rules of `restart.strategy`.
 
-    SIGTERM and Ctrl-C stop it with the epoch under way done; a second Ctrl-C ends it at once. What a restart cannot
-    cure (a bad setting, a missing table, another checkpoint) ends it with the error, and nothing of Spark's; the rest
-    is in `logs/spark.log` in the job's folder, and on the screen with `--verbose`.
+    SIGTERM and Ctrl-C stop it after the current epoch; a second Ctrl-C ends it at once. An error that a restart cannot
+    cure (a bad setting, a missing table, another checkpoint) ends it, and only this error is shown. Spark's output is
+    in `logs/spark.log` in the job's folder, and on the screen with `--verbose`.
 
     Exit codes: 0 it finished or was stopped, 1 it failed, 2 the program cannot be run as it is written, 4 refused (it
-    does not fit the checkpoint, or would lose or repeat rows; `tidegate savepoint check` has the same code), 6 a
-    decided epoch waits for a sink that was down, 130 ended at once. A program that ends well with an exit code of
-    its own keeps it.
+    does not match the checkpoint, or would lose or repeat rows; `tidegate savepoint check` has the same code), 6 a
+    decided epoch waits for a sink that was down, 130 ended at once. A program that ends successfully with its own exit
+    code keeps it.
 
     Examples:
 
@@ -147,7 +147,7 @@ def run(
     else:
         if log_file is not None:
             raise typer.BadParameter("a log file is for -d; here the lines come to the terminal")
-        with Signals() as signals:  # until it has said how it ended: a signal that comes late changes nothing
+        with Signals() as signals:  # until it has shown its result: a late signal changes nothing
             ending = _supervise_here(program, settings, environment, choice, signals, printed_as(as_json))
             if as_json:
                 print_json(msgspec.to_builtins(ending))
@@ -173,7 +173,7 @@ def exit_of(ending: JobEnd) -> int:
 
 RUN: dict[str, Any] = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
 RUN_APPLICATION: dict[str, Any] = {**RUN, "hidden": True}
-"""Flink's `run-application`: there is no cluster to start, so it is `run`."""
+"""Flink's `run-application`: there is no cluster to start, so it is the same as `run`."""
 
 _OWN = frozenset({"-D", "-d", "-h", "-s", "-n"})
 _WITH_VALUE = frozenset(
@@ -197,7 +197,7 @@ def _options_before_the_program(args: Sequence[str]) -> list[str]:
 
 
 def _program_at(args: Sequence[str]) -> int:
-    """The index of the program; behind the last argument where none is named."""
+    """The index of the program; after the last argument if no program is named."""
     at = 0
     while at < len(args) and args[at].startswith("-") and args[at] != "--":
         at += 2 if args[at] in _WITH_VALUE else 1
@@ -212,7 +212,7 @@ def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
 
 
 def _settings(environment: Mapping[str, str]) -> Settings:
-    """The settings as far as the command knows them. What does not fit is wrong usage."""
+    """The settings as far as the command knows them. Invalid settings are wrong usage."""
     try:
         return load_settings({}, environment=environment)
     except TidegateError as error:
@@ -228,7 +228,7 @@ def _supervise(
     signals: Signals,
     shown: Printed,
 ) -> JobEnd:
-    """With `--json` the standard output is for the one value alone: the program's goes to the standard error."""
+    """With `--json` the standard output holds only the one value; the program's output goes to the standard error."""
     output = sys.stderr.buffer if shown is Printed.JSON else None
     started = Supervisor(program, settings, environment=environment, news=news, output=output, signals=signals)
     return started.run()
@@ -242,7 +242,7 @@ def _supervise_here(
     signals: Signals,
     shown: Printed,
 ) -> JobEnd:
-    """In this terminal, with the live view where it is one."""
+    """In this terminal, with the live view if it supports one."""
     with open_view() as view:
         news = Watching(news_in(choice), view)
         return _supervise(program, settings, {**environment, **view.environment}, news, signals, shown)

@@ -1,5 +1,4 @@
-"""`tidegate savepoint`: takes one of a running job; lists, shows, proves and removes those that are there, and tells
-what a restore would be."""
+"""`tidegate savepoint`: takes, lists, shows, verifies and removes savepoints, and previews a restore."""
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ from tidegate.settings.found import load_settings
 
 
 class _TakesUnasked(TyperGroup):
-    """As Flink's: `savepoint JOB [DIR]` is `savepoint take JOB [DIR]`. A job named as a command needs `take`."""
+    """As in Flink: `savepoint JOB [DIR]` is `savepoint take JOB [DIR]`. A job with the name of a command needs
+    `take`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         args = answered(taken_off(args, OF_A_JOB))
@@ -62,7 +62,7 @@ savepoint.command()(export)
 savepoint.command("import")(import_)
 
 _SHOWN = 10
-"""Of a savepoint that was copied in part every file may be missing; so many are told to people."""
+"""The number of missing files to show: in a partly copied savepoint every file may be missing."""
 
 SavepointPath = Annotated[Path, typer.Argument(metavar="PATH", help="The savepoint's folder.")]
 
@@ -80,10 +80,11 @@ def take(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Take a savepoint of everything that a running job has read by now; 10 min unless told. The job keeps running.
+    """Take a savepoint of all rows that a running job has read so far. The job keeps running. The limit is 10 min by
+    default.
 
-    It is whole or it is not there, holds no absolute path of its own, and is not touched by the job again. Without
-    `DIR` it goes where the job's own setting `savepoints.dir` says.
+    The savepoint is complete or absent. It contains no absolute path of its own, and the job never changes it. Without
+    `DIR` it is written to the folder of the job's own setting `savepoints.dir`.
 
     Examples:
 
@@ -131,9 +132,10 @@ def ls(
 
 @savepoint.command()
 def inspect(path: SavepointPath, json: Json = False) -> None:
-    """Show what a savepoint is of: by query its epoch, where its sources end, watermark, state, sinks.
+    """Show the content of a savepoint: for each query its epoch, the end offsets of its sources, watermark, state,
+    sinks.
 
-    State by stateful operator: in how many stores and partitions, how many rows and bytes. It reads the manifest alone.
+    For each stateful operator: the number of stores and partitions, rows and bytes. Only the manifest is read.
 
     Examples:
 
@@ -150,7 +152,7 @@ def inspect(path: SavepointPath, json: Json = False) -> None:
 
 @savepoint.command()
 def verify(path: SavepointPath, json: Json = False) -> None:
-    """Read every file of a savepoint and compare it with the manifest. Exit code 1 when something is wrong.
+    """Read every file of a savepoint and compare it with the manifest. Exit code 1 if a file is missing or different.
 
     Examples:
 
@@ -195,10 +197,10 @@ def check(
     dir: Dir = None,
     json: Json = False,
 ) -> None:
-    """Tell whether a program's job can be restored from a savepoint: ok, migrate (with what changes), or impossible.
+    """Show whether a program's job can be restored from a savepoint: ok, migrate (with the changes), or impossible.
 
-    The program runs up to the start of its job; every file of the savepoint is read, every sink is asked what it has.
-    Nothing is started, and nothing is written. Exit code 4 when it is impossible.
+    The program runs up to the start of its job; every file of the savepoint is read, and every sink is contacted. No
+    job is started, and nothing is written. Exit code 4 if the restore is impossible.
 
     Examples:
 
@@ -231,9 +233,9 @@ def check(
 
 @savepoint.command()
 def dispose(path: SavepointPath, json: Json = False) -> None:
-    """Remove a savepoint; refused where its folder holds anything that is not its own. A job has no file in it.
+    """Remove a savepoint. Refused if its folder holds foreign files. No job depends on its files.
 
-    After a kill the same command completes it.
+    After a kill the same command completes the removal.
 
     Examples:
 

@@ -22,9 +22,9 @@ def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The archive to write; `-` is the standard output.")],
     json: Json = False,
 ) -> None:
-    """Write a savepoint as one archive (tar); every file is compared with the manifest on the way.
+    """Write a savepoint as one archive (tar). Every file is compared with the manifest during the copy.
 
-    A file is whole or not there. A stream that was cut off lacks its end, and `import` refuses it. It is not
+    A file is complete or absent. An interrupted stream has no end mark, and `import` refuses it. The archive is not
     compressed: pipe it through `zstd` or `gzip`.
 
     Examples:
@@ -52,9 +52,9 @@ def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for savepoints that it goes to.")],
     json: Json = False,
 ) -> None:
-    """Put a savepoint from an archive of `export` into a folder; every file is compared with the manifest on the way.
+    """Unpack a savepoint from an archive of `export` into a folder. Every file is compared with the manifest.
 
-    It is whole or not there. An archive that was compressed by gzip, bzip2 or xz is read, too.
+    The savepoint is complete or absent. Archives compressed with gzip, bzip2 or xz are read too.
 
     Examples:
 
@@ -82,7 +82,7 @@ def _opened(file: str) -> AbstractContextManager[IO[bytes]]:
 
 @contextmanager
 def _progress(what: str) -> Generator[Callable[[int, int], None], None, None]:
-    """Shown while it lasts, in a terminal."""
+    """Shows progress in a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 

@@ -1,4 +1,4 @@
-"""`tidegate savepoint diff`: what two savepoints have different."""
+"""`tidegate savepoint diff`: the differences between two savepoints."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="B", help="The other one's.")],
     json: Json = False,
 ) -> None:
-    """Show what two savepoints have different: by query the epoch, source ends, watermark, state, sinks, fingerprint.
+    """Show the differences between two savepoints: by query the epoch, source ends, watermark, state, sinks,
+    fingerprint.
 
-    It reads the manifests alone. Queries of equal fingerprint have the same sources, sinks, stateful operators, backend
-    and partitions.
+    Only the manifests are read. Queries with the same fingerprint have the same sources, sinks, stateful operators,
+    backend and partitions.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What the commands show of a savepoint."""
+"""Prints a savepoint for the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.operate import BESIDE_TOPICS, SavedOperatorView, SavedQueryView, S
 
 
 def show(found: SavepointDetails) -> None:
-    """All of it on the standard output."""
+    """Print the whole savepoint on the standard output."""
     for name in _OF_THE_WHOLE:
         value = getattr(found, name)
         if value is not None:
@@ -45,8 +45,8 @@ def _lines(query: SavedQueryView) -> Iterator[str]:
 
 
 def end_lines(end: str | None) -> list[str]:
-    """Where a source ends, as its log has it: by topic and partition, as an entry of the log of its files, or as
-    a line of its ingest log."""
+    """The end of a source as its log has it: by topic and partition, as an entry of the log of its files, or as a line
+    of its ingest log."""
     if end is None:
         return ["nothing read yet"]
     match _decoded(end):
@@ -61,7 +61,7 @@ def end_lines(end: str | None) -> list[str]:
 
 
 def watermark_text(milliseconds: int) -> str:
-    """The time of a watermark. That of a drained query is behind all that a calendar has."""
+    """The time of a watermark. The watermark of a drained query is later than any calendar date."""
     if milliseconds == 0:
         return "none yet"
     try:

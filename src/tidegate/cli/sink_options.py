@@ -1,4 +1,4 @@
-"""How a command is told what the job's folder does not keep of a sink's options, because it may be a secret."""
+"""Options of sinks that the job's folder does not store because they may be secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SinkOptions = Annotated[
 
 
 def pairs(options: list[str] | None) -> dict[str, str]:
-    """The options by name. What is no `NAME=VALUE` is wrong usage."""
+    """The options by name. An argument without `NAME=VALUE` is wrong usage."""
     given: dict[str, str] = {}
     for each in options or []:
         name, equals, value = each.partition("=")

@@ -1,5 +1,5 @@
-"""How the commands show things to people: tables, ages, times. Rich is imported on a terminal, while it waits: it costs
-more than a whole `tidegate list`."""
+"""Prints tables, ages and times. Rich is imported only on a terminal, while it waits: the import takes longer than a
+whole `tidegate list`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Column:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """A table on the standard output. No cell is cut: it may have to be copied."""
+    """A table on the standard output. No cell is cut, so that every value can be copied."""
     heads = [column.name for column in columns]
     drawn = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(map(_width, cells)) for cells in zip(heads, *drawn, strict=True)]
@@ -33,7 +33,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 
 def can_show(character: str) -> bool:
-    """Whether the standard output takes this character as it is."""
+    """True if the standard output can print this character."""
     try:
         character.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -51,18 +51,19 @@ def _line(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]
 
 
 def _printable(cell: str) -> str:
-    """A cell stays on its line, and steers no terminal."""
+    """The cell as one line, without terminal control characters."""
     return "".join(each if each.isprintable() else " " for each in cell)
 
 
 def _width(cell: str) -> int:
-    """The columns of a terminal that a cell takes: some characters are two wide."""
+    """The terminal columns of a cell: some characters are two columns wide."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in cell)
 
 
 @contextmanager
 def show_waiting(doing: str) -> Generator[Callable[[str], None], None, None]:
-    """Gives what to call while waiting: on a terminal a line says for what and how long, elsewhere nothing."""
+    """Yields a function to call while waiting. On a terminal it shows the awaited event and the time; elsewhere it does
+    nothing."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -75,7 +76,7 @@ def show_waiting(doing: str) -> Generator[Callable[[str], None], None, None]:
 
 
 def moment(at: float | None) -> str:
-    """A time of the clock, in the local zone; a dash also for what is none: the file it is from was spoilt."""
+    """A time in the local zone; a dash for an invalid time of a damaged file."""
     try:
         return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -83,7 +84,7 @@ def moment(at: float | None) -> str:
 
 
 def ago(at: float | None, now: float) -> str:
-    """How long ago something was."""
+    """The age of an event."""
     return "-" if at is None else f"{span(max(0.0, now - at))} ago"
 
 

@@ -1,4 +1,4 @@
-"""`tidegate txn`: the transactions of a job that wait for something, and how to end one while the job does not run."""
+"""`tidegate txn`: the waiting transactions of a job, and commands to end one while the job does not run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.sink_options import SinkOptions, pairs
 from tidegate.core.errors import TidegateError
 
-if TYPE_CHECKING:  # what reaches the sinks is loaded when it is used: other commands need not wait for it
+if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for the code of the sinks
     from tidegate.operate import Ended, Waiting
 
 txn = typer.Typer(
@@ -38,12 +38,11 @@ def ls(
     option: SinkOptions = None,
     json: Json = False,
 ) -> None:
-    """List what waits: each transaction with its epoch, its age, and the verdict on it.
+    """List the waiting transactions: each with its epoch, its age, and the verdict on it.
 
-    Verdicts: `commit` (decided: the next start commits it), `abort` (nothing decided names it, and its run has ended:
-    the next start gives it up), `in use` (the job runs), `foreign` (another job's), `unknown` (somebody has to look).
-    It changes nothing, and works whether the job runs or not. Exit code 1 when a sink could not
-    be asked, or a job not read.
+    Verdicts: `commit` (decided: the next start commits it), `abort` (no decision names it, and its run has ended: the
+    next start aborts it), `in use` (the job runs), `foreign` (it belongs to another job), `unknown` (check it by hand).
+    Changes nothing, and works whether the job runs or not. Exit code 1 if a sink or a job was unreadable.
 
     Examples:
 
@@ -77,11 +76,11 @@ def commit(
     option: SinkOptions = None,
     json: Json = False,
 ) -> None:
-    """Commit a decided transaction of a job that does not run, with its epoch and every decided one before it.
+    """Commit a decided transaction of a job that does not run, with its epoch and every decided epoch before it.
 
-    It is what the job's next start would do first. An epoch is committed whole, into all its sinks, and marked done;
-    a second call finds it committed. Refused (exit code 4) while the job runs, and for what is not decided: that would
-    repeat rows. Exit code 5: nobody can tell whether it was committed.
+    The job's next start would do this first. An epoch is committed completely, into all its sinks, and marked done. A
+    second call finds it committed. Refused (exit code 4) while the job runs, and for an undecided transaction: its
+    commit would repeat rows. Exit code 5: it is unknown whether it was committed.
 
     Example:
 
@@ -102,10 +101,10 @@ def abort(
     option: SinkOptions = None,
     json: Json = False,
 ) -> None:
-    """Abort a transaction that no decision names, of a job that does not run. Its input comes again.
+    """Abort a transaction that no decision names, of a job that does not run. Its input is replayed.
 
-    It is what the job's next start would do; readers behind it go on at once. Refused (exit code 4) while the job
-    runs, and for what is decided: that has to be committed.
+    The job's next start would do the same. Waiting readers continue at once. Refused (exit code 4) while the job runs,
+    and for a decided transaction: it must be committed.
 
     Example:
 
@@ -156,7 +155,7 @@ _HEAD = ("VERDICT", "LEDGER", "SINK", "JOB", "QUERY/SINK", "EPOCH", "RUN", "TASK
 
 
 def _show(waiting: Sequence[Waiting]) -> None:
-    """One line each, the name last and whole, so that it can be copied."""
+    """One line each. The full name comes last, so that it can be copied."""
     if not waiting:
         typer.echo("nothing waits")
         return

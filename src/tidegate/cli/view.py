@@ -1,6 +1,6 @@
-"""What `tidegate run` shows in a terminal beside the lines of its log: nothing, or the live view.
+"""The terminal output of `tidegate run` beside its log lines: nothing, or the live view.
 
-What draws the live view is loaded where there is a terminal to draw in: in the background a job does not wait for it.
+The code of the live view is loaded only with a terminal: a job in the background does not wait for it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tidegate.operate import Beat, read_beat
 
 
 class Restarts(Enum):
-    """What starts again after a failure."""
+    """The part that restarts after a failure."""
 
     DRIVER = "the driver"
     QUERY = "a query in it"
 
 
 class View:
-    """What a supervisor tells the user's terminal. This one shows nothing but the answer to an interrupt."""
+    """Receives the supervisor's events for the terminal. This class shows only the answer to an interrupt."""
 
     environment: Mapping[str, str] = {}
-    """What a driver's environment needs beside its own."""
+    """Additional environment variables of a driver."""
 
     def __init__(self) -> None:
         self._read: Callable[[], Beat | None] = _nothing
@@ -43,27 +43,27 @@ class View:
         self._read = partial(read_beat, folder)
 
     def failed(self, why: str, restart_at: float, what: Restarts) -> None:
-        """The driver has ended, or a query in it, and starts again at `restart_at` (seconds since 1970)."""
+        """The driver or one of its queries has ended, and restarts at `restart_at` (seconds since 1970)."""
 
     def stopping(self) -> None:
-        """The job was asked to stop; where somebody sits at a terminal, with Ctrl-C. Elsewhere the log says it."""
+        """A stop was requested; at a terminal, by Ctrl-C. Without a terminal the log reports it."""
         if sys.stderr.isatty():
             self._answer()
 
     def _answer(self) -> None:
         beat = None
-        with suppress(OSError):  # the storage is away: the answer then says nothing of epochs
+        with suppress(OSError):  # the storage is away: the answer does not name the epoch then
             beat = self._read()
         print(stop_message(beat), file=sys.stderr, flush=True)
 
 
 def stop_message(beat: Beat | None) -> str:
-    """What a first Ctrl-C is answered with."""
+    """The answer to the first Ctrl-C."""
     under_way = [query for query in (() if beat is None else beat.queries) if query.epoch > query.finished]
     waits = " and ".join(f"epoch {query.epoch} of {query.uid}" for query in under_way)
     return f"stopping: {f'waits for {waits}' if waits else 'nothing is under way'}; Ctrl-C again ends at once"
 
 
 def _nothing() -> Beat | None:
-    """No beat, before a job is known."""
+    """No beat, before the job is known."""
     return None

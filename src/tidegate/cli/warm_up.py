@@ -1,4 +1,4 @@
-"""`tidegate warm-up`: what makes every later start quicker, once for each installation."""
+"""`tidegate warm-up`: makes later starts faster, once for each installation."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Compares every record of a word count with its input. Knows nothing of how the sinks were written.
+"""Compares every record of a word count with its input. It does not depend on how the sinks were written.
 
-The input is a sequence of numbered lines that each of two queries takes in batches, one an epoch. Three sinks show
-what they made of them:
+The input is a sequence of numbered lines. Each of two queries reads it in batches, one per epoch. There are three
+sinks:
 
     lines     every line, once; from one query
-    changes   for every batch and every word in it: the word and how often it has come up to then; from the other
-    table     each word and how often it has come in all; written together with `changes`
+    changes   for every batch and every word in it: the word and its count so far; from the other query
+    table     each word and its total count; written together with `changes`
 
-From the input alone follows what each must hold, record by record.
+The input alone determines the expected content of each sink, record by record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 
 class DeviationKind(Enum):
-    """What can be wrong with a record, or with a batch."""
+    """The kinds of errors in a record or a batch."""
 
     LOST = "lost"
     DUPLICATED = "duplicated"
@@ -31,7 +31,7 @@ class DeviationKind(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputLine:
-    """One line of input, told apart by its number."""
+    """One line of input, identified by its number."""
 
     number: int
     text: str
@@ -39,7 +39,7 @@ class InputLine:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Change:
-    """One row of `changes`: how often `word` has come so far."""
+    """One row of `changes`: the count of `word` so far."""
 
     word: str
     count: int
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SinkContents:
-    """What was found in the three sinks, in any order."""
+    """The records found in the three sinks, in any order."""
 
     lines: Sequence[InputLine]
     changes: Sequence[Change]
@@ -56,7 +56,8 @@ class SinkContents:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One thing that is wrong. `batch` counts from 0; None where the record belongs to no batch. `times`: how often."""
+    """One error. `batch` counts from 0; None if the record belongs to no batch. `times`: how often the record was
+    found."""
 
     kind: DeviationKind
     sink: str
@@ -78,11 +79,11 @@ class CheckerVerdict:
 
     @property
     def exact(self) -> bool:
-        """Whether every record is there, once, and right."""
+        """True if every record is present, once, and correct."""
         return not self.findings
 
     def count(self, kind: DeviationKind) -> int:
-        """How many records (for TORN: batches and sinks) have this flaw."""
+        """The number of records (for TORN: of batches and sinks) with this error."""
         return sum(finding.times for finding in self.findings if finding.kind is kind)
 
     def counterexample(self) -> str:
@@ -95,13 +96,13 @@ class CheckerVerdict:
 
 
 Batches: TypeAlias = Sequence[Sequence[InputLine]]
-"""What a query took in each of its epochs, in their order."""
+"""The input of each epoch of a query, in order."""
 
 
 def check(copied: Batches, counted: Batches, sinks: SinkContents) -> CheckerVerdict:
-    """Compare the sinks with what the batches must have left there.
+    """Compare the sinks with the output that the batches must have produced.
 
-    `copied` and `counted` are the same lines, as the query that copies them and the one that counts words took them.
+    `copied` and `counted` are the same lines, as read by the query that copies them and by the query that counts words.
     """
     history = _History(counted)
     findings = [
@@ -115,12 +116,12 @@ def check(copied: Batches, counted: Batches, sinks: SinkContents) -> CheckerVerd
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a line: what stands between spaces."""
+    """The words of a line, separated by spaces."""
     return [word for word in text.split(" ") if word]
 
 
 class _History:
-    """What the input adds up to: for each word, in which batches it comes and how often it has come by then."""
+    """The expected counts: for each word, its batches and its count after each batch."""
 
     def __init__(self, batches: Batches) -> None:
         self.of_word: dict[str, dict[int, int]] = {}  # word -> count so far -> batch; counts rise
@@ -172,9 +173,9 @@ def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Dev
 
 
 def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: Counter[Change]) -> Iterator[Deviation]:
-    """The counts of one word must be exactly those after each of its batches: they rise, and none comes twice.
+    """The counts of one word must be exactly those after each of its batches: they rise, and none is repeated.
 
-    A count that is none of them stands for the missing one beside it, as long as there is one.
+    A wrong count is matched with a missing one beside it, as long as there is one.
     """
     missing = [count for count in expected if count not in found]
     wrong = [count for count in found if count not in expected]
@@ -222,7 +223,7 @@ def _check_table(history: _History, table: Mapping[str, int]) -> Iterator[Deviat
 
 
 def _check_together(history: _History, sinks: SinkContents) -> Iterator[Deviation]:
-    """A batch shows in both sinks or in neither; in the table as long as no later one is missing."""
+    """A batch must be visible in both sinks or in neither; in the table only if no later batch is missing."""
     shown = set(sinks.changes)
     for batch, changes in enumerate(history.of_batch):
         in_changes = [
@@ -254,7 +255,7 @@ def _check_times(sink: str, batch: int, record: str, times: int) -> Iterator[Dev
 
 
 def _is_torn(times: Iterator[int]) -> bool:
-    """Whether the records of one batch were not written equally often."""
+    """True if the records of one batch were written unequally often."""
     return len(set(times)) > 1
 
 

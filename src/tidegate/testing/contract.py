@@ -7,9 +7,10 @@
         def read_target(self) -> list[Row]:
             return [{"id": ..., "word": ...} for ... in ...]
 
-What is demanded is what makes Flink's `TwoPhaseCommitSinkFunction` exact, one test each (the external system has
-transactions or simulates them; open for the whole interval and writable in it; not visible before commit;
-recoverable after the process has died; commit idempotent), and what tidegate's recovery relies on beyond that.
+There is one test for each requirement of Flink's `TwoPhaseCommitSinkFunction`: the external system has transactions or
+simulates them; a transaction is open and writable for the whole interval; it is not visible before commit; it can be
+recovered after the process has died; commit is idempotent. Further tests cover the additional requirements of
+tidegate's recovery.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __all__ = ["IDENTITY", "SCHEMA", "ContractBroken", "Row", "SinkContract", "attem
 class SinkContract(ContractTools):
     """Subclass as `Test...`, define `make_sink` and `read_target`."""
 
-    # --- what Flink's contract demands -----------------------------------------------------------------------
+    # --- requirements of Flink's contract --------------------------------------------------------------------
 
     def test_the_target_has_transactions_or_simulates_them(self) -> None:
         """Several transactions of several tasks are open side by side, and all of an epoch's rows arrive."""
@@ -59,7 +60,7 @@ class SinkContract(ContractTools):
         self.target_has(*(batch for rows in kept for batch in rows))
 
     def test_a_transaction_is_open_and_writable_for_the_whole_interval(self) -> None:
-        """While an older epoch is committed a newer one takes rows, before it and after it."""
+        """While an older epoch is committed, a newer epoch accepts rows, before the commit and after it."""
         sink = self.opened()
         older = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         newer = begun(sink, attempt_of(epoch=2))
@@ -81,7 +82,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 3))
 
     def test_a_prepared_transaction_outlives_the_process_that_prepared_it(self) -> None:
-        """It is prepared in a process that is killed with SIGKILL, and committed from this one."""
+        """A process prepares a transaction and is killed with SIGKILL; this process commits it."""
         sink = self.opened()
         committable = self.prepared_by_a_killed_process(attempt_of(), rows_from(0, 3))
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
@@ -95,7 +96,7 @@ class SinkContract(ContractTools):
         self.all_taken(committed(self.opened(), committables))
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
-    # --- what recovery relies on -----------------------------------------------------------------------------
+    # --- requirements of recovery ----------------------------------------------------------------------------
 
     def test_commit_takes_the_tasks_in_any_order(self) -> None:
         sink = self.opened()
@@ -105,7 +106,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_two_finishers_at_once_commit_once(self) -> None:
-        """Two processes commit the same epoch at the same moment; RETRY is tried again."""
+        """Two processes commit the same epoch at the same moment. RETRY is tried again."""
         self.skip_in_one_process()
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 50)) for task in range(2)]
@@ -127,7 +128,8 @@ class SinkContract(ContractTools):
             demand(self.opened().evidence(committable) is Evidence.PRESENT, "evidence is PRESENT after commit")
 
     def test_a_second_timeline_is_noticed(self) -> None:
-        """Another run has the same epoch with other rows: it gets in nothing, and the evidence says why."""
+        """Another run has the same epoch with other rows: none of its rows is accepted, and the evidence shows the
+        reason."""
         self.skip_unless_timelines_are_compared()
         sink = self.opened()
         ours = self.prepared(sink, attempt_of(run=1), rows_from(0, 2))
@@ -139,7 +141,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2))
 
     def test_an_aborted_transaction_leaves_nothing_visible(self) -> None:
-        """Aborted half-written; the next attempt of the same task is not hindered by it."""
+        """The transaction is aborted half-written; the next attempt of the same task is not affected."""
         sink = self.opened()
         failed = begun(sink, attempt_of(task_attempt=0))
         failed.write(rows_from(10, 2))
@@ -160,7 +162,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_a_commit_after_clean_up_repeats_nothing(self) -> None:
-        """A finisher that was stalled asks again: it is committed, or UNKNOWN where the proof has gone."""
+        """A stalled finisher commits again: the answer is committed, or UNKNOWN if the evidence is gone."""
         sink = self.opened()
         committable = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([committable])
@@ -188,7 +190,7 @@ class SinkContract(ContractTools):
         self.target_has()
 
     def test_a_retried_task_does_not_see_its_predecessor(self) -> None:
-        """The first attempt prepared and was killed; it holds nothing up and none of its rows arrive."""
+        """The first attempt prepared and was killed: it blocks nothing, and none of its rows become visible."""
         sink = self.opened()
         self.prepared_by_a_killed_process(attempt_of(task_attempt=0), rows_from(10, 2))
         retried = self.prepared(sink, attempt_of(task_attempt=1), rows_from(0, 2))
@@ -219,7 +221,7 @@ class SinkContract(ContractTools):
         demand(sink.position(other) is None, "another sink's evidence is no position of this one")
 
     def test_a_commit_that_is_killed_anywhere_is_finished_by_the_next(self) -> None:
-        """A process commits and is killed (SIGKILL) before its first outward call, its second, and so on."""
+        """A process commits and is killed (SIGKILL) before its first external call, its second, and so on."""
         self.skip_in_one_process()
         sink = self.opened()
         arrived: list[pa.RecordBatch] = []
@@ -245,7 +247,7 @@ class SinkContract(ContractTools):
                 epoch += 1
 
     def test_aborting_what_is_open_deletes_no_journal(self) -> None:
-        """Aborted from a driver although it was decided, and twice: the rows still arrive."""
+        """A decided transaction is aborted from a driver, twice: its rows still become visible."""
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
         for _ in range(2):
@@ -258,7 +260,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_what_is_lost_is_never_taken_for_committed(self) -> None:
-        """One of two transactions was prepared in a target that is no longer there."""
+        """One of two transactions was prepared in a target that no longer exists."""
         with self.elsewhere():
             lost = self.prepared(self.opened(), attempt_of(task=1), rows_from(10, 2))
         sink = self.opened()
@@ -270,7 +272,7 @@ class SinkContract(ContractTools):
         demand(set(seen) <= {0, 1}, f"rows that are lost are not seen: {seen}")
 
     def test_an_epoch_below_a_committed_one_comes_too_late(self) -> None:
-        """A finisher of the past wakes up with an epoch that never was committed in this target."""
+        """An old finisher resumes with an epoch that was never committed in this target."""
         sink = self.opened()
         late = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         sink.commit([self.prepared(sink, attempt_of(epoch=2), rows_from(10, 2))])
@@ -280,7 +282,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(10, 2))
 
     def test_a_checkpoint_that_was_begun_anew_is_kept_out(self) -> None:
-        """The folder was deleted and the job has another id: what the older one committed stands."""
+        """The folder was deleted and the job has another id: the commits of the older job stay."""
         sink = self.opened()
         sink.commit([self.prepared(sink, attempt_of(), rows_from(0, 2))])
         anew = msgspec.structs.replace(IDENTITY, job_id="beef")
@@ -294,7 +296,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2))
 
     def test_others_of_a_like_name_are_left_alone(self) -> None:
-        """Other jobs, queries and sinks, whose names begin as ours do, commit, clean up and discard."""
+        """Other jobs, queries and sinks with the same name prefix commit, clean up and discard."""
         sink = self.opened()
         ours = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
         for number, other in enumerate(_OTHERS, start=1):
@@ -309,7 +311,7 @@ class SinkContract(ContractTools):
         self.target_has(*(rows_from(number * 10, 2) for number in range(4)))
 
     def test_refused_rows_are_those_that_write_cannot_take(self) -> None:
-        """Among rows with nulls and with a text that is not UTF-8. So dead letters lose no row and repeat none."""
+        """Among rows with nulls and invalid UTF-8 text. So dead letters lose no row and repeat none."""
         sink = self.opened()
         batch = odd_rows()
         gone = [each.row for each in sink.refused(batch)]
@@ -325,7 +327,7 @@ class SinkContract(ContractTools):
             demand(taken is (row not in gone), f"write and refused agree on row {row} of {batch.num_rows}")
 
     def test_an_attempt_that_is_begun_again_begins_empty(self) -> None:
-        """As when it is written again from its journal: of the older transaction nothing arrives any more."""
+        """As in a replay from the journal: no row of the older transaction becomes visible."""
         sink = self.opened()
         self.prepared(sink, attempt_of(), rows_from(10, 2))
         again = self.prepared(sink, attempt_of(), rows_from(0, 2))
@@ -333,7 +335,7 @@ class SinkContract(ContractTools):
         self.target_has(rows_from(0, 2))
 
     def test_at_least_once_shows_an_epoch_that_runs_again(self) -> None:
-        """Inside the epoch, without the decision and without evidence that would keep a second run out."""
+        """Inside the epoch, without the decision, and without evidence that would block a second run."""
         sink = self.opened()
         if Level.AT_LEAST_ONCE not in sink.levels:
             pytest.skip("this sink is never at-least-once")

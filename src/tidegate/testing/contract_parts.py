@@ -1,4 +1,4 @@
-"""What the contract suite is made of beside its tests: names and rows, processes that die, a journal."""
+"""Parts of the contract suite: names and rows, processes that die, a journal."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("word", pa.string())])
-"""The rows of every test; `id` is unique in a test, so a sink with a key can have it as its key."""
+"""The rows of every test. `id` is unique in a test, so a sink with a key can use it."""
 
 PATIENCE_SECONDS = 60
-"""How long the suite waits for a process of its own."""
+"""How long the suite waits for one of its processes."""
 
 DIE_NOWHERE = -1
 
 TRIES, PAUSE_SECONDS = 20, 0.05
-"""How often a commit that answers RETRY is tried again, and after what pause."""
+"""Number of tries of a commit that answers RETRY, and the pause between them in seconds."""
 
 OUTWARD = frozenset(
     [
@@ -59,15 +59,15 @@ OUTWARD = frozenset(
         ),
     ]
 )
-"""Calls by which a commit reaches beyond its process: between any two of them it may die."""
+"""External calls of a commit. The suite kills the process before each of them."""
 
 
 class ContractBroken(AssertionError):
-    """A sink does not do what the contract demands."""
+    """A sink violates the contract."""
 
 
 IDENTITY = SinkIdentity(job="orders", job_id="5f0c", generation=1, query="by-day", sink="numbers")
-"""Whose transactions the suite's are."""
+"""The owner of the suite's transactions."""
 
 
 def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int = 0, task_attempt: int = 0) -> Attempt:
@@ -83,7 +83,7 @@ def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int =
 
 
 def odd_rows() -> pa.RecordBatch:
-    """Rows that not every target can hold: a null in each column, and a text that is not UTF-8."""
+    """Rows that not every target can store: a null in each column, and invalid UTF-8 text."""
     words = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
     odd = pa.concat_arrays([pa.array(["good", None, "no id"], pa.string()), words])
     return batch_of([pa.array([1, 2, None, 4], pa.int64()), odd], SCHEMA.names)
@@ -96,7 +96,7 @@ def rows_from(first: int, count: int) -> pa.RecordBatch:
 
 
 def begun(sink: TwoPhaseSink, attempt: Attempt) -> Transaction:
-    """Begun as in a task: by a copy of the sink that has travelled."""
+    """Begin a transaction as in a task: with a pickled copy of the sink."""
     return pickle.loads(pickle.dumps(sink)).begin(attempt)
 
 
@@ -113,8 +113,8 @@ def demand(holds: bool, what: str) -> None:
 
 
 def processes() -> ForkServerContext:
-    """Processes that share nothing with this one, and start at once: their server has imported before what this process
-    has by now."""
+    """Processes that share nothing with this one and start fast: their server has imported the modules of this
+    process."""
     processes = multiprocessing.get_context("forkserver")
     loaded = [name for name in sys.modules if name.startswith("tidegate.") and "spark" not in name]
     processes.set_forkserver_preload(loaded)
@@ -126,7 +126,7 @@ def prepare_and_wait(pipe: Connection, sink: TwoPhaseSink, attempt: Attempt, bat
     for batch in batches:
         transaction.write(batch)
     pipe.send_bytes(msgspec.json.encode(transaction.pre_commit()))
-    signal.pause()  # until it is killed: nothing gets the chance to tidy up
+    signal.pause()  # killed: no cleanup runs
 
 
 def commit_together(
@@ -138,8 +138,8 @@ def commit_together(
 
 
 def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan) -> None:
-    """For every (place, committables) that comes: a process of its own commits and dies before its outward call number
-    `place`. Tells how many there were; 0 when it was killed, -1 when the commit raised."""
+    """For every (place, committables) received: a new process commits and dies before its external call number `place`.
+    Sends the number of calls; 0 if the process was killed, -1 if the commit raised."""
     sink.open(plan)
     while True:
         try:
@@ -176,7 +176,7 @@ def _commit_and_exit(pipe: Connection, sink: TwoPhaseSink, committables: Sequenc
 
 
 def committed(sink: TwoPhaseSink, committables: Sequence[Committable]) -> Sequence[Answer]:
-    """The answers of a commit; RETRY is tried again."""
+    """The answers of a commit. RETRY is tried again."""
     answers = sink.commit(committables)
     for _ in range(TRIES):
         if all(answer.outcome is not Outcome.RETRY for answer in answers):

@@ -1,4 +1,4 @@
-"""What the tests of the contract suite stand on: sinks that are opened, transactions that are prepared or killed."""
+"""Tools for the tests of the contract suite: opened sinks, and transactions that are prepared or killed."""
 
 from __future__ import annotations
 
@@ -37,24 +37,25 @@ TAKEN = {Outcome.COMMITTED, Outcome.ALREADY}
 
 
 class ContractTools(ABC):
-    """The sink under test and its target, and what a test does with them. For tests of your own, too."""
+    """The sink under test, its target, and actions for tests. Also for your own tests."""
 
     lives_in_one_process: ClassVar[bool] = False
-    """True where the target is this process's memory: then no other process can commit into it."""
+    """True if the target is the memory of this process: no other process can commit into it."""
     keeps_evidence: ClassVar[bool] = True
-    """False where the target proves nothing (`TwoPhaseCommitSink`): `evidence` is then always ABSENT."""
+    """False if the target has no evidence (`TwoPhaseCommitSink`): `evidence` is then always ABSENT."""
     notices_second_timeline: ClassVar[bool] = True
-    """False where evidence has a key of its own for every attempt (Kafka): nothing to compare it with."""
+    """False if every attempt has its own evidence key (Kafka): there is nothing to compare."""
 
     kills_at_most: ClassVar[int] = 40
-    """In one test: a commit with more outward calls is killed before every second, third, ... of them."""
+    """Maximum number of kills in one test. A commit with more external calls is killed before every second, third, ...
+    call."""
 
     folder: Path
     """An empty folder for each test."""
 
     @abstractmethod
     def make_sink(self) -> TwoPhaseSink:
-        """A new sink object, the same target at every call of one test."""
+        """A new sink object. Every call in one test uses the same target."""
 
     @abstractmethod
     def read_target(self) -> list[Row]:
@@ -82,7 +83,7 @@ class ContractTools(ABC):
         return sink
 
     def prepared(self, sink: TwoPhaseSink, attempt: Attempt, *batches: pa.RecordBatch) -> Committable:
-        """The committable of a whole transaction, its rows in the journal where the sink wants that."""
+        """The committable of a complete transaction. Its rows are in the journal if the sink needs that."""
         transaction = begun(sink, attempt)
         for batch in batches:
             transaction.write(batch)
@@ -90,7 +91,7 @@ class ContractTools(ABC):
 
     @contextmanager
     def elsewhere(self) -> Generator[None, None, None]:
-        """For a while `make_sink` gives sinks of another target."""
+        """Inside the block `make_sink` returns sinks of another target."""
         here = self.folder
         self.folder = here / "elsewhere"
         self.folder.mkdir()
@@ -109,20 +110,21 @@ class ContractTools(ABC):
         return self._journalled(msgspec.json.decode(data, type=Committable), batches)
 
     def target_has(self, *batches: pa.RecordBatch) -> None:
-        """Demand that a reader sees exactly these rows now."""
+        """Check that a reader sees exactly these rows now."""
         wanted = in_order(row for batch in batches for row in batch.to_pylist())
         found = in_order(self.read_target())
         demand(found == wanted, f"a reader sees {wanted}, but it saw {found}")
 
     def all_answer(self, answers: Sequence[Answer], outcome: Outcome) -> None:
-        """Demand that every committable got this answer."""
+        """Check that every committable got this answer."""
         demand(
             bool(answers) and all(answer.outcome is outcome for answer in answers),
             f"every answer is {outcome.name}, not {list(answers)}",
         )
 
     def all_taken(self, answers: Sequence[Answer]) -> None:
-        """Demand that every committable is committed, by this commit or an older one: a target may not tell which."""
+        """Check that every committable is committed, by this commit or an older one: a target need not distinguish
+        them."""
         demand(bool(answers) and all(answer.outcome in TAKEN for answer in answers), f"all are taken: {list(answers)}")
 
     def reported(self, transaction: Transaction, batches: Sequence[pa.RecordBatch]) -> Committable:
@@ -132,7 +134,7 @@ class ContractTools(ABC):
         return self._journalled(committable, batches)
 
     def _journalled(self, committable: Committable, batches: Sequence[pa.RecordBatch]) -> Committable:
-        """What the writer in a task adds: the journal. The committable has travelled as JSON, too."""
+        """Write the journal as the writer in a task does. The committable also passes through JSON."""
         if self.make_sink().journal is JournalKeeper.LEDGER:
             reference = ContractJournal(self.folder / "journal").keep(committable.attempt, batches)
             committable = msgspec.structs.replace(committable, journal=reference)
@@ -152,8 +154,8 @@ class ContractTools(ABC):
 
     @contextmanager
     def finishers(self) -> Generator[Callable[[Sequence[Committable], int], int], None, None]:
-        """Gives `commit_and_die(committables, place)`: another process commits, and is killed before its outward call
-        number `place`. It returns how many such calls the whole commit had; 0 when it was killed."""
+        """Yields `commit_and_die(committables, place)`: another process commits, and is killed before its external call
+        number `place`. It returns the number of such calls in the whole commit; 0 if the process was killed."""
         child, pipe = _started(commit_and_die, self.make_sink(), self.plan())
 
         def commit(committables: Sequence[Committable], place: int) -> int:
@@ -170,7 +172,7 @@ class ContractTools(ABC):
             child.join()
 
     def redone(self, sink: TwoPhaseSink, committable: Committable, answer: Answer) -> bool:
-        """Whether a lost transaction was written again from its journal, as recovery does it: fence, look, write."""
+        """True if a lost transaction was written again from its journal, with recovery's steps: fence, check, write."""
         if answer.outcome is not Outcome.LOST or committable.journal is None:
             return False
         sink.fence(committable)

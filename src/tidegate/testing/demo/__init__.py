@@ -1,1 +1,2 @@
-"""The demo: a word count that is killed again and again while its input arrives, and whose every record is compared."""
+"""The demo: a word count that is killed again and again while its input arrives. Every record is compared at the
+end."""

@@ -1,4 +1,4 @@
-"""What the demo's driver programs share: where their data is, when they end, where they stand still to be killed."""
+"""Shared by the demo's driver programs: their folders, their end, and the places where they wait for a kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate.testing.demo.places import Places
 FOLDER = "DEMO_FOLDER"
 RUN = "DEMO_RUN"
 HOLD = "DEMO_HOLD"
-"""`A@7`: where a program without failpoints stands still; see `Child.pass_point`."""
+"""`A@7`: the place where a program without failpoints waits; see `Child.pass_point`."""
 
 SERVERS = "DEMO_SERVERS"
 """The brokers, where the demo runs with Kafka."""
@@ -45,14 +45,14 @@ class Child:
         threading.Thread(target=self._await_end, daemon=True).start()
 
     def report(self, figures: Mapping[str, int]) -> None:
-        """Leave what was counted so far; the process may be killed at any time."""
+        """Write the current figures; the process may be killed at any time."""
         path = self.places.figures(self._run)
         temporary = path.with_suffix(".tmp")
         temporary.write_bytes(msgspec.json.encode(figures))
         temporary.replace(path)
 
     def pass_point(self, point: str, epoch: int) -> None:
-        """Stand still for ever where `DEMO_HOLD` says so, and say that the place was reached."""
+        """Wait forever if `DEMO_HOLD` names this place, and report that it was reached."""
         if point == self._hold and epoch >= self._hold_epoch:
             self.places.held(self._run, next(self._holding)).write_text(point, encoding="utf-8")
             threading.Event().wait()

@@ -33,7 +33,7 @@ _ON_A_SMALL_MACHINE = {
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried out; it says nothing about exactness."""
+    """The demo could not run. This is no result about exactness."""
 
 
 class Driver:
@@ -63,7 +63,7 @@ class Driver:
             raise DemoFailed(f"driver {self._run} ended by itself:\n{self.last_words()}")
 
     def kill(self, *, jvm_too: bool) -> None:
-        """SIGKILL to its Python process, or to the whole group."""
+        """Send SIGKILL to its Python process, or to the whole group."""
         if jvm_too:
             self._kill_group()
         else:
@@ -71,7 +71,7 @@ class Driver:
         self._close()
 
     def end(self) -> None:
-        """Tell it to end, and wait until it has."""
+        """Tell the driver to end, and wait for its end."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -82,7 +82,7 @@ class Driver:
             raise DemoFailed(f"driver {self._run} ended with exit code {code}:\n{self.last_words()}")
 
     def is_gone(self) -> bool:
-        """Whether nothing of the group is left. Nothing may be sent to the group after that: its number is free."""
+        """True if the group has no process left. After that send nothing to the group: its number may be reused."""
         try:
             os.killpg(self._process.pid, 0)
         except ProcessLookupError:
@@ -99,7 +99,7 @@ class Driver:
             time.sleep(_LOOK_SECONDS)
 
     def last_words(self) -> str:
-        """The end of what it has printed."""
+        """The end of its output."""
         text = self._places.log(self._run).read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-_LOG_LINES:])
 
@@ -136,7 +136,7 @@ def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]
 
 
 def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[str, str]:
-    """What makes the driver stand still where it is to be killed."""
+    """The environment that makes the driver wait at the place of a kill."""
     if kill is None:
         return {}
     if not gated:

@@ -1,4 +1,4 @@
-"""Where the demo's input arrives and where its output goes: files here, topics in `topic_ends`."""
+"""The input and the output of the demo: files here, topics in `topic_ends`."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class Ends(Protocol):
 
     programs: Programs
     ahead: int
-    """So many batches at most wait at the input."""
+    """Maximum number of batches that wait at the input."""
 
     def ready(self) -> AbstractContextManager[None]:
-        """Makes what they need, and stops it at the end."""
+        """Create the needed resources, and stop them at the end."""
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """What the driver program must know of them."""
+        """Environment variables of the driver program."""
         ...
 
     def put(self, batch: Sequence[InputLine]) -> None:
-        """Let the next batch arrive, as a whole."""
+        """Add the next batch, atomically."""
         ...
 
     def batches_to(self, position: str | None) -> int:
-        """How many whole batches an epoch that ended at this position, and those before it, have read."""
+        """The number of complete batches read up to this position."""
         ...
 
     def epochs(self, positions: Sequence[str | None]) -> Batches:
-        """The lines of each epoch, by where the epochs ended; what no epoch has read comes last."""
+        """The lines of each epoch, by the end positions of the epochs; unread lines come last."""
         ...
 
     def read(self) -> SinkContents:

@@ -1,4 +1,4 @@
-"""Input that keeps arriving, as the demo lets it in."""
+"""Input that keeps arriving during the demo."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PAUSE_SECONDS = 0.02
 
 
 class Progress(NamedTuple):
-    """How far a query is: complete epochs, and the whole batches that are through it.
+    """Progress of a query: complete epochs, and complete batches.
 
-    As a rule a batch is an epoch. A restart may take two batches into one epoch, and a batch whose partitions become
-    readable one after the other may be cut into two.
+    As a rule a batch is an epoch. A restart may read two batches in one epoch. A batch whose partitions become readable
+    one after the other may be split in two.
     """
 
     epochs: int
@@ -24,7 +24,7 @@ class Progress(NamedTuple):
 
 
 def complete(queries: Sequence[Progress]) -> int:
-    """How many batches are through all queries."""
+    """The number of batches that all queries have completed."""
     return min(each.batches for each in queries)
 
 

@@ -1,4 +1,4 @@
-"""The whole demo: feed, kill, start again, and compare every record at the end."""
+"""The whole demo: add input, kill, restart, and compare every record at the end."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ Event: TypeAlias = Preparation | Began | Started | DemoProgress | Killed
 
 
 def run_demo(options: Options, tell: Callable[[Event], None]) -> DemoReport:
-    """Run the demo in `options.folder` and compare every record. No process is left behind, however it ends.
+    """Run the demo in `options.folder` and compare every record. No process is left behind, for any end of the demo.
 
-    Raises DemoFailed when it cannot be carried out, TidegateError for options that do not fit.
+    Raises DemoFailed if it cannot run, TidegateError for invalid options.
     """
     begun = time.monotonic()
     texts = generated(options.lines, options.seed) if options.text_folder is None else read_folder(options.text_folder)
@@ -209,9 +209,9 @@ class _Campaign:
             driver.destroy(wait_seconds=5)
 
     def run_until_killed(self, kill: Kill) -> None:
-        """Start a driver, let it work up to the chosen place, see on its files that it is there, and kill it.
+        """Start a driver, let it reach the chosen place, check this in its files, and kill it.
 
-        No batch after the chosen epoch's is given to it, so that the epoch cannot be overtaken.
+        It gets no batch after the chosen epoch's batch, so that it cannot pass the epoch.
         """
         driver = self._start(kill)
         self._work(
@@ -230,7 +230,7 @@ class _Campaign:
         self._tell(Killed(len(self._kills), kill, queries))
 
     def run_to_the_end(self) -> None:
-        """Start a driver that nobody kills, give it the rest, and end it when all is through."""
+        """Start a driver without a kill, add the remaining input, and end the driver when all input is processed."""
         driver = self._start(None)
         self._work(
             driver,
@@ -305,10 +305,10 @@ class _Campaign:
         return Progress(epochs, self._ends.batches_to(query.positions[epochs - 1]) if epochs else 0)
 
     def _is_held(self, kill: Kill) -> bool:
-        """Whether the driver stands still where it is to be killed, with one query or both.
+        """True if the driver waits at the place of the kill, with one query or both.
 
-        Workers have strikes of their own, so a held task is always the first. Of the plain queries both stand still
-        only in C, and neither in D and E, where nothing of the program runs: there the files tell.
+        Workers have strikes of their own, so a waiting task is always the first. Of the plain queries both wait only in
+        C. In D and E none waits, because no code of the program runs there: the files show the phase.
         """
         if not self._options.gated and kill.phase in (Phase.D, Phase.E):
             return bool(self._in_phase(kill))

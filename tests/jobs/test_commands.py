@@ -105,7 +105,7 @@ def test_a_job_that_is_starting_is_waited_for_and_nothing_is_asked_of_it_before(
     with another_driver(job):
         code, output = tidegate("stop", "job", "--dir", str(tmp_path), "--timeout", "200ms", "--json")
     found = json.loads(output)
-    assert (code, found["outcome"], "nothing was asked" in found["detail"]) == (7, "no answer", True)
+    assert (code, found["outcome"], "no request was sent" in found["detail"]) == (7, "no answer", True)
     assert not (job / "control").exists()
 
 

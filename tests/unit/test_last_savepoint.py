@@ -141,7 +141,7 @@ def test_of_a_drained_job_only_who_says_so_has_a_savepoint_and_of_another_one_no
     assert (code, "found:    a job that was not drained" in said, savepoints_in(saved)) == (4, True, ([], []))
     LocalStorage(job).replace("drain", encode(Drain(job_id=RECORD.job_id, since="then", ended="now")))
     code, said = stop(tmp_path, "job", "-p", str(saved))
-    assert (code, "`tidegate stop job --drain -p` takes one" in said) == (4, True)
+    assert (code, "`tidegate stop job --drain -p` takes a savepoint" in said) == (4, True)
     assert stop(tmp_path, "job", "-p", str(saved), "--drain", "--id", "end")[0] == 0
     assert (saved / "savepoint-0f1e2d3c-end").is_dir()
 

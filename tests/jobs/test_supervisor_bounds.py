@@ -273,7 +273,7 @@ def test_a_driver_that_has_failed_and_does_not_exit_is_ended_and_started_again(
     assert time.monotonic() - begun < 18, "it was waited for"
 
 
-FAILED = """report=Report(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""
+FAILED = """report=FailureReport(code="TG-EPOCH-FAILED", codes=("TG-EPOCH-FAILED",), what="", where="", remedy="")"""
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def ending(finished: str, then: str = "") -> str:
     """A job that has run, says its last word, and ends a little later."""
     return f"""
 from tidegate.supervise.line import Finished, Running
-from tidegate.operate.reports import Report
+from tidegate.operate.reports import FailureReport
 supervised = declare()
 supervised._say(Running())
 supervised._say(Finished({finished}))

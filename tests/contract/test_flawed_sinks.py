@@ -12,7 +12,7 @@ from tidegate.testing.contract import SinkContract
 Flawed = type[flawed.FlawedFiles] | type[flawed.FlawedTable]
 
 FLAWS: list[Flawed] = [*flawed.FlawedFiles.__subclasses__(), *flawed.FlawedTable.__subclasses__()]
-TESTS = sorted(name for name in vars(SinkContract) if name.startswith("test_"))
+TESTS = sorted(name for name in dir(SinkContract) if name.startswith("test_"))
 
 
 def failing(contract: type[SinkContract], folder: Path) -> list[str]:

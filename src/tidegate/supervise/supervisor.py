@@ -7,7 +7,6 @@ supervisor is killed, the driver ends within seconds. If the driver makes no pro
 from __future__ import annotations
 
 import math
-import random
 import select
 import signal
 import time
@@ -27,7 +26,6 @@ from tidegate.operate.reports import FailureReport, code_of, driver_died, driver
 from tidegate.operate.supervisor_lock import SupervisorLock, take_supervisor_lock
 from tidegate.settings.config import Settings
 from tidegate.supervise.child import DriverProcess
-from tidegate.supervise.cures import can_restart
 from tidegate.supervise.job_folder import beat_in, find_again, has_record
 from tidegate.supervise.line import (
     Finished,
@@ -44,7 +42,8 @@ from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import Fault, JobEnd, JobOutcome, Stopped, answer_of, fault_of, outcome_of
 from tidegate.supervise.porter import Porter
 from tidegate.supervise.progress import ProgressWatch
-from tidegate.supervise.restart import Restarted, RestartPolicy, strategy_of
+from tidegate.supervise.restart import strategy_of
+from tidegate.supervise.restart_history import RestartHistory
 from tidegate.supervise.signals import Signals
 
 
@@ -67,21 +66,17 @@ class Supervisor:
         self._news = news
         self._output = output
         self._signals: AbstractContextManager[Signals] = Signals() if signals is None else nullcontext(signals)
-        self._strategy: RestartPolicy = strategy_of(settings)
+        self._restarts = RestartHistory(strategy_of(settings))
         self._progress_timeout = settings.progress_timeout
         self._stop_timeout = settings.stop_timeout
-        self._past: list[Restarted] = []
-        self._next_start = 0.0
         self._failed_epochs: dict[str, int] = {}
         self._job: str | None = None
         self._folder: Path | None = None
         self._old_beat: Incarnation | None = None
         self._lock: SupervisorLock | None = None
         self._porter: Porter | None = None
-        self._has_run = False
         self._has_begun = False
         self._looks_for_folder = False
-        self._taken_since: float | None = None
         self._step: str | None = None
         self._over_since = 0.0
         self._exit_by = math.inf
@@ -159,7 +154,7 @@ class Supervisor:
                     self._step = step
                 case Running():
                     watch.runs()
-                    self._has_run, self._step = True, None
+                    self._restarts.has_run, self._step = True, None
                     self._has_begun = self._has_begun or has_record(self._folder)
                     self._news.running()
                 case QueryFailed(report):
@@ -173,7 +168,7 @@ class Supervisor:
         return last
 
     def _declared(self, message: StartAnnounced) -> GoOn | Refused:
-        self._strategy = message.strategy
+        self._restarts.strategy = message.strategy
         self._progress_timeout = message.progress_timeout
         self._stop_timeout = message.stop_timeout
         folder = Path(message.folder)
@@ -238,7 +233,7 @@ class Supervisor:
         while True:
             self._obey(signals, None, over=True)
             self._serve(None)
-            left = self._next_start - time.monotonic()
+            left = self._restarts.next_start - time.monotonic()
             if self._stop_by is not None or left <= 0:
                 return self._stop_by is None
             select.select([signals], [], [], min(left, _LOOK_SECONDS))
@@ -279,17 +274,14 @@ class Supervisor:
         A tolerated failed epoch is no failure for the restart strategy. The pause counts from `since`, the time of the
         driver's end: the end of its JVM is part of the pause.
         """
-        pause, final = None, last is not None and last.job_ended
-        tolerated = last is not None and bool(last.failed_epochs)
-        codes, taken = _codes_of(report), self._seconds_taken(report, since)
+        final = last is not None and last.job_ended
         stopped = self._stop_by is not None and not self._stopped_late
-        if not final and not stopped and can_restart(codes, has_run=self._has_run, seconds_taken=taken):
-            pause = 0.0 if tolerated else self._strategy.pause_after(self._past, since, random.random())
+        pause = None
+        if not final and not stopped:
+            tolerated = last is not None and bool(last.failed_epochs)
+            pause_after = self._restarts.pause_of_tolerated if tolerated else self._restarts.pause_of_failed
+            pause = pause_after(_codes_of(report), since)
         failure = failure_of(report, at=time.time(), restart_in_seconds=pause)
-        if pause is not None:
-            self._next_start = since + pause
-        if pause is not None and not tolerated:
-            self._past.append(Restarted(at=since, pause=pause))
         tell(failure)
         if self._folder is not None:
             try:
@@ -300,16 +292,8 @@ class Supervisor:
                 self._news.history_failed(error)
         return failure
 
-    def _seconds_taken(self, report: FailureReport, now: float) -> float:
-        """For how long every start has found the job in use by another driver, in seconds."""
-        if Code.DRIVER_ALIVE not in _codes_of(report):
-            self._taken_since = None
-            return 0.0
-        self._taken_since = now if self._taken_since is None else self._taken_since
-        return now - self._taken_since
-
     def _ending(self, outcome: JobOutcome, *, code: int = 0, failure: Failure | None = None) -> JobEnd:
-        return JobEnd(outcome=outcome, job=self._job, restarts=len(self._past), code=code, failure=failure)
+        return JobEnd(outcome=outcome, job=self._job, restarts=self._restarts.count, code=code, failure=failure)
 
     def _where(self) -> str:
         return f"job {self._job}" if self._job is not None else f"program {self._program[0]}"

@@ -22,8 +22,9 @@ import pyarrow as pa
 import pytest
 
 from tidegate.core.levels import Level
-from tidegate.core.records import Committable, Evidence, Outcome, Position, SinkIdentity, epoch_digest
+from tidegate.core.records import Committable, Evidence, Outcome, Position, epoch_digest
 from tidegate.sinks.rows import RowRefused
+from tidegate.testing.contract_flink import FlinkContract
 from tidegate.testing.contract_parts import (
     DIE_NOWHERE,
     IDENTITY,
@@ -37,66 +38,14 @@ from tidegate.testing.contract_parts import (
     odd_rows,
     rows_from,
 )
-from tidegate.testing.contract_tools import TAKEN, ContractTools
+from tidegate.testing.contract_timelines import TimelineContract
+from tidegate.testing.contract_tools import TAKEN
 
 __all__ = ["IDENTITY", "SCHEMA", "ContractBroken", "Row", "SinkContract", "attempt_of", "rows_from"]
 
 
-class SinkContract(ContractTools):
+class SinkContract(FlinkContract, TimelineContract):
     """Subclass as `Test...`, define `make_sink` and `read_target`."""
-
-    # --- requirements of Flink's contract --------------------------------------------------------------------
-
-    def test_the_target_has_transactions_or_simulates_them(self) -> None:
-        """Several transactions of several tasks are open side by side, and all of an epoch's rows arrive."""
-        sink = self.opened()
-        transactions = [begun(sink, attempt_of(task=task)) for task in range(3)]
-        for turn in range(2):
-            for task, transaction in enumerate(transactions):
-                transaction.write(rows_from(task * 10 + turn, 1))
-        kept = [[rows_from(task * 10, 1), rows_from(task * 10 + 1, 1)] for task in range(3)]
-        committables = [self.reported(each, rows) for each, rows in zip(transactions, kept, strict=True)]
-        self.all_answer(sink.commit(committables), Outcome.COMMITTED)
-        self.target_has(*(batch for rows in kept for batch in rows))
-
-    def test_a_transaction_is_open_and_writable_for_the_whole_interval(self) -> None:
-        """While an older epoch is committed, a newer epoch accepts rows, before the commit and after it."""
-        sink = self.opened()
-        older = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
-        newer = begun(sink, attempt_of(epoch=2))
-        newer.write(rows_from(10, 2))
-        self.all_answer(sink.commit([older]), Outcome.COMMITTED)
-        newer.write(rows_from(20, 2))
-        committable = self.reported(newer, [rows_from(10, 2), rows_from(20, 2)])
-        self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
-
-    def test_nothing_is_visible_before_commit(self) -> None:
-        sink = self.opened()
-        transaction = begun(sink, attempt_of())
-        transaction.write(rows_from(0, 3))
-        self.target_has()
-        committable = self.reported(transaction, [rows_from(0, 3)])
-        self.target_has()
-        self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(rows_from(0, 3))
-
-    def test_a_prepared_transaction_outlives_the_process_that_prepared_it(self) -> None:
-        """A process prepares a transaction and is killed with SIGKILL; this process commits it."""
-        sink = self.opened()
-        committable = self.prepared_by_a_killed_process(attempt_of(), rows_from(0, 3))
-        self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
-        self.target_has(rows_from(0, 3))
-
-    def test_commit_is_idempotent(self) -> None:
-        """The second commit comes from another sink object, as after a crash."""
-        first = self.opened()
-        committables = [self.prepared(first, attempt_of(task=task), rows_from(task * 10, 2)) for task in range(2)]
-        self.all_answer(first.commit(committables), Outcome.COMMITTED)
-        self.all_taken(committed(self.opened(), committables))
-        self.target_has(rows_from(0, 2), rows_from(10, 2))
-
-    # --- requirements of recovery ----------------------------------------------------------------------------
 
     def test_commit_takes_the_tasks_in_any_order(self) -> None:
         sink = self.opened()
@@ -126,19 +75,6 @@ class SinkContract(ContractTools):
         sink.commit(committables)
         for committable in committables:
             demand(self.opened().evidence(committable) is Evidence.PRESENT, "evidence is PRESENT after commit")
-
-    def test_a_second_timeline_is_noticed(self) -> None:
-        """Another run has the same epoch with other rows: none of its rows is accepted, and the evidence shows the
-        reason."""
-        self.skip_unless_timelines_are_compared()
-        sink = self.opened()
-        ours = self.prepared(sink, attempt_of(run=1), rows_from(0, 2))
-        theirs = self.prepared(sink, attempt_of(run=2), rows_from(10, 2))
-        self.all_answer(sink.commit([ours]), Outcome.COMMITTED)
-        self.all_answer(sink.commit([theirs]), Outcome.UNKNOWN)
-        demand(sink.evidence(theirs) is Evidence.OTHER, "evidence for the second timeline is OTHER")
-        demand(sink.evidence(ours) is Evidence.PRESENT, "evidence for the first timeline stays PRESENT")
-        self.target_has(rows_from(0, 2))
 
     def test_an_aborted_transaction_leaves_nothing_visible(self) -> None:
         """The transaction is aborted half-written; the next attempt of the same task is not affected."""
@@ -196,14 +132,6 @@ class SinkContract(ContractTools):
         retried = self.prepared(sink, attempt_of(task_attempt=1), rows_from(0, 2))
         self.all_answer(sink.commit([retried]), Outcome.COMMITTED)
         self.target_has(rows_from(0, 2))
-
-    def test_an_older_generation_does_not_count_for_a_newer_one(self) -> None:
-        sink = self.opened()
-        sink.commit([self.prepared(sink, attempt_of(generation=1), rows_from(0, 2))])
-        newer = self.prepared(sink, attempt_of(generation=2), rows_from(10, 2))
-        demand(sink.evidence(newer) is Evidence.ABSENT, "the epoch of a newer generation is ABSENT")
-        self.all_answer(sink.commit([newer]), Outcome.COMMITTED)
-        self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_the_position_is_the_newest_evidence(self) -> None:
         sink = self.opened()
@@ -271,45 +199,6 @@ class SinkContract(ContractTools):
         seen = [row["id"] for row in self.read_target()]
         demand(set(seen) <= {0, 1}, f"rows that are lost are not seen: {seen}")
 
-    def test_an_epoch_below_a_committed_one_comes_too_late(self) -> None:
-        """An old finisher resumes with an epoch that was never committed in this target."""
-        sink = self.opened()
-        late = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
-        sink.commit([self.prepared(sink, attempt_of(epoch=2), rows_from(10, 2))])
-        self.skip_unless_timelines_are_compared()
-        self.all_answer(sink.commit([late]), Outcome.UNKNOWN)
-        demand(sink.evidence(late) is not Evidence.PRESENT, "there is no evidence of an epoch that came too late")
-        self.target_has(rows_from(10, 2))
-
-    def test_a_checkpoint_that_was_begun_anew_is_kept_out(self) -> None:
-        """The folder was deleted and the job has another id: the commits of the older job stay."""
-        sink = self.opened()
-        sink.commit([self.prepared(sink, attempt_of(), rows_from(0, 2))])
-        anew = msgspec.structs.replace(IDENTITY, job_id="beef")
-        theirs = self.prepared(sink, msgspec.structs.replace(attempt_of(), sink=anew), rows_from(10, 2))
-        self.skip_unless_timelines_are_compared()
-        self.all_answer(sink.commit([theirs]), Outcome.UNKNOWN)
-        demand(sink.evidence(theirs) is Evidence.OTHER, "evidence for the other job id is OTHER")
-        if sink.remembers:
-            found = sink.position(anew)
-            demand(found is not None and found.job_id == IDENTITY.job_id, f"the position tells whose it is: {found}")
-        self.target_has(rows_from(0, 2))
-
-    def test_others_of_a_like_name_are_left_alone(self) -> None:
-        """Other jobs, queries and sinks with the same name prefix commit, clean up and discard."""
-        sink = self.opened()
-        ours = self.prepared(sink, attempt_of(epoch=1), rows_from(0, 2))
-        for number, other in enumerate(_OTHERS, start=1):
-            attempt = msgspec.structs.replace(attempt_of(epoch=5), sink=other)
-            self.all_answer(sink.commit([self.prepared(sink, attempt, rows_from(number * 10, 2))]), Outcome.COMMITTED)
-            sink.clean(other, 5)
-            sink.discard(other, 0)
-        self.all_answer(sink.commit([ours]), Outcome.COMMITTED)
-        if sink.remembers:
-            found = sink.position(IDENTITY)
-            demand(found is not None and found.epoch == 1, f"our position is our own: {found}")
-        self.target_has(*(rows_from(number * 10, 2) for number in range(4)))
-
     def test_refused_rows_are_those_that_write_cannot_take(self) -> None:
         """Among rows with nulls and invalid UTF-8 text. So dead letters lose no row and repeat none."""
         sink = self.opened()
@@ -358,10 +247,3 @@ class SinkContract(ContractTools):
         committable = self.prepared(travelled, attempt_of(), rows_from(0, 2))
         self.all_answer(sink.commit([committable]), Outcome.COMMITTED)
         self.target_has(rows_from(0, 2))
-
-
-_OTHERS: list[SinkIdentity] = [
-    msgspec.structs.replace(IDENTITY, job=f"{IDENTITY.job}-2", job_id=f"{IDENTITY.job_id}2"),
-    msgspec.structs.replace(IDENTITY, query=f"{IDENTITY.query}-2"),
-    msgspec.structs.replace(IDENTITY, sink=f"{IDENTITY.sink}-2"),
-]

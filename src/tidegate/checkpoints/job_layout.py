@@ -87,7 +87,9 @@ def _is_there(path: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Raises STORAGE_UNUSABLE for a folder that cannot be listed."""
+    """The sorted names in `folder`; empty if there is no such folder. Raises STORAGE_UNUSABLE if the folder cannot be
+    listed for another reason.
+    """
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):

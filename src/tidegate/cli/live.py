@@ -123,8 +123,9 @@ class LiveView(View):
             self._console.size = ConsoleDimensions(*os.get_terminal_size(self._terminal))
 
     def _pass_on(self, reading: int) -> None:
-        """Print the lines from the pipe above the view until its writers are gone. It must always be read: a writer
-        blocks on a full pipe."""
+        """Print the lines from the pipe `reading` above the view, until all writers of the pipe have closed it. The
+        pipe must be read all the time, because a writer blocks on a full pipe.
+        """
         rest = b""
         with open(reading, "rb", buffering=0) as pipe:
             while read := pipe.read(_BYTES_AT_ONCE):

@@ -56,12 +56,14 @@ def told(error: TidegateError, step: ToldStep, word: str, behind: BaseException 
 
 
 def heard(text: str, word: str) -> ToldError | None:
-    """The first complete error in `text` that a process of this program has reported."""
+    """The first complete error in `text` that is marked with `word`; None if there is none."""
     return next(all_heard(text, word), None)
 
 
 def all_heard(text: str, word: str) -> Iterator[ToldError]:
-    """Every complete error in `text`, in its order. Cut ones are skipped."""
+    """All complete errors in `text` that are marked with `word`, the random word of the program, in their order. Errors
+    that are cut off are skipped.
+    """
     mark, decoder = _mark(word), json.JSONDecoder()
     at = text.find(mark)
     while at >= 0:

@@ -19,7 +19,10 @@ class Readable(Protocol):
 
 
 def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[int, str]:
-    """Size and SHA-256 of the rest of a file. `take` receives each block, which is valid until it returns."""
+    """Read `file` from its current position to its end. Returns the size and the SHA-256 of what was read.
+
+    `take` is called with each block and must not keep it: the next block overwrites it.
+    """
     size, digest, buffer = 0, hashlib.sha256(), memoryview(bytearray(_BLOCK_BYTES))
     while length := file.readinto(buffer):
         block = buffer[:length]
@@ -30,8 +33,10 @@ def read_blocks(file: Readable, take: Callable[[memoryview], object]) -> tuple[i
 
 
 def copy_measured(source: Readable, target: Path, passed: Callable[[int], object] = lambda _: None) -> tuple[int, str]:
-    """Size and SHA-256 of the rest of a file, while it is copied into a new file and synced. `passed` receives the
-    number of bytes of each written block. It may raise, to stop the copy.
+    """Copy `source` from its current position to its end into the new file `target`, and sync that. Returns the size
+    and the SHA-256 of what was copied.
+
+    `passed` is called with the number of bytes of each written block. It may raise, to stop the copy.
     """
     with target.open("xb") as written:
 

@@ -62,7 +62,9 @@ class Connections:
     # --- any broker ----------------------------------------------------------------------------------------
 
     def ask(self, request: Any) -> Any:
-        """What any broker answers, whatever it is; asked again while none does. For questions that change nothing."""
+        """Send `request` to any broker, and again while none answers. Returns the answer, even if it is an error code.
+        Only for requests that change nothing.
+        """
 
         async def once() -> Any:
             return await self._ask(request, None)

@@ -177,7 +177,9 @@ def recorded(job: JobPlace, place: QueryPlace, runs: Runs) -> Records:
 
 
 def _epochs(finished: int) -> fx.Steps[list[int]]:
-    """The epochs that have a prepared record, and those that should have one: decided or logged, and not finished."""
+    """The epochs to show: those with a prepared record, and those after `finished` that are decided or logged, so that
+    they should have one.
+    """
     newest = yield from newest_committed()
     logged = range(finished + 1, (finished if newest is None else newest) + 1)
     decided = [number for number in (yield from numbers(DECIDED)) if number > finished]

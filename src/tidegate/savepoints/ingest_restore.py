@@ -149,7 +149,11 @@ def _is_unbegun(log: _LogPart) -> bool:
 
 
 def _check_one_past(mine: _LogPart, part: _LogPart, saved: SavedLog, where: str) -> None:
-    """Raise if the two are not parts of one log, or if lines between them are missing."""
+    """Raise INGEST_LOST unless the job's log (`mine`) and the log of the savepoint (`part`) have the same past.
+
+    That is the same log id, the same bytes in the range that both have, and no missing lines between the end of `part`
+    and the oldest line of `mine`.
+    """
     place = f"{where}, {mine.folder}"
     other = (
         f"restore under another job name or checkpointing.dir; or give the lines in this log up: rm -r {mine.folder}"

@@ -57,12 +57,12 @@ def commits_of(checkpoint: Path, epoch: int) -> bytes:
 
 
 def replace_offsets(checkpoint: Path, epoch: int, data: bytes) -> None:
-    """Another entry of the epoch in the log of offsets."""
+    """Replace the epoch's entry in the log of offsets by `data`."""
     _replace(checkpoint, offsets_entry(epoch), data)
 
 
 def replace_commits(checkpoint: Path, epoch: int, data: bytes) -> None:
-    """Another entry of the epoch in the log of commits."""
+    """Replace the epoch's entry in the log of commits by `data`."""
     _replace(checkpoint, commits_entry(epoch), data)
 
 

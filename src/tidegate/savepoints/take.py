@@ -227,8 +227,10 @@ def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> Non
 
 
 def _still_that(job: RunningJob, standing: Savepoint, form: SavepointFormat) -> Savepoint:
-    """Raises SAVEPOINT_REFUSED if it has the other format, SAVEPOINT_INCOMPLETE if its removal has begun. Reads none of
-    its files.
+    """Return `standing`, the savepoint that already exists under this id.
+
+    Raises SAVEPOINT_REFUSED if it has the other format, SAVEPOINT_INCOMPLETE if a file is missing or has another size,
+    for example after a removal that was interrupted. The content of the files is not read.
     """
     if standing.record.format is not form:
         raise _refused(

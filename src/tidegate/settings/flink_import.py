@@ -119,7 +119,9 @@ def _read(attribute: str, key: str, value: str) -> Taken | LeftOut:
 
 
 def _against_rules(taken: dict[str, Taken]) -> list[LeftOut]:
-    """Remove from `taken` the settings that a rule refuses: for each rule one key."""
+    """Remove from `taken` one setting for each rule that refuses the settings together. Returns the removed ones, with
+    the reason.
+    """
     left_out: list[LeftOut] = []
     for rule in RULES:
         if rule.verdict is RuleVerdict.REFUSED and rule.applies(_settings(taken)):

@@ -73,7 +73,10 @@ def reached_in(frame: Frame | None) -> Position | None:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
-    """The batch with exactly these columns. Raises SOURCES_CHANGED where it has others."""
+    """The columns of `schema` from `batch`, in its order and cast to its types; other columns are dropped.
+
+    Raises SOURCES_CHANGED if a column is missing or cannot be cast.
+    """
     try:
         return batch.select(schema.names).cast(schema)
     except (KeyError, pa.ArrowException) as error:

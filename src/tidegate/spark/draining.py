@@ -91,7 +91,9 @@ class Draining:
             self.stands = False
 
     def _drain(self, ended: QueryRun, runs: Sequence[QueryRun], reins: Reins) -> bool:
-        """True if the query has no epochs left."""
+        """Run the remaining epochs of a query whose run has ended. Returns False if the stop was cut short before the
+        last of them.
+        """
         closes_windows = closes_by_watermark(ended.plan.rows, ended.plan.mode)
         tries = _TRIES_AT_THE_END if ended.plan.again_here else 1
         for _ in range(_RUNS_AT_MOST):
@@ -112,8 +114,8 @@ class Draining:
         raise still_due(str(ended.plan.query), _RUNS_AT_MOST)
 
     def _give_up(self, error: TidegateError, runs: Sequence[QueryRun]) -> NoReturn:
-        """Withdraw the drain, because the last epoch of a query fails again and again. Not possible if another query
-        has reached the end of time.
+        """Withdraw the drain, because the last epoch of a query failed at every try, and raise the error. If the last
+        epoch of another query already counts, the drain stays: the next start resumes it.
         """
         if self._record is None:
             raise error

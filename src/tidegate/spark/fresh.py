@@ -82,7 +82,9 @@ def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | N
 
 
 def above_evidence(target: JobRecord, plans: Sequence[QueryPlan], level: Level) -> JobRecord:
-    """The same, in a generation above all evidence in the sinks: the job may have used another folder before."""
+    """`target`, with its generation raised above every generation of this job that the sinks hold evidence of. The job
+    may have used another folder before.
+    """
     positions = [
         sink.position(plan.query.sink(uid))
         for plan in plans

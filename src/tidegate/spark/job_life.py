@@ -194,7 +194,7 @@ class JobLife:
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """The decided epoch that a cancel has left to the next start, or None."""
+        """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
         return self._left_behind or self._runs.left_behind()
 
     @property

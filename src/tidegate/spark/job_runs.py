@@ -148,7 +148,7 @@ class JobRuns:
         return any(run.may_still_write() for run in self.now)
 
     def left_behind(self) -> TidegateError | None:
-        """The decided epoch that a cancel has left to the next start, or None."""
+        """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
         return next((run.left_behind for run in self.now if run.left_behind is not None), None)
 
     def failed_place(self) -> dict[str, Any]:

@@ -186,7 +186,9 @@ class QueryRun:
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """The decided epoch that a cancel has left to the next start, because a sink did not take it at once."""
+        """The error of the sink because of which a cancel has left a decided epoch to the next start; None if it left
+        none.
+        """
         return self._shared.errors.left_behind
 
     def behind(self) -> int | None:

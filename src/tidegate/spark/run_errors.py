@@ -25,7 +25,7 @@ class RunErrors:
         self._errors: list[BaseException] = []
         self._unready = UnreadySink.AN_ERROR
         self.left_behind: TidegateError | None = None
-        """The decided epoch that was left to the next start, because a sink did not take it at once."""
+        """The error of the sink because of which a decided epoch was left to the next start; None if none was left."""
 
     def __bool__(self) -> bool:
         return bool(self._errors)

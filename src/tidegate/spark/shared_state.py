@@ -56,7 +56,7 @@ class SharedState:
 
     @property
     def takes_no_epoch(self) -> bool:
-        """True if the run ends, by request or by an error."""
+        """True if the run ends, by a request or by an error."""
         return self.is_to_end or bool(self.errors)
 
     def happens(self, event: RunEvent) -> None:
@@ -74,6 +74,8 @@ class SharedState:
             self.changed.notify_all()
 
     def refuse_if_ending(self) -> None:
-        """Raise in the thread of an epoch that must stop."""
+        """Raise EpochRefused if the run ends, by a request or by an error. Called in the thread of an epoch that has
+        not begun to compute.
+        """
         if self.takes_no_epoch:
             raise EpochRefused("the run is ending")

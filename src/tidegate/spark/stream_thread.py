@@ -77,7 +77,9 @@ class StreamThread:
         return self.stream is None or self.stream.has_ended()
 
     def may_live(self) -> bool:
-        """True if it may live. For a run that was given up as stuck this is final."""
+        """True if Spark's thread of this run is possibly still alive. If the run was given up as stuck, this stays True
+        until the process ends.
+        """
         state = self._shared.state
         if state in OUT_OF_REACH:
             return True

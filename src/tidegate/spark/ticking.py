@@ -42,15 +42,17 @@ class Ticking(Companion):
 
     @abstractmethod
     def begin(self, handle: LiveJob) -> None:
-        """Before recovery; its error prevents the start."""
+        """Called once before recovery; an error prevents the start."""
 
     @abstractmethod
     def tick(self) -> None:
-        """The regular work, in the thread."""
+        """Do the regular work. Called again and again in the thread."""
 
     @abstractmethod
     def last(self, error: BaseException | None) -> None:
-        """After the job and the thread have ended."""
+        """Do the work of the end. Called once after the job and the thread have ended; `error` is the error of the job,
+        or None.
+        """
 
     def _go_on(self) -> None:
         while not self._over.wait(self._every_seconds):

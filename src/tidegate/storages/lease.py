@@ -94,7 +94,7 @@ class Lease(Protocol):
     """The lease of one job, seen by any process: drivers take it, commands inspect it."""
 
     def where(self) -> str:
-        """The place of its records or locks, for messages."""
+        """The place of the lease's records or lock files, for messages."""
         ...
 
     def take(self, job: str, patience_seconds: float) -> HeldLease:
@@ -116,7 +116,7 @@ class Lease(Protocol):
         ...
 
     def standing(self) -> LeaseState:
-        """Whether a driver holds it. The check never disturbs a holder, or a process that takes the lease at the same
-        time. It changes nothing, and needs no right to write.
+        """Whether a driver holds the lease. The check never disturbs a holder, or a process that takes the lease at the
+        same time. It changes nothing, and needs no right to write.
         """
         ...

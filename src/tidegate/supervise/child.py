@@ -62,8 +62,11 @@ class DriverProcess:
         return self._killed_at is not None and time.monotonic() - self._killed_at > _KILLED_SECONDS
 
     def close(self, grace_seconds: float | None = None) -> list[int]:
-        """End all processes that the driver has left. Call it after the driver has ended, or if it cannot be killed.
-        Returns the processes that remain."""
+        """Wait `grace_seconds` for the processes of the driver's session to end, then kill the rest. Returns the
+        processes that remain.
+
+        Call it after the driver has ended, or if the driver cannot be killed.
+        """
         stays = end_processes(self.process, GRACE_SECONDS if grace_seconds is None else grace_seconds)
         self.line.close()
         return stays

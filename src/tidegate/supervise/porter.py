@@ -29,8 +29,9 @@ class Porter:
         return next((kind for kind in (Kind.CANCEL, Kind.STOP) if kind in kinds), None)
 
     def answer(self, outcome: Outcome, detail: str) -> None:
-        """Answer all open requests if the job is not restarted. For a request without an answer, the end of this
-        process is the answer."""
+        """Give all open requests this answer. Call it when the job will not be restarted. If an answer cannot be
+        written, the waiting command takes the end of this process as the answer.
+        """
         for request in self._open():
             try:
                 self._desk.answer(

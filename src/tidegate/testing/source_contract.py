@@ -76,7 +76,9 @@ class SourceContract(ABC):
         return traits if traits.replay is Replay.EXACT else Traits(Replay.EXACT, Begins.EITHER, traits.absence)
 
     def row_of(self, row: Row) -> Row:
-        """The row that was added, from a row that was read."""
+        """Return the added row that `row`, a row that was read, comes from. Override this if the source adds or
+        converts columns.
+        """
         return row
 
     # --- positions -------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class SourceContract(ABC):
     # --- descriptions ------------------------------------------------------------------------------------------
 
     def test_a_description_opens_the_same_source(self) -> None:
-        """`describe` and `from_description` belong together, and what stands between them is JSON."""
+        """A source that is opened from its description, as JSON, has the same description and the same traits."""
         source = self.make_source()
         if not source.kind:
             pytest.skip("the source has no kind: only the program opens it")

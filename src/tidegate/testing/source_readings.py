@@ -85,7 +85,7 @@ class LoggedReading(SourceReading):
 
     @staticmethod
     def of(source: RowSource, folder: Path) -> LoggedReading:
-        """The reading of a source whose rows are kept in `folder`."""
+        """A reading of `source` through a new ingest log in `folder`."""
         log = IngestLog(folder)
         feed = RowsFeed(source, log, "the contract suite")
         return LoggedReading(log, folder, feed, ArrowRows(source.schema(), "the contract suite"))

@@ -18,7 +18,11 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TransactionalId:
-    """The owner of an id's transactions, and the folder and host that ensure one transaction at a time."""
+    """The parts of a transactional id: the sink that owns it, and the id's place, slot and turn.
+
+    One process at a time holds the lock of a slot, a file in the place (module `slots`). It alone uses the slot's two
+    turns, 0 and 1.
+    """
 
     prefix: str
     job_id: str

@@ -52,7 +52,7 @@ def expression(glob: str) -> re.Pattern[str]:
 
 
 def _spread(glob: str) -> Iterator[str]:
-    """Every glob without braces that one with braces stands for."""
+    """All globs without braces that `glob` stands for: `a{b,c}` gives `ab` and `ac`."""
     begin = _first(glob, "{", 0)
     if begin < 0:
         yield glob

@@ -56,7 +56,7 @@ def stamp_of(size: int, mtime_ns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListRun:
-    """The entries of the lists from `first` to `last`."""
+    """The index entries of the lists with the numbers `first` to `last`, sorted by the hash of the path."""
 
     first: int
     last: int

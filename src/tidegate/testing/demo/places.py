@@ -48,7 +48,7 @@ class Places:
 
     @property
     def numbered(self) -> Path:
-        """The SQLite database with the table `lines(number, text)`, where the input has a poisoned record."""
+        """The SQLite database with the table `lines(number, text)`. Only the demo with a poisoned record writes it."""
         return self.root / "output" / "lines.db"
 
     @property

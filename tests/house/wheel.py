@@ -8,14 +8,7 @@ from collections import Counter
 from pathlib import Path
 from zipfile import ZipFile
 
-SHIPPED_FOR_TESTS = frozenset(
-    {
-        *("__init__", "checker", "demo", "kafka"),
-        *("contract", "contract_parts", "contract_tools", "source_contract", "source_readings"),
-        *("checkpoint_files_contract", "journal_contract", "lease_contract", "storage_contract"),
-        *("memory", "memory_source", "memory_checkpoint_files", "memory_journal", "memory_lease", "memory_storage"),
-    }
-)
+SHIPPED_FOR_TESTS = re.compile(r"__init__|checker|demo|kafka|(\w+_)?contract(_\w+)?|memory(_\w+)?|source_readings")
 """What `tidegate.testing` holds for tests of users. All other test machinery is below `tests/`."""
 
 _MACHINERY = re.compile(r"world|simulat|planted|campaign|conftest|(^|/)tests?(/|_)")
@@ -31,7 +24,7 @@ def strangers(wheel: Path) -> list[str]:
 def _is_strange(name: str, content: bytes) -> bool:
     if not name.startswith(("tidegate/", "tidegate-")) or _MACHINERY.search(name):
         return True
-    if name.startswith("tidegate/testing/") and name.split("/")[2].removesuffix(".py") not in SHIPPED_FOR_TESTS:
+    if name.startswith("tidegate/testing/") and not SHIPPED_FOR_TESTS.fullmatch(name.split("/")[2].removesuffix(".py")):
         return True
     return name.endswith(".py") and _IMPORTS_TESTS.search(content) is not None
 

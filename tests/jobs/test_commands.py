@@ -151,7 +151,7 @@ def test_who_had_no_answer_is_told_how_to_ask_for_the_same_savepoint_again(tmp_p
         assert (code, f"tidegate savepoint job '{into}' --id one" in output) == (7, True)
         assert tidegate("savepoint", "job", str(into), *where)[0] == 7
         refused, said = tidegate("savepoint", "job", *where)
-        assert (refused, f"stands for `savepoint` in {into}" in said) == (4, True)
+        assert (refused, f"belongs to `savepoint` in {into}" in said) == (4, True)
 
 
 def test_a_savepoint_that_was_taken_under_an_id_is_told_as_long_as_it_is_there(tmp_path: Path):

@@ -15,7 +15,8 @@ import tidegate
 CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
     *("effects", "epoch", "epoch_time", "errors", "finish", "happenings", "ledger"),
-    *("records", "recover", "recovery_plan", "spark_log", "states"),
+    *("recover", "recovery_plan", "spark_log", "states"),
+    *("records/digests", "records/encoding", "records/job", "records/query", "records/transactions", "records/value"),
 )
 ELSEWHERE = {
     *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),
@@ -54,7 +55,10 @@ def missing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     coverage(folder, "combine", "--quiet")
     coverage(folder, "json", "--quiet", "-o", "report.json")
     report = json.loads((folder / "report.json").read_text())
-    return {Path(name).stem: file["missing_lines"] for name, file in report["files"].items()}
+    return {
+        Path(name).relative_to(CORE).with_suffix("").as_posix(): file["missing_lines"]
+        for name, file in report["files"].items()
+    }
 
 
 @pytest.mark.parametrize("module", EXECUTED)

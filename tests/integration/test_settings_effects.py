@@ -524,7 +524,7 @@ def test_a_manifest_that_cannot_be_written_is_told_and_tried_again_and_the_job_l
 
 def durable(place: Place) -> list[str]:
     """What stands in the job's folder of what it goes on from: without what it says of itself."""
-    beside = {"beat.json", "control", "history", "locks", "sinks.json"}
+    beside = {"beat.json", "control", "history", "locks", "sinks.json", "sources.json", "guarantees.json"}
     return sorted(path.name for path in (place.checkpoints / "job").iterdir() if path.name not in beside)
 
 

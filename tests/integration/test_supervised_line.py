@@ -38,7 +38,7 @@ def test_a_supervised_start_tells_every_phase_and_every_epoch_of_its_recovery(
     before = steps[: steps.index("Running")]
     phases = [
         "source words, declared",
-        "Declared",
+        "StartAnnounced",
         "the job's locks",
         "sink shelf, checked",
         "sink shelf, opened",

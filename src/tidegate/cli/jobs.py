@@ -212,7 +212,7 @@ def _summary(found: JobInfo, now: float) -> list[str]:
         if view.beat.error:
             lines.append(f"error    {view.beat.error}")
     if found.drained_at:
-        lines.append(f"drained  {found.drained_at}; no start goes on from its checkpoint")
+        lines.append(f"drained  {found.drained_at}; no start resumes from its checkpoint")
     if found.retained:
         lines.append(f"retained {', '.join(map(str, found.retained))}")
     return lines

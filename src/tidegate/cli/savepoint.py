@@ -270,7 +270,7 @@ def _show_list(found: Sequence[SavepointView]) -> None:
             each.at,
             ", ".join(f"{query} {epoch}" for query, epoch in each.epochs.items()),
             str(each.bytes),
-            each.claimed_by or "nobody",
+            each.claimed_by or "no job",
         )
         for each in found
     ]

@@ -300,7 +300,7 @@ class Code(Enum):
     INGEST_LOST = (
         "TG-INGEST-LOST",
         Remedy.DECIDE,
-        "the ingest log of a source does not have the lines from which the checkpoint resumes",
+        "the ingest log of a source lacks lines that the checkpoint needs",
     )
     FILE_LOST = ("TG-FILE-LOST", Remedy.DECIDE, "a file that an epoch has to read is gone")
     FILE_CHANGED = (
@@ -311,7 +311,7 @@ class Code(Enum):
     KAFKA_TOPIC_RECREATED = (
         "TG-KAFKA-TOPIC-RECREATED",
         Remedy.DECIDE,
-        "a topic was deleted and created again: its offsets no longer mean what the checkpoint says",
+        "a topic was deleted and created again: the checkpoint has offsets of the old topic",
     )
     KAFKA_OFFSETS_LOST = (
         "TG-KAFKA-OFFSETS-LOST",

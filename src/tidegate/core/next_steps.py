@@ -53,7 +53,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
         "job's folder as it is now: it shows what has happened"
     ),
     "TG-OFFSETS-BACKWARDS": "see whether the source was emptied, re-created or restored; start again when it is whole",
-    "TG-KAFKA-TOPIC-RECREATED": "start again: the start says from which record of the new topic the job can resume",
+    "TG-KAFKA-TOPIC-RECREATED": "start again: the error names the record of the new topic where the job can resume",
     "TG-KAFKA-OFFSETS-LOST": (
         'they cannot come back: keep records longer, and continue after them with lost="skip", or under another'
         " job name with start="

@@ -18,8 +18,8 @@ class DoneEpoch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One query in a checkpoint: its newest done epoch, the run that computed it, and both of Spark's entries.
 
     The entries are those of *decided*: the end of each source, and the ids of the state files. `sources` and `sinks`
-    are in the order of the positions. `progress`: for each sink the newest epoch up to this one in which it wrote
-    something, and the digest that it stored as evidence. `state_rows` and `operator_uids` are those of *decided*.
+    are in the order of the positions. `progress`: for each sink its newest epoch with rows, at most this epoch, and the
+    digest that the sink stored as evidence. `state_rows` and `operator_uids` are those of *decided*.
     `fingerprints`: those of its stateful operators in force, None in a record of an older release.
     """
 

@@ -108,7 +108,7 @@ class Overdue(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SinkProgress(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The newest epoch in which a sink wrote something, and the digest that it stored as evidence.
+    """The newest epoch with rows of a sink, and the digest that the sink stored as evidence.
 
     `generation`: the generation of that epoch, if it is an older one: a restored generation begins with the evidence of
     its savepoint. 0: the generation of this record.

@@ -144,25 +144,6 @@ class Runner:
         return sum(discarded)
 
 
-def read_ledger(steps: fx.Steps[ResultT], storage: Storage) -> ResultT:
-    """Run `steps` that only read records, where no run is: of a query that is planned. Raises RuntimeError for an
-    effect that does more."""
-    result: object = None
-    try:
-        while True:
-            match steps.send(result):
-                case fx.Get(name):
-                    result = storage.read(name)
-                case fx.List(folder):
-                    result = storage.list(folder)
-                case effect:
-                    raise RuntimeError(f"{effect} is not a read")
-    except StopIteration as stop:
-        return stop.value
-    finally:
-        steps.close()
-
-
 def introduce() -> tuple[str, str, int, str]:
     """(random token, host, process id, UTC time) of a run."""
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")

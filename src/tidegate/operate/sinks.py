@@ -19,16 +19,12 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.operate.described import FORMAT, OTHER, decode_descriptions, left_out_options, through_json
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.kinds import kind_of, sink_class
 from tidegate.storages.storage import Storage
 
 SINKS = "sinks.json"
-FORMAT = 1
-"""The format that this release writes. A newer format is not read."""
-
-OTHER = "other"
-"""The type of a target that only the program can open: a function, a console, an unregistered sink."""
 
 
 class DescribedSink(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +56,6 @@ class _SinksRecord(msgspec.Struct, frozen=True, kw_only=True):
     sinks: tuple[DescribedSink, ...]
 
 
-class _RecordVersion(msgspec.Struct, frozen=True):
-    format: int
-
-
 # --- written by the driver ---------------------------------------------------------------------------------
 
 
@@ -89,7 +81,7 @@ def _target_of(sink: TwoPhaseSink) -> dict[str, Any]:
     so that they are equal to values that were read from a file."""
     kind = kind_of(sink)
     found = {"type": kind, **sink.describe()} if kind else {"type": OTHER, "what": type(sink).__name__}
-    return msgspec.json.decode(msgspec.json.encode(found))
+    return through_json(found)
 
 
 # --- read without the program ------------------------------------------------------------------------------
@@ -100,7 +92,11 @@ class Sinks:
 
     def __init__(self, storage: Storage) -> None:
         data = storage.read(SINKS)
-        found = _decoded(data) if data is not None else _SinksRecord(format=FORMAT, interval_seconds=0.0, sinks=())
+        found = (
+            decode_descriptions(data, _SinksRecord, Code.SINK_OUT_OF_REACH, "sinks", SINKS)
+            if data is not None
+            else _SinksRecord(format=FORMAT, interval_seconds=0.0, sinks=())
+        )
         self.interval_seconds = found.interval_seconds
         self._sinks = {(each.query, each.uid): each for each in found.sinks}
 
@@ -120,8 +116,10 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
         raise needs_its_program(
             described, "start the job instead: it first commits all decided epochs and aborts the rest"
         )
+    where = f"query {described.query}, sink {described.uid}"
+    given = left_out_options(described.target, options, where, ", or start the job instead")
     opened = sink_class(described.target["type"])
-    return opened.from_description(described.uid, described.target, _put_in(described, options), described.level.value)
+    return opened.from_description(described.uid, described.target, given, described.level.value)
 
 
 def needs_its_program(described: DescribedSink, next_step: str) -> TidegateError:
@@ -147,36 +145,4 @@ def not_described(
         found="none",
         where=f"query {query}, sink {sink}",
         next_step=next_step,
-    )
-
-
-def _put_in(described: DescribedSink, options: Mapping[str, str]) -> dict[str, str]:
-    left_out: Sequence[str] = described.target.get("left_out", ())
-    missing = [name for name in left_out if name not in options]
-    if missing:
-        asked = " ".join(f"--option {name}=env:NAME" for name in missing)
-        raise TidegateError(
-            Code.OPTION_UNREADABLE,
-            expected=f"a value for {', '.join(missing)}: the program contains it, and secrets are not stored",
-            found="none",
-            where=f"query {described.query}, sink {described.uid}",
-            next_step=f"give {asked} (or =file:PATH), or start the job instead",
-        )
-    return {name: options[name] for name in left_out}
-
-
-def _decoded(data: bytes) -> _SinksRecord:
-    try:
-        version = msgspec.json.decode(data, type=_RecordVersion).format
-        if version <= FORMAT:
-            return msgspec.json.decode(data, type=_SinksRecord)
-        found = f"format {version}"
-    except msgspec.DecodeError as error:
-        found = str(error)
-    raise TidegateError(
-        Code.SINK_OUT_OF_REACH,
-        expected=f"descriptions of the sinks in format {FORMAT}",
-        found=found,
-        where=SINKS,
-        next_step="use the release of tidegate that started the job last, or start the job with this one",
     )

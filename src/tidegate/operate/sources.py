@@ -13,16 +13,12 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.health import Finding, warn
+from tidegate.operate.described import FORMAT, OTHER, decode_descriptions, left_out_options, through_json
 from tidegate.sources.base import Source
 from tidegate.sources.kinds import kind_of, source_class
 from tidegate.storages.storage import Storage
 
 SOURCES = "sources.json"
-FORMAT = 1
-"""The format that this release writes; a newer one is not read."""
-
-OTHER = "other"
-"""The type of a source that only the program can open."""
 
 
 class DescribedSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,17 +39,13 @@ class _Sources(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[DescribedSource, ...]
 
 
-class _Version(msgspec.Struct, frozen=True):
-    format: int
-
-
 def describe_source(uid: str, source: Source) -> DescribedSource:
     """The source as `open_source` makes it again. Of a class without a kind only its name is known."""
     kind = kind_of(source)
     if not kind:
         return only_the_program_opens(uid, source)
     described = source.describe()
-    target = msgspec.json.decode(msgspec.json.encode({"type": kind, **described}))
+    target = through_json({"type": kind, **described})
     return DescribedSource(uid=uid, told=type(source).told(described), target=target)
 
 
@@ -73,20 +65,7 @@ def read_sources(storage: Storage) -> Sequence[DescribedSource]:
     data = storage.read(SOURCES)
     if data is None:
         return ()
-    try:
-        version = msgspec.json.decode(data, type=_Version).format
-        if version <= FORMAT:
-            return msgspec.json.decode(data, type=_Sources).sources
-        found = f"format {version}"
-    except msgspec.DecodeError as error:
-        found = str(error)
-    raise TidegateError(
-        Code.SOURCE_OUT_OF_REACH,
-        expected=f"descriptions of the sources in format {FORMAT}",
-        found=found,
-        where=SOURCES,
-        next_step="use the release of tidegate that started the job last, or start the job with this one",
-    )
+    return decode_descriptions(data, _Sources, Code.SOURCE_OUT_OF_REACH, "sources", SOURCES).sources
 
 
 def open_source(described: DescribedSource, options: Mapping[str, str]) -> Source:
@@ -94,19 +73,8 @@ def open_source(described: DescribedSource, options: Mapping[str, str]) -> Sourc
 
     Raises SOURCE_OUT_OF_REACH where no installed package has its kind, OPTION_UNREADABLE where an option is missing.
     """
-    left_out: Sequence[str] = described.target.get("left_out", ())
-    missing = [name for name in left_out if name not in options]
-    if missing:
-        asked = " ".join(f"--option {name}=env:NAME" for name in missing)
-        raise TidegateError(
-            Code.OPTION_UNREADABLE,
-            expected=f"a value for {', '.join(missing)}: the program contains it, and secrets are not stored",
-            found="none",
-            where=f"source {described.uid}",
-            next_step=f"give {asked} (or =file:PATH)",
-        )
-    opened = source_class(described.kind)
-    return opened.from_description(described.target, {name: options[name] for name in left_out})
+    given = left_out_options(described.target, options, f"source {described.uid}")
+    return source_class(described.kind).from_description(described.target, given)
 
 
 def check_sources(storage: Storage, options: Mapping[str, str]) -> Iterator[Finding]:

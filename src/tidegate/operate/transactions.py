@@ -31,6 +31,7 @@ from tidegate.core.ledger import (
 )
 from tidegate.core.records import Committable, Decided, Evidence, Prepared, SinkIdentity, digest_of
 from tidegate.operate.place import JobPlace, QueryPlace
+from tidegate.operate.reading import read_only
 from tidegate.operate.sinks import DescribedSink, Sinks, not_described, open_sink
 from tidegate.operate.verdicts import Named, Runs, Seen, Verdict, verdict_of
 from tidegate.sinks.base import JournalKeeper, OpenTransaction, TwoPhaseSink
@@ -113,24 +114,6 @@ def name_of(committable: Committable) -> str:
     return f"{attempt.sink.sink}.e{attempt.epoch}.{attempt.name}"
 
 
-def read(storage: Storage, steps: fx.Steps[ResultT]) -> ResultT:
-    """Run a part of the protocol that only reads."""
-    result: object = None
-    try:
-        while True:
-            match steps.send(result):
-                case fx.Get(name):
-                    result = storage.read(name)
-                case fx.List(folder):
-                    result = storage.list(folder)
-                case effect:
-                    raise RuntimeError(f"not for a command that only reads: {effect}")
-    except StopIteration as stop:
-        return stop.value
-    finally:
-        steps.close()
-
-
 # --- the ledger --------------------------------------------------------------------------------------------
 
 
@@ -157,11 +140,11 @@ def recorded(job: JobPlace, place: QueryPlace, runs: Runs) -> Records:
     """The committables of a query, by their state in the ledger."""
     query, storage = job.query(place, frozenset(), frozenset()), place.storage
     found = Records()
-    finished = read(storage, read_finished())
-    for epoch in read(storage, _epochs(finished)):
-        candidates = read(storage, read_prepared(epoch))
+    finished = read_only(storage, read_finished())
+    for epoch in read_only(storage, _epochs(finished)):
+        candidates = read_only(storage, read_prepared(epoch))
         try:
-            decided = read(storage, _decision(query, epoch, candidates, runs))
+            decided = read_only(storage, _decision(query, epoch, candidates, runs))
             if decided is not None and epoch > finished and runs is Runs.NO:
                 _demand_its_record(query, decided, candidates)
         except TidegateError as error:

@@ -2,63 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Protocol
-
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.base import Position, Replay, RowSource, ranges
 from tidegate.sources.ends import IDLE_SECONDS, RowEnds
+from tidegate.sources.feed_thread import FeedThread
 from tidegate.sources.keeping import keep
 from tidegate.sources.logged import arrow_payload, reached_in, with_schema
 
 
-class Feed(Protocol):
-    """What fills an ingest log while a job runs."""
-
-    @property
-    def error(self) -> Exception | None:
-        """What has ended the feed by itself."""
-        ...
-
-    def start(self) -> None:
-        """Begin to fill the log; a second call does nothing."""
-        ...
-
-    def close(self) -> None:
-        """Fill no more. Returns when nothing more is appended; a second call does nothing."""
-        ...
-
-
-class RowsFeed:
+class RowsFeed(FeedThread):
     """The rows between two positions of the source enter the log in one frame, and with them the second position. So a
     crash leaves both or neither."""
 
     def __init__(self, source: RowSource, log: IngestLog, where: str) -> None:
+        super().__init__("tidegate-feed")
         self._source = source
         self._log = log
         self._where = where
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="tidegate-feed", daemon=True)
-        self.error: Exception | None = None
 
-    def start(self) -> None:
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _work(self) -> None:
-        try:
-            self._feed()
-            self._source.close()
-        except TidegateError as error:
-            self.error = error
-        except Exception as error:  # noqa: BLE001 (kept: it ends the job)
-            self.error = source_failed(error, self._where)
+    def _failed(self, error: Exception) -> Exception:
+        return error if isinstance(error, TidegateError) else source_failed(error, self._where)
 
     def _feed(self) -> None:
         ends, start = RowEnds(self._source, self._where), self._begin()
@@ -70,6 +34,7 @@ class RowsFeed:
             self._take(start, end)
             self._source.done(end)
             start = end
+        self._source.close()
 
     def _begin(self) -> Position:
         """Behind the last row in the log, where positions outlive the process; otherwise at the oldest row."""

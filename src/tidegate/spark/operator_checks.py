@@ -9,7 +9,7 @@ from tidegate.checkpoints.done_epoch import newest_operator_uids
 from tidegate.core.errors import TidegateError, raise_all
 from tidegate.core.fingerprints import Allowed, unknown_operators
 from tidegate.core.generation_start import compare_with_ledger
-from tidegate.operate.runner import read_ledger
+from tidegate.operate.reading import read_only
 from tidegate.savepoints.asked_restore import ALLOWED_VARIABLE, handed_on
 from tidegate.savepoints.operator_match import numbered_otherwise
 from tidegate.savepoints.restored import begins_over
@@ -38,7 +38,7 @@ def check_operators(job: JobPlan) -> None:
         before = newest_operator_uids(open_storage(plan.folder))
         found.append(numbered_otherwise(before, plan.operator_uids, str(plan.query)))
     raise_all([error for error in found if error is not None], f"job {record.name}")
-    compared = [read_ledger(compare_with_ledger(plan.query), open_storage(plan.folder)) for plan in plans]
+    compared = [read_only(open_storage(plan.folder), compare_with_ledger(plan.query)) for plan in plans]
     raise_all([error for each in compared for error in each.errors], f"job {record.name}")
     accepted = [plan for plan, each in zip(plans, compared, strict=True) if each.record and each.record.accepted]
     unreadable = [compare_with_own_state(plan.rows.sparkSession, plan) for plan in accepted]

@@ -6,6 +6,7 @@ Spark itself opens the same place by its own file systems. This port does not ch
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,12 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith((".tmp", ".tmp.crc"))
 
 
+class OpenFile(Readable, Protocol):
+    """A file that its reader closes."""
+
+    def close(self) -> None: ...
+
+
 class CheckpointFiles(Protocol):
     """The files below one root. Names are relative to it, with `/`.
 
@@ -62,7 +69,7 @@ class CheckpointFiles(Protocol):
         """
         ...
 
-    def open(self, name: str) -> Readable | None:
+    def open(self, name: str) -> OpenFile | None:
         """The content of `name`, for one read from its begin; None if it is absent. The caller closes it."""
         ...
 
@@ -114,3 +121,14 @@ class CheckpointFiles(Protocol):
         durable writes has nothing to do.
         """
         ...
+
+
+def copy_by_reading(
+    source: CheckpointFiles, name: str, to: CheckpointFiles, passed: Callable[[int], object]
+) -> Measured | None:
+    """`CheckpointFiles.copy` for a storage that has no quicker way: the content passes through this process."""
+    file = source.open(name)
+    if file is None:
+        return None
+    with closing(file):
+        return to.create(name, file, passed)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.sources.feed_thread import FeedThread
 from tidegate.sources.keeping import TOLD_OF_TRIES, keep
 from tidegate.supervise.lines import LineCutter, LineTooLong
 
@@ -34,7 +34,7 @@ class Peer:
         return f"{self.where}, {self.host}:{self.port}"
 
 
-class Receiver:
+class Receiver(FeedThread):
     """Passes the lines of a peer to `take`, in order, until `close`. `error`: the error that ended it earlier.
 
     `take` receives the lines of a few milliseconds and returns once they are stored. While `take` reports a full disk,
@@ -42,32 +42,18 @@ class Receiver:
     """
 
     def __init__(self, peer: Peer, take: Callable[[Sequence[bytes]], object]) -> None:
+        super().__init__("tidegate-receiver")
         self._peer = peer
         self._take = take
-        self._closing = threading.Event()
         self._pause_seconds = _PAUSE_SECONDS
         self._tries = 0
-        self._thread = threading.Thread(target=self._work, name="tidegate-receiver", daemon=True)
-        self.error: Exception | None = None
 
-    def start(self) -> None:
-        """Start receiving; a second call does nothing."""
-        if self._thread.ident is None:
-            self._thread.start()
-
-    def close(self) -> None:
-        """Pass on the complete lines that were read, then end. Unread data and the rest of a line are dropped."""
-        self._closing.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _work(self) -> None:
-        try:
-            while (connection := self._connect()) is not None:
-                with closing(connection):
-                    self._receive(connection)
-        except Exception as error:  # noqa: BLE001 (stored: it ends the job)
-            self.error = error
+    def _feed(self) -> None:
+        """After `close` the complete lines that were read are passed on. Unread data and the rest of a line are
+        dropped."""
+        while (connection := self._connect()) is not None:
+            with closing(connection):
+                self._receive(connection)
 
     def _connect(self) -> socket.socket | None:
         """Open a connection, with any number of tries. Returns None after `close`."""

@@ -6,12 +6,18 @@ import io
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk.blocks import Readable, read_blocks
-from tidegate.storages.checkpoint_files import LEFT_OUT, CheckpointFile, CheckpointFiles, Measured, is_temporary
+from tidegate.storages.checkpoint_files import (
+    LEFT_OUT,
+    CheckpointFile,
+    CheckpointFiles,
+    Measured,
+    copy_by_reading,
+    is_temporary,
+)
 
 
 @dataclass(slots=True)
@@ -63,11 +69,7 @@ class MemoryCheckpointFiles:
         return True
 
     def copy(self, name: str, to: CheckpointFiles, passed: Callable[[int], object]) -> Measured | None:
-        source = self.open(name)
-        if source is None:
-            return None
-        with closing(source):
-            return to.create(name, source, passed)
+        return copy_by_reading(self, name, to, passed)
 
     def create(self, name: str, source: Readable, passed: Callable[[int], object]) -> Measured:
         content = bytearray()

@@ -16,7 +16,8 @@ from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import read_slice, slices
 from tidegate.sources.base import Begins, RowSource, ranges
 from tidegate.sources.ends import RowEnds
-from tidegate.sources.feed import Feed, RowsFeed
+from tidegate.sources.feed import RowsFeed
+from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import ArrowRows, LoggedRows
 from tidegate.testing.contract_parts import Row
 

@@ -17,7 +17,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sources.base import Replay, RowSource
-from tidegate.sources.feed import Feed, RowsFeed, source_failed
+from tidegate.sources.feed import RowsFeed, source_failed
+from tidegate.sources.feed_thread import Feed
 from tidegate.sources.keeping import keep
 from tidegate.sources.logged import ArrowRows, arrow_payload
 from tidegate.spark.sources.ingest import IngestedSource

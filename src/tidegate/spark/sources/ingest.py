@@ -28,7 +28,7 @@ from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import TidegateError
 from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, join
-from tidegate.sources.feed import Feed
+from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LoggedRows
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local

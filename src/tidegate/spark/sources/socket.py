@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.sources.feed import Feed
+from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LineRows
 from tidegate.sources.socket import LINE_BYTES_AT_MOST, DescribedSocket
 from tidegate.spark.sources.ingest import IngestedSource

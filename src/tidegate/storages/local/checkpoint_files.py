@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
 from tidegate.disk.blocks import Readable, copy_measured
 from tidegate.disk.durable import Trust
 from tidegate.disk.walking import files_below
-from tidegate.storages.checkpoint_files import CheckpointFile, CheckpointFiles, Measured, is_temporary
+from tidegate.storages.checkpoint_files import CheckpointFile, CheckpointFiles, Measured, copy_by_reading, is_temporary
 from tidegate.storages.local.checkpoint_sync import CheckpointSync
 
 
@@ -68,11 +68,7 @@ class LocalCheckpointFiles:
         return True
 
     def copy(self, name: str, to: CheckpointFiles, passed: Callable[[int], object]) -> Measured | None:
-        source = self.open(name)
-        if source is None:
-            return None
-        with closing(source):
-            return to.create(name, source, passed)
+        return copy_by_reading(self, name, to, passed)
 
     def create(self, name: str, source: Readable, passed: Callable[[int], object]) -> Measured:
         path = self._root / name

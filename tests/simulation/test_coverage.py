@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
+from tests.support.driver import PYTHON_PATH
 
 CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
@@ -71,6 +73,7 @@ def coverage(folder: Path, *arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "coverage", arguments[0], "--rcfile=rc", *arguments[1:]],
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": PYTHON_PATH},
         capture_output=True,
         text=True,
         check=False,

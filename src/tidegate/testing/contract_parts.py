@@ -83,14 +83,14 @@ def attempt_of(*, generation: int = 1, run: int = 1, epoch: int = 0, task: int =
 
 
 def odd_rows() -> pa.RecordBatch:
-    """Rows that not every target can store: a null in each column, and invalid UTF-8 text."""
+    """Rows that some targets cannot store: a null in each column, and text that is not valid UTF-8."""
     words = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
     odd = pa.concat_arrays([pa.array(["good", None, "no id"], pa.string()), words])
     return batch_of([pa.array([1, 2, None, 4], pa.int64()), odd], SCHEMA.names)
 
 
 def rows_from(first: int, count: int) -> pa.RecordBatch:
-    """Rows of `SCHEMA` with ids from `first` * 1000 on."""
+    """`count` rows of `SCHEMA`, with ids from `first` * 1000 upwards."""
     ids = range(first * 1000, first * 1000 + count)
     return pa.RecordBatch.from_pylist([{"id": each, "word": f"word {each}"} for each in ids], schema=SCHEMA)
 

@@ -1,4 +1,4 @@
-"""What a sink has to tell apart: timelines, generations and jobs of one target."""
+"""Tests that a sink distinguishes the timelines, generations and jobs that write into one target."""
 
 from __future__ import annotations
 

@@ -172,7 +172,10 @@ class ContractTools(ABC):
             child.join()
 
     def redone(self, sink: TwoPhaseSink, committable: Committable, answer: Answer) -> bool:
-        """True if a lost transaction was written again from its journal, with recovery's steps: fence, check, write."""
+        """Rewrite a lost transaction from its journal as recovery does: fence, check, write.
+
+        True if it could be written.
+        """
         if answer.outcome is not Outcome.LOST or committable.journal is None:
             return False
         sink.fence(committable)

@@ -43,19 +43,23 @@ class JournalContract(ABC):
 
     @abstractmethod
     def open(self) -> Journal:
-        """The journal of this test, which is empty when the test begins. Each call gives another object, as a task on
-        another machine and the driver would have it."""
+        """Open the journal of this test, which is empty when the test begins.
+
+        Each call returns a new object for the same journal, as for a task on another machine and for the driver.
+        """
 
     @abstractmethod
     def damage(self, reference: JournalRef, change: Callable[[bytes], bytes | None]) -> None:
-        """Change the bytes that are kept for this reference behind the journal's back; None: remove them."""
+        """Replace the stored bytes of this reference by `change(bytes)`, without using the journal. If it returns None,
+        delete them.
+        """
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
     def written(self, *batches: pa.RecordBatch, epoch: int = 1, task: int = 0) -> JournalRef:
-        """The reference to these rows, written as one attempt."""
+        """Write these rows as one attempt and return the reference to them."""
         writer = self.open().writer(journal_name(attempt_of(epoch=epoch, task=task)))
         for batch in batches:
             writer.write(batch)
@@ -65,7 +69,7 @@ class JournalContract(ABC):
         return reference
 
     def rows_are(self, reference: JournalRef, batches: Sequence[pa.RecordBatch]) -> None:
-        """Demand these rows under the reference, from an object that has written none of them."""
+        """Fail unless the reference gives these rows, read through a new journal object."""
         found = list(self.open().read(reference))
         demand(found == list(batches), f"the rows come back as they were written, not {found}")
 

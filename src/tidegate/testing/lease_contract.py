@@ -40,28 +40,34 @@ class LeaseContract(ABC):
 
     @abstractmethod
     def open(self) -> Lease:
-        """The lease of this test, which no process has held when the test begins. Each call gives another object."""
+        """Open the lease of this test, which no process has held when the test begins.
+
+        Each call returns a new object.
+        """
 
     @abstractmethod
     def another_driver(self) -> AbstractContextManager[Callable[[], None]]:
-        """While the context is open, another process holds the lease of `self.job`, or is dead. What it gives kills
-        that process: no code of it runs any more."""
+        """A context in which another process holds the lease of `self.job`, or has held it and is dead.
+
+        It yields a function that kills that process.
+        """
 
     @abstractmethod
     def take_away(self, held: HeldLease) -> None:
-        """Do what costs this holder its lease, as another process or an operator could: a newer term, a lock that is
-        gone, a renewal that came too late. The place can be taken afterwards."""
+        """Make the holder lose its lease, as another process or an operator could: a newer term, a deleted lock, a renewal
+        that came too late. Afterwards the lease can be taken.
+        """
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
     def taken(self) -> HeldLease:
-        """Taken by this process, with patience."""
+        """Take the lease in this process, and wait for it if needed."""
         return self.open().take(self.job, self.patience_seconds)
 
     def refused(self) -> TidegateError:
-        """The error of a take by this process that cannot succeed, without patience."""
+        """The error of a take in this process that cannot succeed. The take does not wait."""
         with pytest.raises(TidegateError) as caught:
             self.open().take(self.job, patience_seconds=0)
         demand(caught.value.catalogue_entry is Code.DRIVER_ALIVE, f"a take that fails is DRIVER_ALIVE: {caught.value}")

@@ -1,4 +1,4 @@
-"""A sink that keeps its rows in this process: for tests and for a first look."""
+"""A sink that keeps its rows in the memory of this process: for tests and for a first look."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tidegate.sinks.write_ahead import DecidedEpoch, WriteAheadSink
 
 
 class MemorySink(WriteAheadSink):
-    """`rows` has the committed rows as dicts, in the order of epochs and tasks; each once.
+    """A sink in memory. `rows`: the committed rows as dicts, each once, in the order of epochs and tasks.
 
-    Rows and evidence live as long as this object, in the driver's process; a restart elsewhere begins empty.
+    Rows and evidence exist only in this object, in the driver's process. A restart in another process begins empty.
     """
 
     levels: ClassVar[frozenset[Level]] = frozenset(Level)

@@ -1,4 +1,4 @@
-"""`CheckpointFiles` in the memory of this process: held by the storage's own copies, as on an object store."""
+"""`CheckpointFiles` in the memory of this process. A hold copies the files, as an object store does."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tidegate.storages.checkpoint_files import (
 
 @dataclass(slots=True)
 class Bucket:
-    """The files of every root, by their whole names."""
+    """The files of all roots, by their full names."""
 
     files: dict[str, tuple[bytes, float]] = field(default_factory=dict[str, tuple[bytes, float]])
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class MemoryCheckpointFiles:
-    """`CheckpointFiles` on a `Bucket`, below `root`."""
+    """`CheckpointFiles` in a `Bucket`; names are relative to `root`."""
 
     def __init__(self, bucket: Bucket, root: str) -> None:
         self._bucket = bucket
@@ -91,7 +91,7 @@ class MemoryCheckpointFiles:
             self.delete(each)
 
     def list_all(self, folder: str) -> list[str]:
-        """Every name below a folder, those that Spark is still writing too."""
+        """The names of all files below a folder, also of files that Spark is still writing."""
         with self._bucket.lock:
             names = [name.removeprefix(f"{self._root}/") for name in self._bucket.files]
         return [name for name in names if name.startswith(f"{folder}/")]

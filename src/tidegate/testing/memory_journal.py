@@ -17,14 +17,17 @@ from tidegate.storages.journal_format import RowStream, rows, verify
 
 @dataclass(slots=True)
 class JournalFiles:
-    """The files of one journal, by name. Every `MemoryJournal` on it sees the same."""
+    """The files of one journal, by name. All `MemoryJournal` objects with the same `JournalFiles` share them."""
 
     files: dict[str, io.BytesIO] = field(default_factory=dict[str, io.BytesIO])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class MemoryJournal:
-    """`Journal` on `JournalFiles`: what is written stands there at once, as on a disk; `close` gives the reference."""
+    """A `Journal` in `JournalFiles`.
+
+    Bytes are stored when they are written, as on a disk; `close` returns the reference.
+    """
 
     def __init__(self, kept: JournalFiles) -> None:
         self._kept = kept
@@ -60,7 +63,7 @@ class MemoryJournal:
 
 
 class MemoryJournalWriter:
-    """Writes one attempt's rows."""
+    """Writes the rows of one attempt."""
 
     def __init__(self, kept: JournalFiles, name: str) -> None:
         self._kept = kept

@@ -1,4 +1,4 @@
-"""A `Lease` in memory, by terms and beats as on a storage without locks, with a clock of its own."""
+"""A `Lease` in memory. It uses terms and heartbeats, as a storage without locks does, and a simulated clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tidegate.storages.lease import Holder, LeaseState
 
 @dataclass(slots=True)
 class Term:
-    """One taking of the lease. Terms are numbered by their place in `Terms.taken`; none is ever removed."""
+    """One time that a process took the lease.
+
+    A term's number is its index in `Terms.taken`; no term is ever removed.
+    """
 
     holder: Holder
     beaten_at: float
@@ -23,7 +26,10 @@ class Term:
 
 @dataclass(slots=True)
 class Terms:
-    """What every process sees, and the clock. `patience` of a take lets the clock run on: no test waits."""
+    """The terms and the clock that all simulated processes share.
+
+    Waiting for a lease advances the clock: no test waits.
+    """
 
     timeout_seconds: float = 10.0
     now: float = 0.0
@@ -31,14 +37,14 @@ class Terms:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def standing(self) -> LeaseState:
-        """Of the newest term."""
+        """The state of the newest term."""
         if not self.taken or self.taken[-1].released:
             return LeaseState.FREE
         return LeaseState.FREE if self.now - self.taken[-1].beaten_at >= self.timeout_seconds else LeaseState.HELD
 
 
 class MemoryLease:
-    """`Lease` on `Terms`, as the process `process` sees it."""
+    """A `Lease` in `Terms`, used by the simulated process `process`."""
 
     def __init__(self, terms: Terms, process: int | None = None) -> None:
         self._terms = terms
@@ -68,7 +74,7 @@ class MemoryLease:
 
 
 class MemoryHeld:
-    """`Held`: one term."""
+    """The lease as held by one term."""
 
     def __init__(self, terms: Terms, number: int) -> None:
         self._terms = terms

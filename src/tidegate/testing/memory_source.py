@@ -1,4 +1,4 @@
-"""A source whose rows are put in by the test: for tests and for a first look."""
+"""A source whose rows a test adds: for tests and for a first look."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _PART = "rows"
 
 
 class MemorySource(RowSource):
-    """Rows of this process. `add` puts some in; each is given once: `job.source(uid, source, durable=True)`.
+    """A source in the memory of this process. `add` adds rows. Each row is read once, so the job needs an ingest log:
+    `job.source(uid, source, durable=True)`.
 
-    Rows live as long as this object, until they are in the ingest log of a job.
+    Rows are kept in this object until they are in the ingest log of a job.
     """
 
     traits: ClassVar[Traits] = Traits(Replay.NONE)
@@ -29,7 +30,7 @@ class MemorySource(RowSource):
         self._lock = Lock()
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Put rows in, behind all others. Any thread may do so."""
+        """Add rows after all others. Any thread may call it."""
         with self._lock:
             self._rows.extend(rows)
 

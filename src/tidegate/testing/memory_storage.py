@@ -1,4 +1,4 @@
-"""A `Storage` in the memory of this process: for tests, and the second proof that the port hides its disk."""
+"""A `Storage` in the memory of this process: for tests, and to prove that the interface does not depend on a disk."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from tidegate.storages.storage import Names, RecordStat
 
 @dataclass(slots=True)
 class Memory:
-    """The records of one place, by their names from its root. Every `MemoryStorage` on it sees the same."""
+    """The records of one storage, by their names relative to its root.
+
+    All `MemoryStorage` objects with it share them.
+    """
 
     records: dict[str, tuple[bytes, float]] = field(default_factory=dict[str, tuple[bytes, float]])
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class MemoryStorage:
-    """`Storage` on a `Memory`. What it keeps ends with the process."""
+    """A `Storage` in a `Memory`. Its records end with the process."""
 
     def __init__(self, memory: Memory, root: str = "") -> None:
         self._memory = memory

@@ -7,8 +7,9 @@
         def add(self, rows: Sequence[Row]) -> None:
             ...  # write rows {"id": 1, "word": "w1"} to where the source reads
 
-What is demanded is what a job relies on: positions only grow, what was read is read again, an end that was given stays,
-a stop is obeyed, and a description opens the same source and holds no secret.
+The suite tests what a job relies on: positions only grow; a range that is read again gives the same rows; the end of an
+epoch stays where it is; no row that arrives after a stop is read; a description opens the same source and holds no
+secret.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _PAUSE_SECONDS = 0.01
 
 
 def numbered(first: int, count: int) -> list[Row]:
-    """Rows of the suite: `id` is unique in a test, `word` is made from it."""
+    """`count` rows of the suite, numbered from `first`. `id` is unique in a test, and `word` is made from it."""
     return [{"id": number, "word": f"w{number}"} for number in range(first, first + count)]
 
 
@@ -55,15 +56,18 @@ class SourceContract(ABC):
 
     @abstractmethod
     def make_source(self) -> Source:
-        """A new source object, with the same input at every call of one test."""
+        """Make a new source object. All source objects of one test read the same input."""
 
     @abstractmethod
     def add(self, rows: Sequence[Row]) -> None:
-        """Put more rows where the source reads. `numbered` says what they look like; the source need not have their
-        columns: see `row_of`. There are none before the first call."""
+        """Add rows to the input of the source.
+
+        `numbered` shows what they look like. The source may have other columns: see `row_of`. The input is empty before
+        the first call.
+        """
 
     def reading(self, source: Source) -> SourceReading:
-        """How a query reads the source. Override it for a source that is no `RowSource`."""
+        """How a query reads the source. Override it if your source is not a `RowSource`."""
         if not isinstance(source, RowSource):
             raise ContractBroken("the suite reads a RowSource by itself: override `reading` for another source")
         if source.traits.replay is Replay.EXACT:
@@ -71,20 +75,23 @@ class SourceContract(ABC):
         return LoggedReading.of(source, self.folder / "ingest" / "source")
 
     def traits(self, source: Source) -> Traits:
-        """What the reading must do. A source that cannot be read again is read through an ingest log."""
+        """The traits that the reading must have: those of a source with an ingest log, if the source cannot be read
+        again.
+        """
         traits = source.traits
         return traits if traits.replay is Replay.EXACT else Traits(Replay.EXACT, Begins.EITHER, traits.absence)
 
     def row_of(self, row: Row) -> Row:
-        """Return the added row that `row`, a row that was read, comes from. Override this if the source adds or
-        converts columns.
+        """Return the added row from which the source made `row`.
+
+        Override this if the source adds or converts columns.
         """
         return row
 
     # --- positions -------------------------------------------------------------------------------------------
 
     def test_every_row_is_read_once(self) -> None:
-        """Rows come in three parts; the epochs of each begin where the last one has ended."""
+        """Rows are added three times. The epochs of each time begin where the last epoch ended."""
         with self.opened() as reading:
             start, seen = reading.begin(Begins.OLDEST), list[Row]()
             for first in (0, 10, 20):
@@ -95,7 +102,7 @@ class SourceContract(ABC):
         _same(seen, [*numbered(0, 3), *numbered(10, 3), *numbered(20, 3)], "each row is read once")
 
     def test_the_end_of_an_epoch_never_goes_back(self) -> None:
-        """An idle source answers where it stands; more rows move the end forward, and no row before it is read."""
+        """Without new rows the end stays the same. New rows move it forward, and no row before it is read again."""
         with self.opened() as reading:
             self.add(numbered(0, 3))
             first = self.epochs(reading, reading.begin(Begins.OLDEST), 3)[-1]
@@ -112,7 +119,9 @@ class SourceContract(ABC):
             demand(self.read(reading, [end, end]) == [], "between a position and itself there is no row")
 
     def test_what_was_read_is_read_again(self) -> None:
-        """The same epochs, after more rows have come, and by another object, as after a crash."""
+        """The same epochs give the same rows after more rows were added, and with another source object, as after a
+        crash.
+        """
         with self.opened() as reading:
             start = reading.begin(Begins.OLDEST)
             self.add(numbered(0, 5))
@@ -158,7 +167,7 @@ class SourceContract(ABC):
             _same(found, numbered(10, 2), "the newest position is behind all rows that are there")
 
     def test_a_stop_is_obeyed(self) -> None:
-        """No row that comes behind the stop is read; where the source keeps it, it is read at the next start."""
+        """No row that is added after the stop is read. If the source keeps such rows, the next start reads them."""
         with self.opened() as reading:
             start = reading.begin(Begins.OLDEST)
             self.add(numbered(0, 3))
@@ -175,7 +184,7 @@ class SourceContract(ABC):
     # --- behind an ingest log ----------------------------------------------------------------------------------
 
     def test_a_crash_before_rows_are_reported_done_loses_none_and_repeats_none(self) -> None:
-        """The process ends when the rows are in the ingest log and the source has not heard of it."""
+        """The process ends when rows are in the ingest log, before `done` was called for them."""
         source = self.make_source()
         if source.traits.replay is not Replay.FORWARD or not isinstance(source, RowSource):
             pytest.skip("only where positions outlive the process and rows do not")
@@ -193,7 +202,9 @@ class SourceContract(ABC):
     # --- descriptions ------------------------------------------------------------------------------------------
 
     def test_a_description_opens_the_same_source(self) -> None:
-        """A source that is opened from its description, as JSON, has the same description and the same traits."""
+        """A source that is opened from its description, after a round trip through JSON, has the same description and
+        traits.
+        """
         source = self.make_source()
         if not source.kind:
             pytest.skip("the source has no kind: only the program opens it")
@@ -219,8 +230,10 @@ class SourceContract(ABC):
 
     @contextmanager
     def opened(self) -> Generator[SourceReading]:
-        """A reading of a new source object, as at a start. It is only asked for ends behind the last one, as Spark
-        does."""
+        """A reading with a new source object, as after a start.
+
+        It is asked only for ends after the last one, as by Spark.
+        """
         source = self.make_source()
         self.traits_of_reading = self.traits(source)
         reading = self.reading(source)
@@ -230,12 +243,15 @@ class SourceContract(ABC):
             reading.close()
 
     def read(self, reading: SourceReading, epochs: Sequence[ReadingPlace]) -> list[Row]:
-        """The rows of some epochs, as they were added. `epochs`: where the first begins, and where each ends."""
+        """The rows of consecutive epochs, as they were added.
+
+        `epochs`: the begin of the first epoch, then the end of each.
+        """
         found = [reading.rows(start, end) for start, end in pairwise(epochs)]
         return [self.row_of(row) for rows in found for row in rows]
 
     def epochs(self, reading: SourceReading, start: ReadingPlace, count: int) -> list[ReadingPlace]:
-        """The epochs from `start` on that have `count` rows together: where the first begins, and where each ends."""
+        """Epochs from `start` that together have `count` rows: the begin of the first epoch, then the end of each."""
         deadline, found, rows = time.monotonic() + PATIENCE_SECONDS, [start], 0
         while rows < count:
             end = reading.end(found[-1])
@@ -249,7 +265,7 @@ class SourceContract(ABC):
         return found
 
     def settled(self, reading: SourceReading, start: ReadingPlace) -> ReadingPlace:
-        """The end that stays, asked for several times."""
+        """The end of an epoch after it no longer changes: the source is asked several times."""
         end = start
         for _ in range(_QUESTIONS):
             end = reading.end(end)
@@ -265,6 +281,9 @@ def _dies(position: Position) -> None:
 
 
 def _same(found: Sequence[Row], expected: Sequence[Row], rule: str) -> None:
-    """The same rows, in any order: tasks read side by side."""
+    """Fail unless these are the expected rows, in any order, because tasks read in parallel.
+
+    `rule`: for the message.
+    """
     in_order = sorted(found, key=lambda row: row["id"])
     demand(in_order == sorted(expected, key=lambda row: row["id"]), f"{rule}: {in_order}, not {list(expected)}")

@@ -1,4 +1,4 @@
-"""How the contract suite reads a source: as a query of a job does, without Spark."""
+"""How the contract suite reads a source: as a query of a job does, but without Spark."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ ReadingPlace = Mapping[str, Any]
 
 
 class SourceReading(ABC):
-    """One query's reading of a source. Positions go through JSON on their way, as in a checkpoint."""
+    """A source as one query reads it. Positions are converted to JSON and back, as in a checkpoint."""
 
     @abstractmethod
     def begin(self, where: Begins) -> ReadingPlace:
-        """Where a query without a checkpoint begins: `Begins.OLDEST` or `Begins.NEWEST`."""
+        """The position where a query without a checkpoint begins. `where`: `Begins.OLDEST` or `Begins.NEWEST`."""
 
     @abstractmethod
     def end(self, start: ReadingPlace) -> ReadingPlace:
-        """Where the epoch that begins at `start` ends; `start` itself where there is nothing new."""
+        """The end of the epoch that begins at `start`; `start` itself if there are no new rows."""
 
     @abstractmethod
     def rows(self, start: ReadingPlace, end: ReadingPlace) -> list[Row]:
-        """The rows between two positions, in the order in which its tasks read them."""
+        """The rows between two positions, in the order in which the tasks read them."""
 
     @abstractmethod
     def stop(self) -> None:
-        """From now on no row that comes is read."""
+        """Read no row that arrives from now on."""
 
     def close(self) -> None:
-        """The job has ended."""
+        """Close the source at the end of the job."""
 
 
 class DirectReading(SourceReading):
-    """A `RowSource` that can be read again. Each reading of rows is by another object, as in another process."""
+    """The reading of a `RowSource` that can be read again. Each call reads with a new object, as in another process."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -74,10 +74,10 @@ class DirectReading(SourceReading):
 
 
 class LoggedReading(SourceReading):
-    """A source behind an ingest log, as with `durable=True`."""
+    """The reading of a source through an ingest log, as with `durable=True`."""
 
     def __init__(self, log: IngestLog, folder: Path, feed: Feed, rows: LoggedRows) -> None:
-        """`log` is open in `folder`, and `feed` fills it."""
+        """`log` is open in `folder`, and `feed` fills it. `rows`: reads the rows back from the log."""
         self._log = log
         self._folder = folder
         self._feed = feed
@@ -93,7 +93,7 @@ class LoggedReading(SourceReading):
 
     @property
     def error(self) -> Exception | None:
-        """What has ended the feed by itself."""
+        """The error that ended the feed; None if it runs or was closed."""
         return self._feed.error
 
     def begin(self, where: Begins) -> ReadingPlace:
@@ -123,6 +123,6 @@ def _through_json(position: ReadingPlace) -> ReadingPlace:
 
 
 def _never_idle() -> Any:
-    """A clock by which every question is asked of the source."""
+    """A clock that jumps far ahead at each call, so that no answer of the source is reused from a cache."""
     hours = iter(range(0, 1 << 60, 3600))
     return lambda: float(next(hours))

@@ -4,9 +4,9 @@
         def open(self) -> Storage:
             return MyStorage(self.folder)
 
-What is demanded is what tidegate's protocol relies on: a record is there whole or not at all, of two writers of one
-name exactly one wins, and each one who opens the place sees what every put has left. That a record survives a power
-loss no suite can try; the port's text says where it must.
+The suite tests what tidegate's protocol relies on: a record is readable completely or not at all; if two processes
+create the same name, exactly one succeeds; every object on the same place sees all records. It cannot test that a
+record survives a power loss: the docstrings of `Storage` say which records must.
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ class StorageContract(ABC):
 
     @abstractmethod
     def open(self) -> Storage:
-        """Open the place of this test. It is empty when the test begins. Each call gives another object, as another
-        process would have it, on the same place."""
+        """Open the storage of this test, which is empty when the test begins.
+
+        Each call returns a new object for the same place, as another process would have.
+        """
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ ResultT = TypeVar("ResultT")
 
 
 def at_once(acts: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
-    """What each gives, in their order; all begin at the same moment, each in a thread of its own."""
+    """Run all functions at the same moment, each in its own thread. Returns their results in the same order."""
     gate = threading.Barrier(len(acts))
 
     def run(act: Callable[[], ResultT]) -> ResultT:

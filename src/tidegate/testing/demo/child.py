@@ -1,4 +1,4 @@
-"""Shared by the demo's driver programs: their folders, their end, and the places where they wait for a kill."""
+"""Shared by the demo's driver programs: their folders, how they end, and the places where they wait to be killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _GRACE_SECONDS = 30.0
 
 
 class Child:
-    """The driver program's side: it ends when the process that started it closes its standard input, or dies."""
+    """The driver program's side of the demo.
+
+    The program ends when the process that started it closes its standard input.
+    """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self.places = Places(Path(environment[FOLDER]))

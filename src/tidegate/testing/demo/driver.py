@@ -1,4 +1,4 @@
-"""One driver of the demo: a process group of its own with Python and its JVM in it, started and killed."""
+"""One driver of the demo: its own process group with Python and the JVM; started and killed by the demo."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Driver:
             )
 
     def raise_if_ended(self) -> None:
-        """Raise when the driver has ended by itself."""
+        """Raise DemoFailed if the driver has ended although it was not told to."""
         if self._process.poll() is not None:
             raise DemoFailed(f"driver {self._run} ended by itself:\n{self.last_words()}")
 
     def kill(self, *, jvm_too: bool) -> None:
-        """Send SIGKILL to its Python process, or to the whole group."""
+        """Send SIGKILL to the driver's Python process; with `jvm_too`, to the whole process group."""
         if jvm_too:
             self._kill_group()
         else:
@@ -82,7 +82,10 @@ class Driver:
             raise DemoFailed(f"driver {self._run} ended with exit code {code}:\n{self.last_words()}")
 
     def is_gone(self) -> bool:
-        """True if the group has no process left. After that send nothing to the group: its number may be reused."""
+        """True if the process group has no process left.
+
+        Its number may then be reused: send no signal to it any more.
+        """
         try:
             os.killpg(self._process.pid, 0)
         except ProcessLookupError:
@@ -90,7 +93,7 @@ class Driver:
         return False
 
     def destroy(self, wait_seconds: float) -> None:
-        """Kill what is left of the group and wait until it is gone."""
+        """Kill all remaining processes of the group, and wait up to `wait_seconds` until they are gone."""
         if self._process.returncode is None or not self.is_gone():
             self._kill_group()
         self._close()
@@ -99,7 +102,7 @@ class Driver:
             time.sleep(_LOOK_SECONDS)
 
     def last_words(self) -> str:
-        """The end of its output."""
+        """The last part of the driver's output, for an error message."""
         text = self._places.log(self._run).read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-_LOG_LINES:])
 
@@ -114,7 +117,9 @@ class Driver:
 
 
 def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]:
-    """The surroundings of a driver: its settings, and temporary files where they go with the demo's folder."""
+    """The environment variables of a driver: its settings, and a temporary folder that is deleted with the demo's
+    folder.
+    """
     temporary = places.root / "temporary"
     temporary.mkdir(exist_ok=True)
     # Below the working folder: the value is a list, and a path may have its separator in it.
@@ -136,7 +141,7 @@ def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]
 
 
 def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[str, str]:
-    """The environment that makes the driver wait at the place of a kill."""
+    """The environment variables that make the driver wait where `kill` is to strike; empty without a kill."""
     if kill is None:
         return {}
     if not gated:

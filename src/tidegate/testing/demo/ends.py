@@ -1,4 +1,4 @@
-"""The input and the output of the demo: files here, topics in `topic_ends`."""
+"""The input and the output of the demo as files. The module `topic_ends` has them as topics."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Programs(NamedTuple):
 
 
 class Ends(Protocol):
-    """The two ends of the demo's job."""
+    """Input and output of the demo's job."""
 
     programs: Programs
     ahead: int
     """Maximum number of batches that wait at the input."""
 
     def ready(self) -> AbstractContextManager[None]:
-        """Create the needed resources, and stop them at the end."""
+        """A context in which the needed resources exist, such as a broker. They are stopped at its end."""
         ...
 
     def environment(self) -> Mapping[str, str]:
@@ -44,20 +44,23 @@ class Ends(Protocol):
         ...
 
     def batches_to(self, position: str | None) -> int:
-        """The number of complete batches read up to this position."""
+        """The number of batches that a query has read completely up to this position of its source."""
         ...
 
     def epochs(self, positions: Sequence[str | None]) -> Batches:
-        """The lines of each epoch, by the end positions of the epochs; unread lines come last."""
+        """The lines of each epoch.
+
+        `positions`: the end of each epoch. Lines after the last position are the last element.
+        """
         ...
 
     def read(self) -> SinkContents:
-        """Every visible record of the three sinks."""
+        """Every record that is visible in the three sinks now."""
         ...
 
 
 class FileEnds:
-    """Input and output in folders: a batch is a file, put into the input folder by a rename."""
+    """Input and output as files in folders. A batch is one file, which is renamed into the input folder."""
 
     programs = Programs("exact.py", "plain.py")
     ahead = 4
@@ -87,7 +90,7 @@ class FileEnds:
         self._batches.append(batch)
 
     def batches_to(self, position: str | None) -> int:
-        """The file source takes one file for each entry of its own log."""
+        """The batches up to this position. The file source reads one file for each entry of its own log."""
         newest = log_offset(position)
         return 0 if newest is None else newest + 1
 
@@ -104,7 +107,7 @@ class FileEnds:
 
 
 def json_rows(folder: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The rows of all visible files; hidden are, as for Spark, names that begin with `.` or `_`."""
+    """The rows of all visible files. Files whose names begin with `.` or `_` are hidden, as for Spark."""
     for file in sorted(folder.glob("[!._]*.json")):
         # Not `splitlines`: a JSON text may have other line separators of Unicode in it.
         yield from rows_of(filter(None, file.read_text(encoding="utf-8").split("\n")))

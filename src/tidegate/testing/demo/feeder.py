@@ -1,4 +1,4 @@
-"""Input that keeps arriving during the demo."""
+"""Adds input while the demo runs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def complete(queries: Sequence[Progress]) -> int:
 
 
 def batches_until(epoch: int, queries: Sequence[Progress], fed: int, ahead: int) -> int:
-    """How many batches may be in the input, where `fed` are: every query is to begin `epoch`, and get no more.
+    """How many batches may be in the input so that every query begins `epoch` and has no input for a later one.
 
-    One that has its input for that epoch is held there and completes nothing: the others set the pace.
+    `fed`: the number of batches that are there already. A query that has input for `epoch` is stopped in that epoch and
+    completes nothing more, so the other queries decide the number. These get at most `ahead` batches in advance.
     """
     wanting = [each for each in queries if each.epochs < epoch or each.batches >= fed]
     if not wanting:
@@ -41,7 +42,7 @@ def batches_until(epoch: int, queries: Sequence[Progress], fed: int, ahead: int)
 
 
 class Feeder:
-    """Lets the batches arrive one after the other."""
+    """Adds the batches of the input, one after the other."""
 
     def __init__(self, ends: Ends, batches: Batches) -> None:
         self.fed = 0
@@ -50,7 +51,10 @@ class Feeder:
         self._next_at = 0.0
 
     def feed(self, up_to: int) -> None:
-        """Let the next batch in, unless `up_to` batches are there already or the last one has only just come."""
+        """Add the next batch.
+
+        Does nothing if `up_to` batches were added already, or if the last one was added a moment ago.
+        """
         if self.fed >= min(up_to, len(self._batches)) or time.monotonic() < self._next_at:
             return
         self._ends.put(self._batches[self.fed])

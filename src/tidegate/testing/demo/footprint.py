@@ -1,4 +1,4 @@
-"""What the files of a query's checkpoint show: how far it is, and in which phase an epoch stands."""
+"""Reads from the files of a query's checkpoint how many epochs are complete and in which phase an epoch is."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidegate.testing.demo.schedule import Phase
 
 @dataclass(slots=True)
 class Footprint:
-    """One query, by its folders: Spark's, and the ledger (None for plain Spark).
+    """The checkpoint folders of one query: Spark's, and the ledger (None for plain Spark).
 
-    `epoch_ms`: the time of each epoch that began after `since`; others were cut by a kill. `positions`: where each
-    complete epoch ended, in the query's source.
+    `epoch_ms`: the duration in milliseconds of each epoch that began after `since`; earlier ones were interrupted by a
+    kill. `positions`: the end of each complete epoch, as a position of the query's source.
     """
 
     uid: str
@@ -30,9 +30,9 @@ class Footprint:
     positions: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
     def complete(self) -> int:
-        """How many epochs are complete: done by the ledger, or committed by plain Spark.
+        """The number of complete epochs: done in the ledger, or for plain Spark committed in its log.
 
-        Notes of each how long it took and where it ended, as long as Spark's log has it.
+        Also stores the duration and the end position of each, while Spark's log still has them.
         """
         folder = self._end_folder()
         numbers = entry_numbers(_names(folder))
@@ -43,10 +43,10 @@ class Footprint:
         return max(numbers, default=-1) + 1
 
     def phases(self, epoch: int) -> frozenset[Phase]:
-        """The phases in which `epoch` can be, by its files; none when it has not begun or is complete.
+        """The phases in which `epoch` may be, according to its files. Empty if it has not begun or is complete.
 
-        A and B differ by what the tasks have done, which leaves staged files or journals, or none. Without a ledger
-        there are only two states: Spark has not committed the epoch (A, B, C), or it has (D, E).
+        A and B differ in the work of the tasks: in B there are staged files or journals. Without a ledger only two
+        states can be distinguished: Spark has not committed the epoch (A, B, C), or it has (D, E).
         """
         if not (self.spark / OFFSETS / str(epoch)).exists():
             return frozenset()
@@ -89,7 +89,7 @@ class Footprint:
 
 
 def footprints(places: Places, gated: bool) -> Iterator[Footprint]:
-    """Those of the demo's queries."""
+    """A `Footprint` for each query of the demo. `gated`: True for tidegate, False for plain PySpark."""
     for uid in QUERIES:
         if gated:
             generation = places.checkpoints / "demo" / "queries" / uid / "g1"

@@ -1,4 +1,4 @@
-"""Records of the demo's sinks, as a reader finds them. What is no whole record is one that no input explains."""
+"""Parses the records in the demo's sinks. An incomplete record becomes one that matches no input, so it is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.testing.checker import Change, InputLine
 
 
 def rows_of(texts: Iterable[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each text, and the JSON object in it; an empty one where there is none."""
+    """For each text, the JSON object in it and the text. The object is empty if the text is not a JSON object."""
     for text in texts:
         try:
             yield msgspec.json.decode(text, type=dict[str, Any]), text
@@ -31,7 +31,7 @@ def as_change(row: dict[str, Any], text: str) -> Change:
 
 
 def read_table(database: Path) -> dict[str, int]:
-    """The words of the SQLite table; none where it was never made."""
+    """Words and counts in the SQLite table; empty if the database does not exist."""
     if not database.exists():
         return {}
     with closing(sqlite3.connect(database)) as connection:

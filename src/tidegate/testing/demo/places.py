@@ -1,4 +1,4 @@
-"""Where the demo keeps what, below its folder; the same for the process that runs it and for the driver it kills."""
+"""The paths of the demo below its folder, for the process that runs the demo and for the driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUERIES = (COUNTS, LINES)
 
 
 class Topic(Enum):
-    """The topics of the demo with Kafka; values are JSON as in the files."""
+    """The topics of the demo with Kafka. Their values are JSON, as in the files."""
 
     INPUT = "input"
     LINES = "lines"
@@ -62,17 +62,17 @@ class Places:
 
     @property
     def broker(self) -> Path:
-        """The broker of the demo with Kafka."""
+        """The folder of the broker of the demo with Kafka."""
         return self.root / "broker"
 
     def log(self, run: int) -> Path:
-        """What the `run`-th driver printed."""
+        """The output of the driver with number `run`."""
         return self.root / f"driver-{run}.log"
 
     def figures(self, run: int) -> Path:
-        """What the `run`-th driver counted, as far as it came."""
+        """The figures that the driver with number `run` wrote last."""
         return self.root / f"figures-{run}.json"
 
     def held(self, run: int, query: int) -> Path:
-        """Written by the `run`-th driver when its first (1) or second (2) query stands still to be killed."""
+        """A file that the driver with number `run` writes when its first (1) or second (2) query waits to be killed."""
         return self.root / f"held-{run}-{query}"

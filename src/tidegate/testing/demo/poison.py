@@ -1,4 +1,4 @@
-"""One record of the demo's input that a table refuses, and where it must stand in the end."""
+"""The demo with one record that the table refuses ("poisoned"): it must end up in the dead letters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TEXT = "poisoned record"
 
 
 def with_poison(texts: Sequence[str]) -> list[str]:
-    """The lines, the one in the middle poisoned."""
+    """The lines, with the middle one replaced by the poisoned record."""
     middle = len(texts) // 2
     return [*texts[:middle], TEXT, *texts[middle + 1 :]]
 
 
 class PoisonedEnds(FileEnds):
-    """With a table of lines that was there before, and that does not take the poisoned one."""
+    """Files as input and output, and an existing SQLite table of lines that refuses the poisoned record."""
 
     def __init__(self, places: Places) -> None:
         super().__init__(places)
@@ -42,14 +42,14 @@ class PoisonedEnds(FileEnds):
 
 
 class Poisoned(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the poisoned record. `flaw`: what is not as it must be, or empty."""
+    """The result for the poisoned record. `flaw`: a description of what is wrong; empty if nothing is."""
 
     dead_letters: int
     flaw: str
 
 
 def look_at_poison(places: Places, lines: Sequence[InputLine]) -> Poisoned:
-    """The table must have every line of the input once but the poisoned one, the dead letters that one, once."""
+    """Check that the table has every other line once, and that the dead letters have the poisoned line once."""
     with closing(sqlite3.connect(places.numbered)) as reader:
         table = sorted(InputLine(number, text) for number, text in reader.execute("SELECT number, text FROM lines"))
     letters = [row for row, _ in json_rows(places.dead_letters)]

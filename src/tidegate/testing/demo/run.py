@@ -34,13 +34,13 @@ _LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user chose. `folder` must exist and be empty; `gated` is False for plain PySpark.
+    """The user's choices. `folder` must exist and be empty. `gated`: True for tidegate, False for plain PySpark.
 
-    `kafka`: input and output are topics of a broker that runs in `folder` for so long.
+    `kafka`: input and output are topics of a broker that runs in `folder` during the demo.
 
-    `poison`: one record is such that a table refuses it, and must stand in the dead letters.
+    `poison`: the input has one record that a table refuses. It must end up in the dead letters.
 
-    `settings` are the job's, with `checkpointing.dir` where `Places` says.
+    `settings`: the job's settings; `checkpointing.dir` is the one in `Places`.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """How it ended. Records are lines; lost, duplicated and so on count the records of all three sinks."""
+    """The result of the demo. Records are lines; lost, duplicated and so on count the records of all three sinks."""
 
     ok: bool
     gate: str
@@ -81,14 +81,14 @@ class DemoReport:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Something that takes long goes on before the first driver starts."""
+    """A step before the first driver starts takes long, such as a download. `line`: what to show to the user."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The input is there, cut into batches: one file each, and as a rule one epoch of each query."""
+    """The input was cut into batches. Each batch is one file, and usually one epoch of each query."""
 
     lines: int
     batches: int
@@ -97,14 +97,14 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A driver was started: the first, or one more after a kill."""
+    """A driver was started: the first one, or the next one after a kill."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class DemoProgress:
-    """So many batches are in the input folder, so many are through both queries."""
+    """Progress: `fed` batches were added to the input, and both queries have completed `complete` of them."""
 
     fed: int
     complete: int
@@ -112,7 +112,7 @@ class DemoProgress:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """A driver was killed; the files of `queries` showed that they were in that phase."""
+    """A driver was killed. According to their files, the queries in `queries` were in the planned phase."""
 
     number: int
     kill: Kill
@@ -160,7 +160,7 @@ def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> En
 
 
 def _batches(lines: int, crashes: int) -> int:
-    """Enough batches for a kill in each stretch of them, few enough to be quick."""
+    """The number of batches: enough to spread the kills over different epochs, few enough for a short demo."""
     return max(2 * crashes + 2, min(_BATCHES_AT_MOST, lines // _LINES_PER_BATCH))
 
 
@@ -171,7 +171,7 @@ class _DemoFigures(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Ghosts:
-    """Drivers that were killed without their JVM."""
+    """Drivers whose Python process was killed and whose JVM may still run."""
 
     drivers: list[Driver] = field(default_factory=list[Driver])
 
@@ -180,7 +180,7 @@ class _Ghosts:
 
 
 class _Campaign:
-    """The drivers one after the other, and the input they get."""
+    """Runs the drivers one after the other, and adds their input."""
 
     def __init__(
         self, options: Options, places: Places, ends: Ends, batches: Batches, tell: Callable[[Event], None]
@@ -240,8 +240,11 @@ class _Campaign:
         driver.end()
 
     def epochs_of(self, uid: str) -> Batches:
-        """The lines of each epoch of a query. As a rule that is one batch; a run that dies between the file source's
-        own log and the offsets lets the next one take two into one epoch."""
+        """The lines of each epoch of a query. Usually an epoch is one batch.
+
+        If a run ends after the file source wrote its own log and before Spark wrote the offsets, the next epoch has
+        two.
+        """
         (query,) = (query for query in self._queries if query.uid == uid)
         return self._ends.epochs([query.positions[epoch] for epoch in sorted(query.positions)])
 
@@ -281,7 +284,10 @@ class _Campaign:
         return self._driver
 
     def _work(self, driver: Driver, until: Callable[[], bool], batches: Callable[[Sequence[Progress]], int]) -> None:
-        """Feed up to `batches` batches while the driver works, until the condition holds."""
+        """Wait until the condition is true, and meanwhile add up to `batches` batches.
+
+        Raises DemoFailed without progress.
+        """
         end = time.monotonic() + _PHASE_SECONDS
         while not until():
             driver.raise_if_ended()
@@ -300,15 +306,18 @@ class _Campaign:
         return [self._progress_of(query) for query in self._queries]
 
     def _progress_of(self, query: Footprint) -> Progress:
-        """Both figures from one look. They are not always equal, see `epochs_of`."""
+        """Complete epochs and complete batches of a query, from one reading of its files.
+
+        They may differ, see `epochs_of`.
+        """
         epochs = query.complete()
         return Progress(epochs, self._ends.batches_to(query.positions[epochs - 1]) if epochs else 0)
 
     def _is_held(self, kill: Kill) -> bool:
         """True if the driver waits at the place of the kill, with one query or both.
 
-        Workers have strikes of their own, so a waiting task is always the first. Of the plain queries both wait only in
-        C. In D and E none waits, because no code of the program runs there: the files show the phase.
+        Each worker process counts failpoints on its own, so only a first task waits. In plain PySpark both queries wait
+        only in phase C. In D and E none waits, because no code of the program runs there: the files show the phase.
         """
         if not self._options.gated and kill.phase in (Phase.D, Phase.E):
             return bool(self._in_phase(kill))

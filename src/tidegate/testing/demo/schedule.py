@@ -1,4 +1,4 @@
-"""When the driver is killed: each phase of an epoch, at a place and in an epoch that a seed chooses."""
+"""The plan of the kills: for each kill a phase, a place and an epoch, chosen by a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 
 class Phase(Enum):
-    """The phases of an epoch between which the protocol's durable records stand."""
+    """The phases of an epoch. The durable records of the protocol separate them."""
 
     A = "before pre-commit"
     B = "pre-commit .. prepared"
@@ -30,10 +30,10 @@ POINTS: dict[Phase, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One SIGKILL: in which phase of which epoch, and at which failpoint.
+    """One SIGKILL: the phase, the failpoint and the epoch at which the driver is killed.
 
-    `both`: when both queries are there, not as soon as one is. Without `jvm_too` only the driver's Python process is
-    killed: its JVM lives on for a while by itself.
+    `both`: kill when both queries are there; False: as soon as one is. `jvm_too`: kill the JVM as well; False: only the
+    driver's Python process, so that the JVM runs on for a while.
     """
 
     phase: Phase
@@ -44,7 +44,10 @@ class Kill:
 
 
 def plan_kills(seed: int, crashes: int, batches: int) -> list[Kill]:
-    """`crashes` kills in different epochs, in their order. One batch is one epoch; the first and last are spared."""
+    """A plan of `crashes` kills in different epochs, in order.
+
+    One batch counts as one epoch; the first and last have no kill.
+    """
     chance = random.Random(seed)
     phases, epochs = _phases(chance, crashes), _epochs(chance, crashes, batches)
     return [
@@ -60,13 +63,16 @@ def plan_kills(seed: int, crashes: int, batches: int) -> list[Kill]:
 
 
 def _phases(chance: random.Random, crashes: int) -> list[Phase]:
-    """Every phase as soon as there are five kills; among fewer always C, where a plain sink repeats its rows."""
+    """A phase for each kill.
+
+    Five or more kills include every phase. Fewer always include C, where plain PySpark repeats rows.
+    """
     others = [phase for phase in Phase if phase is not Phase.C]
     chosen = [Phase.C, *chance.sample(others, k=len(others)), *chance.choices(list(Phase), k=crashes)][:crashes]
     return chance.sample(chosen, k=crashes)
 
 
 def _epochs(chance: random.Random, crashes: int, batches: int) -> list[int]:
-    """One epoch out of each of `crashes` equal stretches."""
+    """An epoch for each kill: the epochs are divided into `crashes` equal ranges, and one of each range is chosen."""
     edges = [1 + (batches - 2) * part // max(crashes, 1) for part in range(crashes + 1)]
     return [chance.randrange(start, end) for start, end in pairwise(edges)]

@@ -23,7 +23,7 @@ def generated(lines: int, seed: int) -> list[str]:
 
 
 def read_folder(folder: Path) -> list[str]:
-    """The lines of all files in `folder`, in the order of their names."""
+    """The lines of all files in `folder`, files in the order of their names."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     texts = [line.rstrip("\n") for file in files for line in _lines_of(file)]
     if not texts:
@@ -38,7 +38,7 @@ def read_folder(folder: Path) -> list[str]:
 
 
 def cut(texts: Sequence[str], batches: int) -> list[list[InputLine]]:
-    """The lines, numbered from 1, in `batches` parts of nearly equal size."""
+    """Number the lines from 1, and cut them into `batches` parts of nearly equal size."""
     lines = [InputLine(number, text) for number, text in enumerate(texts, start=1)]
     edges = [len(lines) * part // batches for part in range(batches + 1)]
     return [lines[start:end] for start, end in pairwise(edges)]
@@ -50,7 +50,7 @@ def _lines_of(file: Path) -> Iterator[str]:
 
 
 def _vocabulary(chance: random.Random) -> list[str]:
-    """Different words of one to four syllables, the frequent ones short."""
+    """Different words of one to four syllables. Frequent words are short."""
     words: dict[str, None] = {}
     tries = 0
     while len(words) < VOCABULARY:

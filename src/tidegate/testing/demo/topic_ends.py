@@ -1,4 +1,4 @@
-"""The demo with Kafka at both ends: a broker of its own, one topic for the input and two for the output."""
+"""The demo with Kafka for input and output: its own broker, one input topic and two output topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRODUCER = {"transactional.id": "demo-input", "linger.ms": 5, "log_level": 3}
 
 
 class TopicEnds:
-    """Input and output in topics of 8 partitions; the table stays in SQLite. A batch is one transaction."""
+    """Input and output as topics of 8 partitions; the table stays in SQLite. A batch is one transaction."""
 
     programs = Programs("exact_kafka.py", "plain_kafka.py")
     ahead = 1  # an epoch takes all that has arrived
@@ -93,7 +93,7 @@ class TopicEnds:
         return [epoch for epoch in epochs if epoch]
 
     def read(self) -> SinkContents:
-        """With a reader of its own, which sees committed records only and reads up to the high watermark."""
+        """Read the sinks with a new consumer, which reads committed records up to the high watermark."""
         try:
             lines, changes = (self._values(topic) for topic in (Topic.LINES, Topic.CHANGES))
         except NotReadToTheEnd as stuck:
@@ -110,7 +110,10 @@ class TopicEnds:
 
 
 def _offsets(position: str | None) -> dict[int, int]:
-    """Where a position stands in the input topic, by partition: tidegate's source and Spark's write it alike."""
+    """The offset of each partition of the input topic.
+
+    Tidegate's and Spark's Kafka source write positions in the same form.
+    """
     if position is None:
         return {}
     topics = msgspec.json.decode(position, type=dict[str, dict[str, int | str]])

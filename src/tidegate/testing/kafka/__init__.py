@@ -1,4 +1,7 @@
-"""A real Kafka broker for demos and tests: fetched once, run in a folder, on this machine's loopback only."""
+"""A real Kafka broker for demos and tests.
+
+Its jars are downloaded once; it runs in a folder and listens on loopback only.
+"""
 
 from tidegate.testing.kafka.broker import Broker
 from tidegate.testing.kafka.jars import DEFAULT_VERSION

@@ -1,4 +1,4 @@
-"""A Kafka broker (or a cluster of two or three) in a folder: started in the background, stopped, killed, paused."""
+"""A Kafka broker, or a cluster of two or three, in a folder: start, stop, kill and pause its background processes."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ _LOGGING = tuple(
 
 
 class Broker:
-    """A handle on the broker in a folder. What it is stands in the folder: any process may hold a handle too.
+    """A handle on the broker or cluster in a folder. All facts about it are in the folder, so several processes may
+    hold one.
 
-    Methods that take `numbers` mean these brokers of the cluster (1, 2, 3), or all where none is given.
-    As a context manager it is stopped at the end.
+    Methods with `numbers` act on the brokers with these numbers (1, 2, 3); without numbers, on all of them. Used as a
+    context manager, the handle stops the brokers at the end.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -96,19 +97,20 @@ class Broker:
     ) -> Broker:
         """Start a broker that runs until it is stopped, and wait until it answers.
 
-        A folder that had one goes on with its data, its version and, where nothing else is said, its ports, users and
-        Java options; new settings are added to those it has.
+        If the folder already has a broker, its data and version are kept, and so are its ports, users and Java options
+        unless new ones are given. New settings are added to the old ones.
 
-        version: of Kafka, like "4.1.1".
-        port: of the first broker; the others follow. 0: any free ones.
-        brokers: how many, 1 to 3.
-        transaction_version: 0 or 2, from Kafka 4 on; without it, what is usual for the version.
-        settings: the broker's own, as in its `server.properties`.
-        users: passwords by name (SASL PLAIN). Then an access list decides who may do what; `admin` may do everything.
-        jvm: put behind the options that make it small and quick to start. Where its speed is measured:
-            `-XX:TieredStopAtLevel=4`, and more heap.
-        detour: each broker can also be reached by way of a `Proxy` (see there).
-        tell: is given a line before something that takes long.
+        version: the Kafka version, such as "4.1.1".
+        port: the port of the first broker; the others use the next numbers. 0: any free ports.
+        brokers: the number of brokers, 1 to 3.
+        transaction_version: 0 or 2, for Kafka 4 and newer. None: the default of the Kafka version.
+        settings: settings of the broker, as in its `server.properties`.
+        users: passwords by user name (SASL PLAIN). With users, access control lists are enforced; `admin` may do
+            everything.
+        jvm: Java options. They come after the default options, which make the broker small and quick to start. To
+            measure throughput, give `-XX:TieredStopAtLevel=4` and more heap.
+        detour: give each broker a second listener, for clients that connect through a `Proxy` (see there).
+        tell: called with a line of text before each step that takes long.
         """
         require(Extra.KAFKA)
         root = Path(folder).absolute()
@@ -144,7 +146,7 @@ class Broker:
 
     @classmethod
     def find_running(cls, folder: str | Path) -> Broker:
-        """The broker of a folder, of which at least one process must be alive."""
+        """A handle on the broker in this folder. Raises TidegateError if none of its processes is alive."""
         broker = cls(folder)
         if not broker.processes():
             raise refused("a broker that runs", "none of its processes is alive", broker.folder, "start it first")
@@ -152,42 +154,45 @@ class Broker:
 
     @property
     def servers(self) -> str:
-        """`127.0.0.1:PORT`, of several joined by commas: what clients call bootstrap servers."""
+        """The bootstrap servers for clients: `127.0.0.1:PORT`, for several brokers joined by commas."""
         return self._record().servers
 
     @property
     def detours(self) -> list[Detour]:
-        """The second ways to its brokers, where it was started with them."""
+        """The second listener of each broker; empty if the broker was started without `detour`."""
         return [node.detour for node in self._record().nodes if node.detour is not None]
 
     def options(self, user: str) -> dict[str, str]:
-        """What a client needs beside the servers to log in as this user; nothing where there are no users."""
+        """The client options that log in as this user; empty if the broker has no users."""
         return self._record().client_options(user)
 
     def processes(self, *numbers: int) -> list[Process]:
-        """Those that are alive."""
+        """The processes of these brokers that are alive."""
         return [node.process for node in self._nodes(numbers) if node.process is not None and node.process.is_alive()]
 
     def stop(self, *numbers: int) -> None:
-        """End in order (SIGTERM; SIGKILL after 20 s). What has ended already stays so."""
+        """Stop brokers with SIGTERM, and with SIGKILL after 20 s. Does nothing for a broker that has ended already."""
         with _one_command(self.folder):
             self._stop(numbers)
 
     def kill(self, *numbers: int) -> None:
-        """SIGKILL, as a crash would be: `status` says that it died."""
+        """Kill brokers with SIGKILL, as in a crash. `status` then reports them as died."""
         process.kill(self.processes(*numbers))
 
     def pause(self, *numbers: int) -> None:
-        """SIGSTOP: it holds its connections and does not answer. Returns when it stands still."""
+        """Pause brokers with SIGSTOP: they keep their connections and do not answer.
+
+        Returns when they have stopped running.
+        """
         process.pause(self.processes(*numbers))
 
     def resume(self, *numbers: int) -> None:
-        """SIGCONT, after `pause`."""
+        """Let paused brokers run again (SIGCONT)."""
         for one in self.processes(*numbers):
             one.send(signal.SIGCONT)
 
     def restart(self, *numbers: int) -> None:
-        """Stop what runs, start it at the same port with the same data, and wait until it answers."""
+        """Stop the brokers that run, start them at the same ports with the same data, and wait until they answer."""
         with _one_command(self.folder):
             self._stop(numbers)
             _Machine(self.folder, self._record()).launch(self._nodes(numbers))
@@ -216,7 +221,7 @@ class Broker:
 
 
 class _Machine:
-    """Starts the processes of a record: Java and the jars are there before anything else is touched."""
+    """Starts the processes of a cluster record. Java and the jars are looked up first, before anything is written."""
 
     def __init__(self, root: Path, record: ClusterRecord, tell: Callable[[str], None] = lambda _: None) -> None:
         self._root = root
@@ -225,7 +230,10 @@ class _Machine:
         self._jars = kafka_jars(record.version, tell)
 
     def launch(self, nodes: Sequence[NodeRecord]) -> None:
-        """Start these nodes and wait until they answer. When one does not, none of them is left."""
+        """Start these nodes and wait until they answer.
+
+        If one does not answer, all of them are stopped and the call raises.
+        """
         self._prepare(nodes)
         started: list[NodeRecord] = []
         try:
@@ -239,7 +247,7 @@ class _Machine:
             raise
 
     def _prepare(self, nodes: Sequence[NodeRecord]) -> None:
-        """Write the settings; format the data folders that are new."""
+        """Write the properties file of each node, and format its data folder if that is new."""
         for node in nodes:
             node.folder(self._root).mkdir(exist_ok=True)
             path = node.folder(self._root) / FILE
@@ -300,7 +308,7 @@ class _Machine:
 
 @contextmanager
 def _one_command(root: Path) -> Generator[None, None, None]:
-    """Refuse to start or stop while somebody else does so in this folder."""
+    """Allow one start or stop at a time in this folder: raises if another process is in the middle of one."""
     with (root / _LOCK).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Which cluster stands in a folder, or is to: its nodes, ports and users, and what stands against a start."""
+"""The cluster that a folder has or is to get (nodes, ports, users), and the reasons why it cannot be started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...]:
-    """Nodes with ports that are free now; from `port` on where it is not 0."""
+    """Nodes with free ports: the numbers from `port` on, or any free ports if `port` is 0."""
     if not 1 <= brokers <= MOST_BROKERS:
         raise bad_value(f"1 to {MOST_BROKERS} brokers", str(brokers), "brokers")
     taken = {port + offset for offset in range(brokers)} if port else set[int]()
@@ -39,7 +39,7 @@ def new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...
 
 
 def users_of(given: Mapping[str, str] | None) -> dict[str, str]:
-    """The users with the brokers' own; none where none are given."""
+    """The given users, plus the user with which the brokers connect to each other. Empty if no users are given."""
     if given is None:
         return {}
     for name, password in given.items():
@@ -49,7 +49,9 @@ def users_of(given: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def continued(known: ClusterRecord, wanted: ClusterRecord, port: int) -> ClusterRecord:
-    """The known cluster with what may be changed: its settings and, where `port` is not 0, its ports."""
+    """The existing cluster with the changes that are allowed: the wanted settings and, if `port` is not 0, the wanted
+    ports.
+    """
     ports = [port + node.number - 1 if port else node.port for node in known.nodes]
     nodes = tuple(replace(node, port=own, process=None) for node, own in zip(known.nodes, ports, strict=True))
     users = wanted.users or known.users
@@ -66,7 +68,10 @@ def refuse_other(
     transaction_version: int | None,
     detour: bool | None,
 ) -> None:
-    """Raise where something is wanted that a cluster keeps from its first start on. None: whatever it is."""
+    """Raise if a wanted property differs from the existing cluster and cannot be changed after the first start.
+
+    None means: no particular value is wanted.
+    """
     for what, old, new in (
         ("version", known.version, version),
         ("brokers", len(known.nodes), brokers),
@@ -78,14 +83,14 @@ def refuse_other(
 
 
 def refuse_our_settings(record: ClusterRecord) -> None:
-    """Raise for a setting that makes the broker run here, and is not the user's."""
+    """Raise if the user's settings contain one that tidegate sets itself, such as a port or a data folder."""
     ours = place(record, record.nodes[0]).keys() | security(record).keys()
     for name in sorted(record.settings.keys() & ours):
         raise bad_value("settings beside those that make the broker run here", name, "settings")
 
 
 def refuse_running(record: ClusterRecord, root: Path) -> None:
-    """Raise while a broker of the folder runs."""
+    """Raise if a broker of this folder is running."""
     for node in record.nodes:
         if node.process is not None and node.process.is_alive():
             raise refused(
@@ -97,7 +102,7 @@ def refuse_running(record: ClusterRecord, root: Path) -> None:
 
 
 def refuse_taken_ports(record: ClusterRecord) -> None:
-    """Raise where somebody else listens at one of its ports."""
+    """Raise if another program listens on one of the cluster's ports."""
     for node in record.nodes:
         require_free(node.port)
         require_free(node.controller_port)
@@ -106,23 +111,26 @@ def refuse_taken_ports(record: ClusterRecord) -> None:
 
 
 def formatted(root: Path) -> ClusterRecord | None:
-    """The record, if its cluster was ever begun: a first start that failed leaves nothing to go on with."""
+    """The cluster record of this folder; None if no data folder was formatted.
+
+    A failed first start thus counts as none.
+    """
     record = load(root)
     return record if record is not None and any(is_formatted(root, node) for node in record.nodes) else None
 
 
 def is_formatted(root: Path, node: NodeRecord) -> bool:
-    """Whether the node has its data folder."""
+    """True if the node's data folder exists."""
     return (node.folder(root) / DATA / "meta.properties").exists()
 
 
 def refused(expected: str, found: str, where: Path, next_step: str) -> TidegateError:
-    """What a folder of brokers does not allow now."""
+    """The error for an action that the folder's broker does not allow in its present state."""
     return TidegateError(Code.BROKER_REFUSED, expected=expected, found=found, where=str(where), next_step=next_step)
 
 
 def bad_value(expected: str, found: str, where: str) -> TidegateError:
-    """An argument that does not fit."""
+    """The error for an invalid argument."""
     return TidegateError(
         Code.SETTING_VALUE, expected=expected, found=found, where=where, next_step="change it, or use another folder"
     )

@@ -1,4 +1,4 @@
-"""Jars of Kafka, fetched once for each version into the user's cache folder."""
+"""Jars of Kafka, downloaded once for each version into the user's cache folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _SHOWN_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Jars that belong together: what is resolved, and the jar by which one sees that it is there."""
+    """A group of jars that are downloaded together: the Maven module, and the jar whose presence shows that they are
+    complete.
+    """
 
     title: str
     folder: str
@@ -36,14 +38,17 @@ class Bundle:
     proof: str
 
     def modules_beside(self, group: str, name: str) -> list[tuple[str, str]]:
-        """Left out of that module's own dependencies: they are here in a version of their own."""
+        """Dependencies of the given module to exclude, because the bundle names its own version of them: pairs (group,
+        name).
+        """
         return [module[:2] for module in self.modules if module[:2] != (group, name)]
 
 
 def kafka_jars(version: str, tell: Callable[[str], None]) -> Path:
-    """The folder with the jars of that version. A fetch is announced with `tell`: it takes a while.
+    """The folder with Kafka's jars of that version, downloaded if missing. Calls `tell` before a download, which takes
+    long.
 
-    Fetched aside and renamed when complete, so two processes may do it at once.
+    Jars are downloaded into a temporary folder, which is renamed when complete. So two processes may do this at once.
     """
     require_version(version)
     # Beside the broker what writes its log: a binding of slf4j 2, which also serves programs made for slf4j 1.
@@ -56,7 +61,7 @@ def kafka_jars(version: str, tell: Callable[[str], None]) -> Path:
 
 
 def tool_jars(version: str, tell: Callable[[str], None]) -> Path:
-    """The folder with the jars of that version's command line tools, got in the same way."""
+    """The folder with the jars of Kafka's command line tools of that version, downloaded if missing."""
     require_version(version)
     name = f"kafka-tools-{version}"
     modules = (("org.apache.kafka", "kafka-tools", version), ("org.slf4j", "slf4j-simple", _SLF4J))
@@ -64,7 +69,10 @@ def tool_jars(version: str, tell: Callable[[str], None]) -> Path:
 
 
 def connector_jars(tell: Callable[[str], None]) -> list[Path]:
-    """The jars of Spark's own Kafka connector, to compare with. They work with every Spark that tidegate works with."""
+    """The jars of Spark's own Kafka connector, for comparisons.
+
+    They work with every Spark version that tidegate supports.
+    """
     name = f"spark-sql-kafka-0-10_{_SCALA}"
     modules = (
         ("org.apache.spark", name, _CONNECTOR),
@@ -78,7 +86,7 @@ def connector_jars(tell: Callable[[str], None]) -> list[Path]:
 
 
 def fetched(bundle: Bundle, tell: Callable[[str], None]) -> Path:
-    """The folder with the jars of a bundle. Raises JARS_UNAVAILABLE where they cannot be had."""
+    """The folder with the jars of a bundle, downloaded if missing. Raises JARS_UNAVAILABLE if the download fails."""
     folder = cache_folder() / bundle.folder
     if not folder.is_dir():
         tell(f"fetching the jars of {bundle.title}, once")
@@ -87,7 +95,7 @@ def fetched(bundle: Bundle, tell: Callable[[str], None]) -> Path:
 
 
 def require_version(version: str) -> None:
-    """Refuse what is no version of a release."""
+    """Raise if the text is not the version number of a Kafka release."""
     if re.fullmatch(r"\d+\.\d+\.\d+", version) is None:
         raise TidegateError(
             Code.SETTING_VALUE,
@@ -99,7 +107,7 @@ def require_version(version: str) -> None:
 
 
 def cache_folder() -> Path:
-    """`~/.cache/tidegate`, or below XDG_CACHE_HOME where that is an absolute path."""
+    """The cache folder: `~/.cache/tidegate`, or `tidegate` in XDG_CACHE_HOME if that is an absolute path."""
     wanted = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (wanted if wanted.is_absolute() else Path.home() / ".cache") / "tidegate"
 
@@ -132,7 +140,9 @@ def _run_resolver(command: list[str], bundle: Bundle, aside: Path) -> None:
 
 
 def _resolver(bundle: Bundle, aside: Path, jars: Path) -> list[str]:
-    """The command that puts the jars into a folder: Maven, which knows the user's mirrors, or else Spark's Ivy."""
+    """The command that downloads the jars into a folder: Maven, which uses the user's mirrors; without Maven, Spark's
+    Ivy.
+    """
     maven = shutil.which("mvn")
     if maven is not None:
         return _maven(maven, bundle, aside, jars)
@@ -185,7 +195,7 @@ def _left_out(pattern: str, bundle: Bundle, group: str, name: str) -> str:
 
 
 def _ivy_jar() -> Path | None:
-    """The Ivy that pyspark ships, found without loading pyspark."""
+    """The Ivy jar inside pyspark, found without importing pyspark; None if there is none."""
     spec = importlib.util.find_spec("pyspark")
     for folder in (spec and spec.submodule_search_locations) or []:
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):

@@ -1,4 +1,4 @@
-"""Which Java runs the broker."""
+"""Finds the Java that runs the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JAVA_AT_LEAST = 17
 
 
 def find_java() -> str:
-    """The command of a Java that is new enough: that of JAVA_HOME where it is set, else the first on the PATH."""
+    """The path of a `java` command that is new enough for Kafka: from JAVA_HOME if that is set, else the first in PATH."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if java is None:

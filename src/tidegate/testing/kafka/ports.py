@@ -1,4 +1,4 @@
-"""Ports of the loopback that are free."""
+"""Finds free ports on loopback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRIES = 200
 
 
 def free_port(taken: Collection[int]) -> int:
-    """A port that nobody listens on and that is not in `taken`."""
+    """A port on which no process listens and which is not in `taken`."""
     for _ in range(_TRIES):
         port = random.randrange(*_RANGE)
         if port not in taken and is_free(port):
@@ -23,13 +23,13 @@ def free_port(taken: Collection[int]) -> int:
 
 
 def require_free(port: int) -> None:
-    """Refuse a port that somebody listens on."""
+    """Raise if a process listens on this port."""
     if not is_free(port):
         raise _taken(f"127.0.0.1:{port} is in use", "end what listens there, or name another port (0: any free one)")
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on it now."""
+    """True if a server could listen on this port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""A process in the background, told apart from a stranger that was given its number later."""
+"""Background processes, identified by process id and start time, because the system reuses process ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 0.02
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process by its number and by when it began (in clock ticks of a boot, or a date)."""
+    """A process, identified by its process id and its start time (in clock ticks since boot, or as a date)."""
 
     pid: int
     since: str
@@ -25,17 +25,17 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         return self._state() is not None
 
     def is_paused(self) -> bool:
-        """Whether it stands still, with all its threads."""
+        """True if the process and all its threads are stopped (SIGSTOP)."""
         return self._state() == _PAUSED and all(state == _PAUSED for state in _thread_states(self.pid))
 
     def send(self, number: signal.Signals) -> None:
-        """Give it a signal; nothing happens when it has ended."""
+        """Send a signal to the process. Does nothing if the process has ended."""
         if self.is_alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def _state(self) -> str | None:
-        """The letter that the kernel shows for it; None when it has ended."""
+        """The letter by which the kernel shows the process state, such as `R` or `T`; None if the process has ended."""
         child = _children.get(self.pid)
         if child is not None and child.poll() is not None:
             del _children[self.pid]
@@ -44,7 +44,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spawn(command: Sequence[str], folder: Path, log: Path) -> Process:
-    """Start a process that lives on when this one ends. What it prints is added to `log`."""
+    """Start a process that outlives this one. Its output is appended to `log`."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             command,
@@ -60,7 +60,10 @@ def spawn(command: Sequence[str], folder: Path, log: Path) -> Process:
 
 
 def end(processes: Sequence[Process], grace_seconds: float) -> None:
-    """Ask all to end, kill those that have not after `grace_seconds`, return when none is left."""
+    """Send SIGTERM to all processes, SIGKILL after `grace_seconds` to those still alive.
+
+    Returns when all have ended.
+    """
     for process in processes:
         process.send(signal.SIGTERM)
         process.send(signal.SIGCONT)
@@ -69,7 +72,7 @@ def end(processes: Sequence[Process], grace_seconds: float) -> None:
 
 
 def kill(processes: Sequence[Process]) -> None:
-    """SIGKILL to all; returns when none is left."""
+    """Send SIGKILL to all processes. Returns when all have ended."""
     for process in processes:
         process.send(signal.SIGKILL)
     _gone(processes, _SIGNAL_SECONDS)
@@ -82,7 +85,7 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def pause(processes: Sequence[Process]) -> None:
-    """SIGSTOP to all; returns when they stand still: on a busy machine that is not at once."""
+    """Send SIGSTOP to all processes. Returns when all have stopped, which takes a while on a busy machine."""
     for process in processes:
         process.send(signal.SIGSTOP)
     _until(lambda: all(process.is_paused() or not process.is_alive() for process in processes), _SIGNAL_SECONDS)
@@ -93,7 +96,7 @@ def _gone(processes: Sequence[Process], seconds: float) -> bool:
 
 
 def _until(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until it holds; False when it does not after that time."""
+    """Wait until the condition is true. Returns False if it is still false after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -103,7 +106,7 @@ def _until(holds: Callable[[], bool], seconds: float) -> bool:
 
 
 def _look(pid: int) -> tuple[str, str] | None:
-    """The state of a process and when it began; None when it has ended, also where nobody asked how it ended."""
+    """State and start time of a process. None if it has ended, also if it is a zombie."""
     return _from_proc(pid) if _BOOT.exists() else _from_ps(pid)
 
 
@@ -124,7 +127,7 @@ def _from_proc(pid: int) -> tuple[str, str] | None:
 
 
 def _thread_states(pid: int) -> list[str]:
-    """The states of all its threads; nothing where the system has no folder for them."""
+    """The states of all threads of a process; empty if the system has no `/proc` folder for them."""
     states: list[str] = []
     for path in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile

@@ -1,4 +1,4 @@
-"""The settings of a broker for demos and tests: loopback only, small, and quick to be ready."""
+"""The settings of a broker for demos and tests: loopback only, small, and quick to start."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SMALL = {
 
 
 def server_properties(record: ClusterRecord, node: NodeRecord) -> str:
-    """The properties file of one node; its paths are below the folder in which the process works."""
+    """The text of one node's properties file. Its paths are relative to the folder in which the process runs."""
     lines = {**_SMALL, **_replication(len(record.nodes)), **record.settings, **place(record, node), **security(record)}
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in lines.items())
 
 
 def place(record: ClusterRecord, node: NodeRecord) -> Mapping[str, str]:
-    """What makes this node one of this cluster, at its ports; not for anybody else to set."""
+    """The settings that make this node a member of this cluster at its ports. The user cannot override them."""
     controllers = _controllers(record)
     is_controller = node in controllers
     listeners = {"CLIENTS": node.port, **({"CONTROLLER": node.controller_port} if is_controller else {})}
@@ -58,9 +58,9 @@ def place(record: ClusterRecord, node: NodeRecord) -> Mapping[str, str]:
 
 
 def security(record: ClusterRecord) -> Mapping[str, str]:
-    """With users: who may connect, by a password, and that an access list decides what they may do.
+    """The settings for a cluster with users: passwords, and access control lists that decide what each user may do.
 
-    The brokers themselves are a user; at the controllers' port they have no name.
+    The brokers log in as a user of their own. At the controllers' port no login is needed.
     """
     if not record.users:
         return {}
@@ -78,7 +78,7 @@ def security(record: ClusterRecord) -> Mapping[str, str]:
 
 
 def _replication(brokers: int) -> Mapping[str, str]:
-    """Everything on every broker; of three, one may be down."""
+    """Replication settings: every partition has a replica on each broker. With three brokers, one may be down."""
     copies, needed = str(brokers), str(max(1, brokers - 1))
     return {
         "default.replication.factor": copies,
@@ -96,10 +96,15 @@ def _addresses(ports: Mapping[str, int]) -> str:
 
 
 def _controllers(record: ClusterRecord) -> tuple[NodeRecord, ...]:
-    """Three where there are three brokers; else one, for of two none could be missed."""
+    """The nodes that are controllers: all three of three brokers, else one, because two controllers tolerate no
+    failure.
+    """
     return record.nodes[: 3 if len(record.nodes) >= 3 else 1]
 
 
 def _escaped(text: str) -> str:
-    """As Java reads properties files, which is how JSON escapes: a backslash, and a number for what is not ASCII."""
+    """Escape text for a Java properties file.
+
+    JSON's escapes fit: a backslash, and a number for characters outside ASCII.
+    """
     return json.dumps(text)[1:-1]

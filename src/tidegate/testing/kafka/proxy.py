@@ -2,12 +2,12 @@
 
     with Broker.start(folder, detour=True) as broker, Proxy(broker) as proxy:
         late = proxy.hold(ApiKey.EndTxn, cut=True)
-        ...  # clients come by way of `proxy.servers`; the first EndTxn is kept back, its client sends it again
+        ...  # clients connect to `proxy.servers`; the first EndTxn is held, and its client sends it again
         late.release()
         late.wait_for_answers()
 
-The broker listens a second time for those who come by way of the proxy, and tells them the proxy's address; so its
-answers need not be changed. Requests are known by their frame: length, kind (`kafka.protocol.api_key.ApiKey`),
+With `detour=True` the broker has a second listener, which advertises the proxy's address. So the proxy need not change
+the broker's answers. The proxy reads only the frame of a request: length, kind (`kafka.protocol.api_key.ApiKey`),
 version, correlation id.
 """
 
@@ -33,11 +33,11 @@ _LARGEST = 128 << 20
 
 
 class Proxy:
-    """Stands before each broker of a cluster that was started with `detour=True`, as a context manager.
+    """A context manager that listens in front of each broker of a cluster that was started with `detour=True`.
 
-    The rules may be given at any time, from any thread. A rule strikes the requests of its kind from the `first` that
-    comes after it was given, `count` of them; of several the oldest. `where` looks at a request (without the length
-    in front) and says whether it is meant.
+    Add rules at any time, from any thread. `first` and `count`: a rule acts on `count` requests of its kind, from the
+    `first` one after the rule was added. If several rules match a request, the oldest one acts. `where`: called with
+    the bytes of a request, without the length field; the rule matches only if it returns True.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -60,7 +60,7 @@ class Proxy:
 
     @property
     def servers(self) -> str:
-        """What clients call bootstrap servers, to come this way."""
+        """The bootstrap servers for clients that are to connect through the proxy."""
         return ",".join(f"127.0.0.1:{detour.proxy_port}" for detour in self._detours)
 
     # --- rules ---------------------------------------------------------------------------------------------
@@ -75,33 +75,36 @@ class Proxy:
         count: int = 1,
         where: Callable[[bytes], bool] | None = None,
     ) -> RequestStrike:
-        """Keep a request back for `seconds`, or until the strike is released, then deliver it.
+        """Hold a request for `seconds`, or until the strike is released, and then deliver it to the broker.
 
-        What its client has sent behind it on the same connection waits too. With `cut` the client loses the
-        connection at once, so that it sends the request again, and what was kept back is delivered all the same.
+        Later requests on the same connection wait behind it. With `cut`, the client's connection is closed at once, so
+        the client sends the request again; the held request is delivered all the same.
         """
         return self._add(RequestStrike(StrikeKind.HOLD, key, self._loop, seconds, cut, first, count, where))
 
     def drop(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
     ) -> RequestStrike:
-        """The connection breaks before the request has reached the broker."""
+        """Close the connection before the request reaches the broker."""
         return self._add(RequestStrike(StrikeKind.DROP, key, self._loop, None, True, first, count, where))
 
     def drop_answer(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
     ) -> RequestStrike:
-        """The broker has done what was asked; the connection breaks before its answer has reached the client."""
+        """Deliver the request to the broker, and close the connection before the answer reaches the client."""
         return self._add(RequestStrike(StrikeKind.DROP_ANSWER, key, self._loop, None, True, first, count, where))
 
     def repeat(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
     ) -> RequestStrike:
-        """The broker gets the request twice, one right after the other. The client sees the first answer."""
+        """Deliver the request to the broker twice, one directly after the other.
+
+        The client receives the first answer.
+        """
         return self._add(RequestStrike(StrikeKind.REPEAT, key, self._loop, None, False, first, count, where))
 
     def forget(self) -> None:
-        """All rules are over. What is kept back is delivered."""
+        """Remove all rules and deliver all held requests."""
         with self._lock:
             over, self._strikes = self._strikes, []
         for strike in over:
@@ -113,7 +116,7 @@ class Proxy:
         return strike
 
     def _struck_by(self, request: bytes) -> RequestStrike | None:
-        """The rule that strikes this request, which counts as struck then."""
+        """The rule that acts on this request, or None. The request is then counted for the rule."""
         with self._lock:
             return next((strike for strike in self._strikes if strike.takes(request)), None)
 
@@ -128,7 +131,7 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close all connections; what is kept back is lost."""
+        """Close all connections. Requests that are still held are lost."""
         with suppress(RuntimeError):  # the loop has ended already
             self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
@@ -172,7 +175,7 @@ class Proxy:
 
 
 class _Connection:
-    """A client's connection and the one to the broker that belongs to it."""
+    """A client's connection, and the proxy's connection to the broker for it."""
 
     def __init__(
         self,
@@ -208,7 +211,7 @@ class _Connection:
             await _closed(writer)
 
     async def _requests(self, broker: asyncio.StreamWriter) -> None:
-        """From the client to the broker. Ends when the client has gone, or when a strike breaks the connection."""
+        """Pass requests from the client to the broker, until the client closes its connection or a rule breaks it."""
         while (frame := await _frame(self._reader)) is not None:
             strike = self._struck_by(frame) if self._late is None else self._late.follows(frame)
             if strike is not None and strike.kind is StrikeKind.DROP:
@@ -231,8 +234,10 @@ class _Connection:
         await strike.over()
 
     async def _answers(self, broker: asyncio.StreamReader) -> None:
-        """From the broker to the client, or to a strike alone. Ends when the broker has gone, or breaks with a
-        strike."""
+        """Pass answers from the broker to the client, or only to the strike that asked for them.
+
+        Ends when the broker closes the connection or a rule breaks it.
+        """
         while (frame := await _frame(broker)) is not None:
             strikes = self._waiting.get(_correlation(frame), [])
             strike = strikes.pop(0) if strikes else None
@@ -252,7 +257,7 @@ class _Connection:
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes | None:
-    """A request or an answer without its length; None when the other side has gone."""
+    """The next request or answer, without its length field; None if the other side has closed the connection."""
     try:
         (length,) = struct.unpack(">i", await reader.readexactly(4))
         return await reader.readexactly(length) if 0 <= length <= _LARGEST else None
@@ -261,7 +266,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes | None:
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
-    """Send what was written, if the other side takes it, and close."""
+    """Send what is still buffered, if the other side accepts it, and close the connection."""
     writer.close()
     with suppress(OSError, asyncio.TimeoutError):
         await asyncio.wait_for(writer.wait_closed(), _CLOSE_SECONDS)

@@ -1,4 +1,4 @@
-"""What is kept of a broker in its folder, so that another command finds it."""
+"""The file in a broker's folder that describes the broker, so that a later command finds it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _NAME = "broker.json"
 
 
 class Detour(msgspec.Struct, frozen=True, kw_only=True):
-    """A second way to a broker: it listens at `port` too, and tells those who ask it there to come to `proxy_port`."""
+    """A second listener of a broker: at `port`. It tells its clients to connect to `proxy_port`."""
 
     port: int
     proxy_port: int
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker of the cluster. `process`: None after it was stopped; one that is dead was not stopped by us."""
+    """One broker of the cluster.
+
+    `process` is None before the first start and after a stop; after a crash it is a dead process.
+    """
 
     number: int
     port: int
@@ -46,7 +49,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster: what it was formatted with, and its brokers as they were started last."""
+    """A cluster: the properties with which it was formatted, and its brokers as of the last start."""
 
     version: str
     cluster_id: str
@@ -66,7 +69,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
         return "SASL_PLAINTEXT" if self.users else "PLAINTEXT"
 
     def client_options(self, user: str) -> dict[str, str]:
-        """What a client needs beside the servers."""
+        """The client options that log in as this user. The address of the servers is not among them."""
         if not self.users:
             return {}
         return {
@@ -77,13 +80,13 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def replaced(self, *changed: NodeRecord) -> ClusterRecord:
-        """The same with these nodes in the place of those with their numbers."""
+        """The record in which the given nodes replace those with the same numbers."""
         new = {node.number: node for node in changed}
         return msgspec.structs.replace(self, nodes=tuple(new.get(node.number, node) for node in self.nodes))
 
 
 def load(folder: Path) -> ClusterRecord | None:
-    """The record of the folder, None if no broker was ever started there."""
+    """Read the record in this folder; None if no broker was ever started there."""
     path = folder / _NAME
     try:
         return msgspec.json.decode(path.read_bytes(), type=ClusterRecord)
@@ -100,7 +103,7 @@ def load(folder: Path) -> ClusterRecord | None:
 
 
 def save(folder: Path, record: ClusterRecord) -> None:
-    """Replace the record."""
+    """Write the record of this folder, and replace an older one."""
     aside = folder / f".{_NAME}"
     aside.touch(mode=0o600)  # it may hold passwords
     aside.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2))

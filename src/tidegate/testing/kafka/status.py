@@ -1,4 +1,4 @@
-"""How a broker is, seen from its folder: by its processes and by whether they answer."""
+"""The state of a broker in a folder: whether its processes are alive, and whether they answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _ANSWER_SECONDS = 2.0
 
 
 class BrokerState(str, Enum):
-    """Of a broker; and of several, that of the one that is worst off (the later in this list)."""
+    """The state of a broker.
+
+    The state of a cluster is that of its worst broker: the one that comes last in this list.
+    """
 
     RUNNING = "running"
     ABSENT = "absent"
@@ -35,7 +38,7 @@ _MEANINGS = {
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker of the cluster. `pid`: None where no process is alive."""
+    """One broker of the cluster. `pid`: None if its process is not alive."""
 
     number: int
     state: BrokerState
@@ -45,7 +48,7 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The broker in a folder: what to connect to, and how each of its processes is."""
+    """The broker in a folder: the address for clients, and the state of each process."""
 
     state: BrokerState
     meaning: str
@@ -57,7 +60,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status(folder: str | Path) -> Status:
-    """The truth about the broker in this folder, whoever started it. Takes up to 2 s for each that is silent."""
+    """The present state of the broker in this folder, also if another process started it.
+
+    Takes up to 2 s for each broker that does not answer.
+    """
     root = Path(folder).absolute()
     record = load(root)
     if record is None:
@@ -77,7 +83,7 @@ def status(folder: str | Path) -> Status:
 
 
 def answers(record: ClusterRecord, node: NodeRecord) -> bool:
-    """Whether this node, and not a stranger at its port, answers and is a member of its cluster."""
+    """True if a Kafka broker answers at this node's port and is a member of this cluster."""
     from confluent_kafka import KafkaException  # here: a command that asks no broker does not wait for the client
     from confluent_kafka.admin import AdminClient
 

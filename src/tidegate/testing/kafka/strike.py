@@ -1,4 +1,4 @@
-"""A rule of a `Proxy`: which requests it strikes, how, and what came of them."""
+"""A rule of a `Proxy`: which requests it acts on, what it does to them, and the requests and answers that it saw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 60.0
 
 
 class StrikeKind(Enum):
-    """What is done to a request."""
+    """What a rule does to a request."""
 
     HOLD = auto()
     DROP = auto()
@@ -22,7 +22,7 @@ class StrikeKind(Enum):
 
 
 class RequestStrike:
-    """Made by the methods of `Proxy`; any thread may ask it."""
+    """A rule, made by the methods of `Proxy`. Its methods may be called from any thread."""
 
     def __init__(
         self,
@@ -52,28 +52,34 @@ class RequestStrike:
 
     @property
     def requests(self) -> list[bytes]:
-        """Those that were struck, without the length in front."""
+        """The requests on which the rule has acted, without the length field."""
         with self._changed:
             return list(self._requests)
 
     @property
     def answers(self) -> list[bytes]:
-        """What the broker has answered to them, whether the client saw it or not; of a repeated one both."""
+        """The broker's answers to these requests, whether or not the client received them.
+
+        A repeated request has two.
+        """
         with self._changed:
             return list(self._answers)
 
     def wait(self, struck: int = 1, seconds: float = _SECONDS) -> None:
-        """Until so many requests were struck."""
+        """Wait until the rule has acted on `struck` requests. Raises TimeoutError after `seconds`."""
         self._wait_for(lambda: len(self._requests) >= struck, seconds)
 
     def wait_for_answers(self, seconds: float = _SECONDS) -> list[bytes]:
-        """Until the broker has answered every request that was struck and not dropped; the answers."""
+        """Wait until the broker has answered every request that the rule did not drop. Returns the answers.
+
+        Raises TimeoutError after `seconds`.
+        """
         each = {StrikeKind.DROP: 0, StrikeKind.REPEAT: 2}.get(self.kind, 1)
         self._wait_for(lambda: len(self._answers) >= each * len(self._requests), seconds)
         return self.answers
 
     def release(self) -> None:
-        """Deliver what is kept back, and keep nothing back any more."""
+        """Deliver the held requests, and hold no more."""
         with self._changed:
             self._numbers = range(0)
         with suppress(RuntimeError):  # the proxy has ended: nothing is kept back
@@ -87,7 +93,7 @@ class RequestStrike:
     # --- for the proxy -------------------------------------------------------------------------------------
 
     def takes(self, request: bytes) -> bool:
-        """Whether it strikes this request; it counts as struck then."""
+        """True if the rule acts on this request. The request is then counted."""
         if not self._fits(request):
             return False
         self._seen += 1
@@ -98,14 +104,16 @@ class RequestStrike:
         return meant
 
     def follows(self, request: bytes) -> RequestStrike | None:
-        """This strike, if a request of the same kind comes behind one that it keeps back with its connection cut."""
+        """This rule, if the client sent the request after one of the same kind that is held with its connection cut;
+        else None.
+        """
         if not self._fits(request):
             return None
         self._note(request)
         return self
 
     async def over(self) -> None:
-        """Until what is kept back may be delivered."""
+        """Wait until a held request may be delivered."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._released.wait(), self._seconds)
 

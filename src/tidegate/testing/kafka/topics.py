@@ -1,4 +1,4 @@
-"""Topics of real brokers: made, written, and read to their very end."""
+"""Helpers for topics of real brokers: create a topic, write records, and read all records up to the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PART_SECONDS = 0.05  # what has come by then is taken, be it less than was aske
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record, as it is written and read. Read ones have partition and offset."""
+    """A record to write, or one that was read. Only a record that was read has a partition and an offset."""
 
     value: bytes | None
     key: bytes | None = None
@@ -43,7 +43,7 @@ class TopicRecord:
 
 
 class NotReadToTheEnd(Exception):
-    """Some records could not be seen in time: an open transaction stands before the high watermark."""
+    """Not all records could be read in time, because an open transaction is before the high watermark."""
 
 
 def make_topic(
@@ -54,7 +54,7 @@ def make_topic(
     config: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a topic and return its name, which no other topic has."""
+    """Create a topic with a unique name and return that name. `name`: how the name begins."""
     topic = f"{name}-{uuid.uuid4().hex[:12]}"
     create_topic(servers, topic, partitions, config=config, options=options)
     return topic
@@ -68,7 +68,7 @@ def create_topic(
     config: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic of this name. `options`: of the client, as for a login."""
+    """Create a topic with this name. `options`: client options, for example for a login."""
     admin: Any = AdminClient({**(options or {}), "bootstrap.servers": servers})
     made = admin.create_topics(
         [NewTopic(topic, num_partitions=partitions, config=dict(config or {}))], operation_timeout=_SECONDS
@@ -84,7 +84,7 @@ def delete_topic(servers: str, topic: str) -> None:
 def produce(
     servers: str, topic: str, rows: Iterable[TopicRecord | bytes], *, options: Mapping[str, str] | None = None
 ) -> int:
-    """Write rows and wait until each is confirmed. Returns how many."""
+    """Write rows and wait until the broker has confirmed each. Returns the number of rows."""
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5, **(options or {})})
     refused: list[KafkaError] = []
     confirmed = 0
@@ -112,12 +112,12 @@ def produce(
 
 
 def high_watermarks(servers: str, topic: str) -> dict[int, int]:
-    """Where each partition ends, open transactions included."""
+    """The high watermark of each partition: its end, with the records of open transactions."""
     return _ends(servers, topic, IsolationLevel.READ_UNCOMMITTED)
 
 
 def stable_ends(servers: str, topic: str) -> dict[int, int]:
-    """The last stable offset of each partition: where its first open transaction begins, or its end."""
+    """The last stable offset of each partition: where its first open transaction begins; without one, its end."""
     return _ends(servers, topic, IsolationLevel.READ_COMMITTED)
 
 
@@ -144,7 +144,7 @@ def read_all(
     ends: Mapping[int, int] | None = None,
     seconds: float = _SECONDS,
 ) -> list[TopicRecord]:
-    """Every record as `messages` gives them, in order in each partition."""
+    """Every record that `messages` returns, for each partition in the order of offsets."""
     found = messages(servers, topic, isolation=isolation, ends=ends, seconds=seconds)
     return sorted(map(_row, found), key=lambda row: (row.partition, row.offset))
 
@@ -157,9 +157,9 @@ def messages(
     ends: Mapping[int, int] | None = None,
     seconds: float = _SECONDS,
 ) -> Iterator[Message]:
-    """Every record up to `ends`, or the high watermark that there is now, as they come.
+    """Every record up to `ends`, or up to the present high watermark, in the order of arrival.
 
-    Raises NotReadToTheEnd when nothing more can be seen for `seconds`: an open transaction stands in the way.
+    Raises NotReadToTheEnd if no further record can be read for `seconds` because an open transaction blocks it.
     """
     ends = high_watermarks(servers, topic) if ends is None else ends
     consumer = Consumer(
@@ -199,7 +199,7 @@ def _read_to(consumer: Consumer, topic: str, ends: Mapping[int, int], seconds: f
 
 
 def place_of(message: Message) -> tuple[int, int]:
-    """Partition and offset of a message that came from a broker."""
+    """Partition and offset of a message that a broker delivered."""
     partition, offset = message.partition(), message.offset()
     return (-1 if partition is None else partition), (-1 if offset is None else offset)
 

@@ -1,4 +1,4 @@
-"""The demo's job, as a user of tidegate writes it: words counted into a table and a file of changes, lines copied."""
+"""The demo's job with tidegate: it writes word counts into a table and into files of changes, and copies the lines."""
 
 from until_told import run
 

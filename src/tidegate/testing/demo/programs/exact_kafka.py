@@ -1,4 +1,4 @@
-"""The demo's job with Kafka at both ends: lines from a topic, words counted into a table and a topic, lines copied."""
+"""The demo's job with Kafka: it reads a topic, writes word counts into a table and a topic, and copies the lines."""
 
 from until_told import run
 

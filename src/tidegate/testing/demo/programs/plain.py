@@ -1,4 +1,4 @@
-"""The same job in plain PySpark, with files at both ends."""
+"""The demo's job in plain PySpark, with files as input and output."""
 
 from pathlib import Path
 

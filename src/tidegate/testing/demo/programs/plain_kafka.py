@@ -1,4 +1,4 @@
-"""The same job in plain PySpark, with Spark's own Kafka connector at both ends."""
+"""The demo's job in plain PySpark, with Spark's own Kafka connector for input and output."""
 
 from plain_words import count_words
 from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""The demo's job in plain PySpark, as it is written today: each epoch is written inside `foreachBatch`."""
+"""The demo's job in plain PySpark as it is usually written: `foreachBatch` writes the rows of each epoch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count_words(
     write_changes: Callable[[DataFrame], None],
     write_copies: Callable[[DataFrame], None],
 ) -> None:
-    """Both queries, until the program is told to end; what differs is where changes and copies go."""
+    """Run both queries until the program is told to end. The two functions write the changes and the copied lines."""
     places = child.places
 
     def write_counts(counts: DataFrame, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""How long the demo's programs run: until the process that started them says so."""
+"""Runs a demo program until the process that started it tells it to end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.testing.demo.child import Child
 
 
 def run(job: Job, child: Child) -> None:
-    """A job of tidegate, which tells its figures as it goes."""
+    """Run a job of tidegate, and report its figures while it runs."""
     handle = job.start()
     while not handle.wait(timeout_seconds=0.05):
         queries = handle.status().queries
@@ -21,7 +21,7 @@ def run(job: Job, child: Child) -> None:
 
 
 def watch(queries: Sequence[StreamingQuery], child: Child) -> None:
-    """Plain queries; the failure of one ends the program."""
+    """Watch queries of plain PySpark. If one fails, the program ends."""
     while not child.told_to_end.wait(0.05):
         for query in queries:
             if (failure := query.exception()) is not None:

@@ -54,8 +54,9 @@ class LeaseContract(ABC):
 
     @abstractmethod
     def take_away(self, held: HeldLease) -> None:
-        """Make the holder lose its lease, as another process or an operator could: a newer term, a deleted lock, a renewal
-        that came too late. Afterwards the lease can be taken.
+        """Make the holder lose its lease, as another process or an operator could.
+
+        Examples: a newer term, a deleted lock, a renewal that came too late. Afterwards the lease can be taken.
         """
 
     @pytest.fixture(autouse=True)

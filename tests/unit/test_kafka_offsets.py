@@ -411,7 +411,7 @@ def test_lost_records_are_skipped_once_and_counted(caplog: pytest.LogCaptureFixt
     end = ends.after(start)
     assert note(end) == ({A0: 90, A1: 9}, {A0: (7, 2)})
     assert rows_between(start, end) == 83 + 6
-    assert told(caplog) == ["job j, source s: from a-0 5 it goes on at 7: 2 records are lost"]
+    assert told(caplog) == ["job j, source s: from a-0 5 it continues at 7: 2 records are lost"]
     assert ends.after(end) == end, "nothing new: what Spark holds, with what it says"
     clock.now += 1
     cluster.ends[A0] = 91
@@ -449,7 +449,7 @@ def test_a_topic_made_anew_is_noted_by_one_epoch_and_read_from_its_oldest_by_the
     noted = ends.after(at(a0=5))
     assert note(noted) == ({A0: 2}, {A0: (2, None)})
     assert noted.topic_ids == {"a": "another"}
-    assert "from a-0 5 it goes on at 2: nobody knows how many records are lost" in caplog.text
+    assert "from a-0 5 it continues at 2: it is not known how many records are lost" in caplog.text
     end = ends.after(noted)
     assert note(end) == ({A0: length}, {})
     assert ranges(noted, end) == [OffsetRange("a", 0, 2, length)]

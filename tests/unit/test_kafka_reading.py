@@ -93,7 +93,7 @@ def test_a_loss_in_the_range_is_refused_or_passed_over_and_counted(caplog: pytes
     consumer = lost_from_60()
     assert offsets_read(consumer, OffsetRange("a", 0, 50, 80), LostRecords.SKIP) == [*range(50, 60), *range(70, 80)]
     assert consumer.assigned == [70]
-    assert "from a-0 60 the epoch goes on at 70: 10 records are lost" in caplog.text
+    assert "from a-0 60 the epoch continues at 70: 10 records are lost" in caplog.text
 
 
 def test_an_event_that_names_no_offset_repeats_no_row() -> None:

@@ -1,1 +1,4 @@
-"""Sources, without Spark: one folder a kind; what each reads, and how far."""
+"""Sources, without Spark: one package for each kind of source.
+
+It decides what an epoch reads, and where the epoch ends.
+"""

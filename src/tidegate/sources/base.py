@@ -1,19 +1,18 @@
-"""The contract between a source and a job: what the source declares, and how its rows are read.
+"""The contract between a source and a job: the properties that a source declares, and the methods that read its rows.
 
-Every source declares three things (`Traits`): whether a range of rows can be read again, where it can begin, and what
-becomes of rows that arrive while no job runs. The job takes its guarantees from the declaration, and refuses a start
-that the source cannot serve.
+Every source declares three properties (`Traits`): whether a range of rows can be read again, where a query can begin,
+and whether rows that arrive while no job runs are kept. The job derives its guarantees from them. A start is refused if
+the source does not allow the job's level.
 
-`RowSource` is the base of a source that reads its rows in Python:
+`RowSource` is the base class of a source that reads its rows in Python:
 
-On the driver, once for a query:    oldest() or newest() -> where the query begins
-In a process that Spark keeps:      newest(), end(start, newest) -> where an epoch ends; split(range) -> its tasks
-In a task:                          read(range) -> the rows
+On the driver, once for a query: oldest() or newest() -> where the query begins In a process that Spark keeps: newest(),
+end(start, newest) -> where an epoch ends; split(range) -> its tasks In a task: read(range) -> the rows
 
-With `job.source(uid, source, durable=True)` a thread of the driver calls all of them. It writes the rows to the ingest
-log of the job before an epoch has them; the tasks then read the log.
+With `job.source(uid, source, durable=True)` a thread of the driver calls all of these methods. It writes the rows to
+the job's ingest log, and the tasks of an epoch read the log.
 
-A source object is pickled to other processes: what it holds must be settings only, never a connection.
+A source object is pickled and sent to other processes. Store only settings in it, no connection.
 """
 
 from __future__ import annotations
@@ -47,8 +46,11 @@ class Begins(Enum):
 
 
 class Absence(Enum):
-    """What becomes of rows that arrive while no job runs. A job is stopped in order to be resumed, so it is stopped
-    only if they are kept; otherwise it is canceled."""
+    """Whether rows that arrive while no job runs are kept until the next start.
+
+    Only a job whose sources keep such rows can be stopped, because a stop is followed by a resume. Otherwise the job
+    can only be canceled.
+    """
 
     KEPT = "they wait for the next start"
     LOST = "they are lost, so the job cannot be stopped, only canceled"
@@ -56,7 +58,7 @@ class Absence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a source declares of itself.
+    """The properties that a source declares.
 
     `replay`: exactly-once and at-least-once need `Replay.EXACT`, or `durable=True`. `begins`: at-most-once needs
     `Begins.EITHER` or `Begins.NEWEST`. `absence`: `tidegate stop` needs `Absence.KEPT`, or `durable=True`.
@@ -68,7 +70,7 @@ class Traits:
 
 
 class Source:
-    """What every source has: traits, and a description by which a command opens it without the job's program."""
+    """The base of every source: its traits, and a description with which a command opens it without the program."""
 
     traits: Traits
     """What the source declares of itself. A source whose class does not say it sets it in its `__init__`."""
@@ -78,31 +80,32 @@ class Source:
     source without the job's program. Without it, and for a subclass that does not say its own, only the program can."""
 
     def describe(self) -> Mapping[str, object]:
-        """What `from_description` needs to open the same source: values of JSON by name.
+        """Return what `from_description` needs to open the same source: a mapping from names to JSON values.
 
-        It is written into *sources.json* in the job's folder at every start, so it holds no secret. An option that may
-        be one is left out, and its name stands in the list `left_out`: a command asks for it with `--option NAME=...`.
+        It is written to *sources.json* in the job's folder at every start, so it must not hold a secret. Leave out an
+        option that may be a secret, and put its name into the list `left_out`: a command asks for it with `--option
+        NAME=...`.
         """
         return {}
 
     @classmethod
     def from_description(cls, described: Mapping[str, object], options: Mapping[str, str]) -> Source:
-        """The source again, to be looked at; no job reads through it.
+        """Open the source again for `probe` and `tidegate info`. No job reads rows from this object.
 
-        `described` is what `describe` returned, possibly in an older release. `options` has a value for each name in
+        `described`: what `describe` returned, possibly in an older release. `options`: a value for each name in
         `left_out`.
         """
         raise NotImplementedError(f"{cls.__name__} has a kind and no from_description")
 
     @classmethod
     def told(cls, described: Mapping[str, object]) -> str:
-        """The source in a few words, for the lists of commands. `described` is what `describe` returned."""
+        """A short text that describes the source, for the output of commands. `described`: what `describe` returned."""
         return cls.__name__
 
     def probe(self, what: str) -> Sequence[Finding]:
-        """How the source is, for `tidegate check`: each finding with `what` as its subject. Changes nothing.
+        """Test whether the source can be read, for `tidegate check`. Must change nothing.
 
-        `ok`, `warn` and `failed` of `tidegate.source_api` make findings.
+        `what`: the subject of each finding. Make findings with `ok`, `warn` and `failed` of `tidegate.source_api`.
         """
         return [warn(what, "nothing is known of how to look at it", "start the job")]
 
@@ -114,7 +117,7 @@ row. A number never becomes smaller, and a part never goes. A source without par
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows of one part from the number `begin` on, below the number `end`. It can be pickled."""
+    """A range of rows of one part: from number `begin` up to, but not including, `end`. It can be pickled."""
 
     part: str
     begin: int
@@ -122,70 +125,88 @@ class Range:
 
 
 class RowSource(Source, ABC):
-    """The base of a source that reads its rows in Python. Its author writes four methods: schema, oldest, newest and
-    read, and declares `traits`.
+    """The base class of a source that reads its rows in Python. Declare `traits`, and define schema, oldest, newest and
+    read.
 
-    With `Replay.EXACT` the methods are called in several processes, so that each call must find out by itself how the
-    source is. Otherwise one thread of the driver calls them all, on the object that the program made.
+    With `Replay.EXACT` the methods are called on copies of the object in several processes, so each call must ask the
+    external system itself. Otherwise one thread of the driver calls all methods on the object that the program made.
     """
 
     traits: ClassVar[Traits]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns of the rows. The same for the life of a checkpoint."""
+        """The columns of the rows. They must stay the same during the life of a checkpoint."""
 
     @abstractmethod
     def oldest(self) -> Position:
-        """Before the oldest row that can still be read, for every part that there is.
+        """Return, for each part that exists, the number of the oldest row that can still be read.
 
-        Asked when a query begins, and its answer is kept in the checkpoint. With `Replay.NONE` asked at each start.
+        Called once when a query begins; the answer is kept in the checkpoint. With `Replay.NONE` it is called at each
+        start.
         """
 
     @abstractmethod
     def newest(self) -> Position:
-        """Behind the newest row that can be read, for every part that there is.
+        """Return, for each part that exists, the number after the newest row that can be read.
 
-        Called some twenty times a second while the source is idle, so an answer that costs much is kept for a while. A
-        part that an earlier answer did not name begins at the number that `oldest` gives for it, or at 0. A number
-        that is smaller than an earlier one ends the job with TG-OFFSETS-BACKWARDS: the source was put back or emptied.
+        Called about twenty times a second while the source is idle, so cache an answer that is expensive. A part that
+        earlier answers did not contain begins at the number that `oldest` returns for it, or at 0. If a number is
+        smaller than in an earlier answer, the job fails with TG-OFFSETS-BACKWARDS, because the source was restored from
+        a backup or emptied.
         """
 
     @abstractmethod
     def read(self, wanted: Range) -> Iterator[pa.RecordBatch]:
-        """The rows of a range, in batches with the columns of `schema`.
+        """Yield the rows of a range, as batches with the columns of `schema`.
 
-        Called in a task. `wanted` is a range of `split`. With `Replay.EXACT` it comes again after a crash, in another
-        process, and must give the same rows. A row that is gone is an error: raise it, and never leave the row out.
+        Called in a task. `wanted` is one of the ranges that `split` returned. With `Replay.EXACT` it is called again
+        after a crash, in another process, and must yield the same rows. If a row is missing, raise an exception: never
+        skip it.
         """
 
     def end(self, start: Position, newest: Position) -> Position:
-        """Where the epoch that begins at `start` ends: at most at `newest`. Override it to limit the rows of an epoch.
+        """Return where the epoch that begins at `start` ends; at most `newest`. Override it to limit the rows of an
+        epoch.
 
-        `newest` was asked just now; in a run until `caught-up` it is the one of the start of the run. Return a number
-        for each part of `newest`, none below the one in `start`.
+        `newest`: the present answer of `newest()`; in a run until `caught-up`, the answer at the start of the run.
+        Return a number for each part in `newest`, none smaller than in `start`.
         """
         return newest
 
     def split(self, wanted: Range) -> Sequence[Range]:
-        """The ranges that the tasks of an epoch read for one part: together `wanted`, in order. One task by default."""
+        """Divide the range of one part among tasks.
+
+        The ranges together must be `wanted`, in order. Default: one task.
+        """
         return [wanted]
 
     def done(self, position: Position) -> None:
-        """All rows before `position` are safe: with `durable=True` they are in the ingest log. The source may forget
-        them, for instance acknowledge them to a queue. It may be called again for the same position, and after a crash
-        it may not have been called for rows that are safe. Without `durable=True` it is never called."""
+        """Called when all rows before `position` are in the ingest log. The source may delete them, or acknowledge them
+        to a queue.
+
+        It may be called twice for the same position. After a crash, it may not have been called for rows that are in
+        the log. Without `durable=True` it is never called.
+        """
 
     def close(self) -> None:
-        """The job has ended. Close what the object has opened in the driver; it may be asked again at another start."""
+        """Close what the object has opened in the driver.
+
+        Called when the job ends; the same object may be used at a later start.
+        """
 
 
 def goes_back(before: Position, now: Position) -> str:
-    """The parts that `now` lacks, or where it is below `before`, in words; empty where there are none."""
+    """A text that lists each part that `now` lacks, or for which `now` is smaller than `before`; empty if there is
+    none.
+    """
     gone = [f"{part} {at}, now {now.get(part, 'gone')}" for part, at in before.items() if now.get(part, -1) < at]
     return ", ".join(gone)
 
 
 def ranges(start: Position, end: Position) -> list[Range]:
-    """What lies between two positions, part by part. A part that `start` does not name begins at `end`."""
+    """The range of each part between two positions.
+
+    A part that is not in `start` has no rows yet: it begins at `end`.
+    """
     return [Range(part, start[part], at) for part, at in end.items() if start.get(part, at) < at]

@@ -1,4 +1,4 @@
-"""Where the epochs of a `RowSource` end. What the source answers is checked before Spark writes it down."""
+"""Asks a `RowSource` where its epochs end, and checks each answer before Spark records it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ IDLE_SECONDS = 0.05
 
 
 class RowEnds:
-    """Where the next epoch of one reading ends."""
+    """Finds the end of each epoch for one query that reads the source."""
 
     def __init__(self, source: RowSource, where: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`where` names the source in errors."""
+        """`where`: the name of the source in error messages. `clock`: the time in seconds, monotonic."""
         self._source = source
         self._where = where
         self._clock = clock
@@ -24,13 +24,14 @@ class RowEnds:
         self._idle: tuple[Position, float] | None = None
 
     def catch_up(self) -> None:
-        """From now on no end is behind the newest row that is there now."""
+        """Let no later epoch end after the rows that are there now. Called for a run until `caught-up`."""
         self._target = self._source.newest()
 
     def after(self, start: Position) -> Position:
-        """The end of the epoch that begins at `start`; `start` itself where there is nothing new.
+        """The end of the epoch that begins at `start`; `start` itself if there are no new rows.
 
-        Raises OFFSETS_BACKWARDS where the source ends before `start`, or answers an end out of its bounds.
+        Raises OFFSETS_BACKWARDS if the source ends before `start`, or if its method `end` returns a position out of
+        bounds.
         """
         now = self._clock()
         if self._idle is not None and self._idle[0] == start and now - self._idle[1] < IDLE_SECONDS:

@@ -1,4 +1,4 @@
-"""Takes the rows of a `RowSource` that cannot be read again into an ingest log, in a thread of the driver."""
+"""Reads a `RowSource` that cannot be read again, and writes its rows to an ingest log, in a thread of the driver."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tidegate.sources.logged import arrow_payload, reached_in, with_schema
 
 
 class RowsFeed(FeedThread):
-    """The rows between two positions of the source enter the log in one frame, and with them the second position. So a
-    crash leaves both or neither."""
+    """Writes the rows between two positions and the second position to the log, as one frame.
+
+    A crash leaves both or neither.
+    """
 
     def __init__(self, source: RowSource, log: IngestLog, where: str) -> None:
         super().__init__("tidegate-feed")
@@ -37,7 +39,7 @@ class RowsFeed(FeedThread):
         self._source.close()
 
     def _begin(self) -> Position:
-        """Behind the last row in the log, where positions outlive the process; otherwise at the oldest row."""
+        """Where to begin: after the last row in the log if positions survive a restart, else at the oldest row."""
         if self._source.traits.replay is Replay.NONE:
             return self._source.oldest()
         reached = reached_in(self._log.last_frame())
@@ -55,7 +57,7 @@ class RowsFeed(FeedThread):
 
 
 def source_failed(error: BaseException, where: str) -> TidegateError:
-    """What a source has raised while the log was filled."""
+    """The error for an exception that a source has raised while its rows were written to the ingest log."""
     failed = TidegateError(
         Code.SOURCE_FAILED,
         expected="rows for the ingest log",
@@ -68,7 +70,10 @@ def source_failed(error: BaseException, where: str) -> TidegateError:
 
 
 def _shortly(error: BaseException) -> str:
-    """The last line that is no frame of a stack: a message of Spark's holds a worker's traceback and ends with it."""
+    """The last line of the error's text that is not part of a stack trace.
+
+    Spark's messages end with a worker's traceback.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("at ", "File "))]
     return said[-1] if said else "without a message"

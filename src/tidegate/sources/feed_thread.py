@@ -1,4 +1,4 @@
-"""A feed fills the ingest log of a source while a job runs; most feeds are a thread of the driver."""
+"""The interface `Feed`: it fills the ingest log of a source while a job runs. Most feeds are a thread of the driver."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from typing import Protocol
 
 
 class Feed(Protocol):
-    """What fills an ingest log while a job runs."""
+    """Fills an ingest log while a job runs."""
 
     @property
     def error(self) -> Exception | None:
-        """What has ended the feed by itself."""
+        """The error that ended the feed; None while it runs, and if it was closed."""
         ...
 
     def start(self) -> None:
-        """Begin to fill the log; a second call does nothing."""
+        """Begin to fill the log. A second call does nothing."""
         ...
 
     def close(self) -> None:
-        """Fill no more. Returns when nothing more is appended; a second call does nothing."""
+        """Stop filling the log. When it returns, nothing more is written. A second call does nothing."""
         ...
 
 
 class FeedThread(ABC):
-    """A `Feed` in a thread. A subclass implements `_feed`, and ends it soon after `_closing` is set."""
+    """A `Feed` that runs in a thread. A subclass implements `_feed`, which must return soon after `_closing` is set."""
 
     def __init__(self, name: str) -> None:
-        """`name`: of the thread."""
+        """`name`: the name of the thread."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self.error: Exception | None = None
 
     def start(self) -> None:
-        """Begin to fill the log; a second call does nothing."""
+        """Start the thread. A second call does nothing."""
         if self._thread.ident is None:
             self._thread.start()
 
     def close(self) -> None:
-        """Let `_feed` end, and wait until it has; a second call does nothing."""
+        """Tell `_feed` to end, and wait until it has ended. A second call does nothing."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     @abstractmethod
     def _feed(self) -> None:
-        """Fill the log until `_closing` is set. What it raises ends the job."""
+        """Fill the log until `_closing` is set. An exception ends the job."""
 
     def _failed(self, error: Exception) -> Exception:
-        """The error to end the job with, after `_feed` has raised `error`."""
+        """The error with which the job ends after `_feed` has raised `error`."""
         return error
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows that were taken from a source and have to be kept: written again and again while the disk is full."""
+"""Writes rows that were taken from a source and must not be lost: retries while the disk is full."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ TOLD_OF_TRIES = 12
 
 
 def keep(write: Callable[[], object], source: str, what: str, closing: threading.Event) -> None:
-    """Write until there is space, or until `closing` is set: the end of the job does not wait for space.
+    """Call `write` until the disk has space, or until `closing` is set, so that a full disk does not delay the job's
+    end.
 
-    `source` and `what` are for the log: which source, and what is written ("3 lines"). Raises what `write` raises for
-    any other reason.
+    `source` and `what`: for log messages, the source and what is written ("3 lines"). Raises what `write` raises for
+    any reason but a full disk.
     """
     tries = 0
     while True:

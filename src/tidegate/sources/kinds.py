@@ -1,6 +1,6 @@
-"""Sources by kind, so that a command opens a source without the job's program.
+"""Finds the class of a source by its kind, so that a command can open the source without the job's program.
 
-A package registers its classes as entry points of the group `tidegate.sources`: the name is the `kind` of the class.
+A package registers its classes as entry points in the group `tidegate.sources`; the name is the class's `kind`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _KINDS: Final = Kinds(
 
 
 def kind_of(source: Source) -> str:
-    """The kind under which the very class of the source is registered; empty where only the program can open it.
+    """The kind under which this source's class is registered; empty if only the job's program can open the source.
 
-    What is registered may be a base of the class, which commands can load: they import no pyspark.
+    The registered class may be a base of the source's class: commands can load that one without importing pyspark.
     """
     kind = vars(type(source)).get("kind", "")
     reference = _KINDS.reference_of(kind) if kind else None
@@ -34,7 +34,10 @@ def kind_of(source: Source) -> str:
 
 
 def source_class(kind: str) -> type[Source]:
-    """The class of a kind. Raises SOURCE_OUT_OF_REACH where no package that is installed has it, or it is no source."""
+    """The class that is registered for a kind.
+
+    Raises SOURCE_OUT_OF_REACH if no installed package registers it, or if what is registered is not a source.
+    """
     found = _KINDS.load(kind)
     if not (isinstance(found, type) and issubclass(found, Source)):
         raise _KINDS.out_of_reach(kind, f"{_KINDS.reference_of(kind)}, which is no Source")

@@ -1,4 +1,4 @@
-"""What a payload of an ingest log is: the lines of a socket, or rows as Arrow, with the position of their source."""
+"""Converts payloads of an ingest log into rows: lines of a socket, or Arrow data with the source's position."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tidegate.sources.base import Position
 
 
 class LoggedRows(Protocol):
-    """How the rows of a log are read. It is pickled to the tasks."""
+    """Reads the rows of an ingest log. The object is pickled and sent to the tasks."""
 
     @property
     def schema(self) -> pa.Schema: ...
 
     def batches(self, frame: Frame) -> Iterator[pa.RecordBatch]:
-        """The rows of a frame."""
+        """The rows of one frame of the log."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LineRows:
-    """Lines as text in the column `value`. Bytes that are no UTF-8 become U+FFFD."""
+    """Reads lines as text in the column `value`. Bytes that are not valid UTF-8 become U+FFFD."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -40,20 +40,26 @@ class LineRows:
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """Rows with the columns of `schema`: each frame is a stream of Arrow's. `where` names the source in errors."""
+    """Reads rows with the columns of `schema`.
+
+    Each frame is one Arrow stream. `where`: the name of the source in errors.
+    """
 
     schema: pa.Schema
     where: str
 
     def batches(self, frame: Frame) -> Iterator[pa.RecordBatch]:
-        """Raises SOURCES_CHANGED where the rows were logged with other columns."""
+        """The rows of one frame. Raises SOURCES_CHANGED if the log has rows with other columns."""
         with pa.ipc.open_stream(frame.payload) as reader:
             for batch in reader:
                 yield with_schema(batch, self.schema, self.where)
 
 
 def arrow_payload(schema: pa.Schema, batches: Sequence[pa.RecordBatch], reached: Position | None = None) -> Payload:
-    """The payload of these rows. `reached`: how far their source was read with them; it counts if they do."""
+    """The log payload for these rows.
+
+    `reached`: the position of the source after them, stored together with the rows.
+    """
     mark = {} if reached is None else {_REACHED: msgspec.json.encode(dict(reached))}
     marked: pa.Schema = cast("Any", schema).with_metadata(mark)
     sink = pa.BufferOutputStream()
@@ -64,7 +70,7 @@ def arrow_payload(schema: pa.Schema, batches: Sequence[pa.RecordBatch], reached:
 
 
 def reached_in(frame: Frame | None) -> Position | None:
-    """How far the source was read with the rows of a frame; None where that is not known."""
+    """The position of the source after the rows of a frame; None if it is not known."""
     if frame is None:
         return None
     with pa.ipc.open_stream(frame.payload) as reader:

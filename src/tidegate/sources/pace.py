@@ -1,4 +1,4 @@
-"""How many rows an epoch may have, by how long the epochs before it took."""
+"""Limits the number of rows of an epoch, from the duration of earlier epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS_AT_LEAST = 100
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """How many rows an epoch had, and how long it took: from when its end was known until Spark was through with it."""
+    """The number of rows of an epoch, and its duration: from when its end was known until Spark had finished it."""
 
     rows: int
     seconds: float
@@ -24,16 +24,18 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many rows an epoch may have so that it ends within the interval.
+    """The number of rows that an epoch may have so that it ends within the interval.
 
-    An epoch with all the rows it may have, or one that took longer than the interval, sets the rows of the next one to
-    what would have taken most of the interval. As part of an epoch's time does not depend on its rows, that never asks
-    for too much: the limit nears what fits from below. That part is `fixed_seconds`. The first epoch after a start
-    tells nothing, as all was cold: the second may have as many rows, which are few. Unless it took longer than
-    `timeout_seconds`, the time after which an epoch is cut off: that is more than the cold.
+    It changes after an epoch with the allowed number of rows, and after one that took longer than the interval. The new
+    number is what such an epoch would do in nine tenths of the interval. A part of an epoch's time (`fixed_seconds`)
+    does not depend on its rows, so this estimate is never too high, and the limit approaches the right value from
+    below.
 
-    Where the fixed part alone takes more than half of the interval, no good limit makes an epoch fit: rows may have as
-    much time again. Otherwise a source would fall behind for the sake of an interval that it cannot keep.
+    The first epoch after a start is slow, because nothing is warmed up, so it changes nothing. The exception: it took
+    longer than `timeout_seconds`, after which an epoch is interrupted.
+
+    If the fixed part alone takes more than half of the interval, rows may take as much time as the fixed part.
+    Otherwise the source would fall behind, and still not reach the interval.
     """
 
     interval_seconds: float
@@ -44,7 +46,7 @@ class Pace:
     timeout_seconds: float = math.inf
 
     def after(self, epoch: Epoch) -> Pace:
-        """The pace after an epoch with rows."""
+        """The pace after an epoch that had rows."""
         if self.is_cold:
             warm = replace(self, is_cold=False)
             slow = epoch.seconds > self.timeout_seconds
@@ -57,10 +59,12 @@ class Pace:
         return replace(learnt, rows=max(int(min(wanted, epoch.rows * _GROWTH)), ROWS_AT_LEAST))
 
     def _learnt(self, epoch: Epoch) -> Pace:
-        """With what an epoch without rows would take: by the line through this epoch and the last one unlike it.
+        """The pace with a better estimate of `fixed_seconds`, the time of an epoch without rows.
 
-        Half of it is what was known, as both vary. No epoch takes less than that. Where all epochs are alike it is
-        forgotten bit by bit: was it more than is true, rows become fewer, until two epochs differ and tell again.
+        A line through this epoch and the last one with a clearly different number of rows gives a value; the estimate
+        is the mean of it and the old one, and never longer than an epoch took. If all epochs have similar sizes, the
+        estimate is lowered in small steps: if it was too high, epochs get fewer rows, until two sizes differ and give a
+        new value.
         """
         unlike = self.unlike
         if epoch.rows <= ROWS_AT_LEAST or unlike is None:
@@ -74,7 +78,7 @@ class Pace:
 
     @staticmethod
     def first(interval_seconds: float, timeout_seconds: float = math.inf) -> Pace | None:
-        """Before anything is known; None without an interval."""
+        """The pace before the first epoch; None if the interval is 0."""
         if interval_seconds <= 0:
             return None
         rows = int(min(interval_seconds, 1.0) * _ROWS_PER_SECOND_AT_FIRST)

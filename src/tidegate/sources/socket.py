@@ -1,4 +1,4 @@
-"""What a socket source is told, without Spark: its server, and how a command looks at it."""
+"""The description of a socket source, and the check that a command makes from it; without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE_BYTES_AT_MOST = 1 << 28
 
 
 class DescribedSocket(Source):
-    """A TCP server that sends lines."""
+    """A source of lines from a TCP server."""
 
     kind: ClassVar[str] = "socket"
     traits = Traits(Replay.NONE, Begins.NEWEST, Absence.LOST)
@@ -34,7 +34,10 @@ class DescribedSocket(Source):
         return f"lines from {described['host']}:{described['port']}"
 
     def probe(self, what: str) -> Sequence[Finding]:
-        """Whether the server's name is known. A connection would take lines from the job, so there is none."""
+        """Test whether the server's name can be resolved.
+
+        It does not connect: a connection would take lines from the job.
+        """
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         except OSError as error:

@@ -219,7 +219,7 @@ class SavepointTaker:
             taking.settle(act(job, taking.id, taking.into, taking.copying, taking.form))
         except TidegateError as error:
             taking.settle(error)
-        except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+        except BaseException as error:  # noqa: BLE001 (the request gets the error)
             _LOG.exception("savepoint %s could not be taken; the job continues", taking.id)
             taking.settle(error)
 
@@ -248,7 +248,7 @@ def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Futur
         check_form(job, form)
         check_place(folder, job.folder)
         check_folder(job, folder)
-    except BaseException as error:  # noqa: BLE001 (whoever has asked hears of it)
+    except BaseException as error:  # noqa: BLE001 (the request gets the error)
         looked.set_exception(error)
     else:
         looked.set_result(None)

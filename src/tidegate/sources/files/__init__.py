@@ -1,1 +1,1 @@
-"""Files that appear in a folder: which of them an epoch reads, and which were read before."""
+"""The source of files in a folder: chooses the files of each epoch, and records which files were read."""

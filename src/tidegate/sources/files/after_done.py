@@ -1,8 +1,8 @@
-"""What becomes of files that are done: removed or moved, once no reading can ask for them again.
+"""Removes or archives files that are done, when no reading (the use of the source by one query) can need them again.
 
-A file goes when every reading of the source has it behind what it can go back to. Each reading goes through its own
-lists once: a file that another reading has not reached yet goes when that one goes through its list. What a killed
-process has left undone comes again, for a list stays until its files are gone.
+A file is removed when its list is older than everything that any reading can resume from. Each reading goes through its
+own lists once. If another reading has not read a file yet, the file is removed later, when that reading goes through
+its own list. After a kill, the next start continues, because a list is kept until its files are removed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOG = logging.getLogger("tidegate")
 
 @dataclass(frozen=True, slots=True)
 class DoneReading:
-    """A reading, and the newest of its lists that nothing goes back to; -1 for none."""
+    """A reading, and the number of its newest list that no resume or restore needs; -1 if there is none."""
 
     log: FileLog
     number: int
@@ -29,7 +29,7 @@ class DoneReading:
 
 @dataclass(slots=True)
 class Cleaning:
-    """`archive`: the folder that files are moved to; None: they are removed."""
+    """Removes the files of a source, or moves them. `archive`: the folder to move them to; None: they are removed."""
 
     files: Files
     archive: str | None
@@ -37,7 +37,10 @@ class Cleaning:
     _gone_through: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
     def clean(self, readings: Sequence[DoneReading]) -> None:
-        """Let files go. What fails is a warning, and comes again at the next start."""
+        """Remove or move all files that no reading needs.
+
+        A failure is logged as a warning and tried again at the next start.
+        """
         for reading in readings:
             through = self._gone_through.setdefault(str(reading.log.folder), set())
             for number in reading.log.lists_up_to(reading.number):
@@ -47,11 +50,11 @@ class Cleaning:
                     through.add(number)
 
     def is_needed(self, log: FileLog, number: int) -> bool:
-        """Whether the list has files that may have to go yet."""
+        """True if the list may have files that are still to be removed."""
         return number not in self._gone_through.get(str(log.folder), ())
 
     def _free(self, listed: Sequence[Listed], readings: Sequence[DoneReading]) -> Iterator[Listed]:
-        """Those that every reading has behind it."""
+        """The listed files that every reading has read and does not need any more."""
         names = [each.path for each in listed]
         found = [(reading.number, reading.log.find(names)) for reading in readings]
         for each in listed:
@@ -63,8 +66,11 @@ class Cleaning:
                 yield each
 
     def _let_go(self, listed: Listed) -> None:
-        """Under a hidden name first. What stands there is no longer replaced by whoever writes files: it is the one
-        that was read, and goes, or another one, and comes back."""
+        """Rename a file to a hidden name, check it there, and remove or move it.
+
+        Under the hidden name no other program replaces the file. If it is not the file that was read, it is renamed
+        back.
+        """
         hidden = hidden_name(listed.path)
         try:
             if self.files.look(hidden) is not None:  # a killed process has left it
@@ -75,13 +81,16 @@ class Cleaning:
             self.files.rename(listed.path, hidden)
             self._settle(listed, hidden, mark)
         except FileNotFoundError:
-            return  # somebody else has taken it
+            return  # another program has removed it
         except OSError as error:
             doing = "removed" if self.archive is None else f"moved to {self.archive}"
             _LOG.warning("%s: %s is not %s (%s)", self.where, listed.path, doing, error)
 
     def _settle(self, listed: Listed, hidden: str, before: FileStamp | None) -> None:
-        """`before`: what told of the file that was to be hidden, where somebody has looked."""
+        """Remove or move the file with the hidden name, or rename it back if it is not the listed one.
+
+        `before`: the stamp of the file before it was hidden; None if it is not known.
+        """
         seen, mark = self.files.look(hidden), self.files.mark(hidden)
         if seen is None:
             return

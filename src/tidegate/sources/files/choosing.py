@@ -1,4 +1,4 @@
-"""Which of the new files an epoch takes: those that have settled, the oldest first, and no more than it may."""
+"""Chooses the new files of an epoch: settled files, the oldest first, within the limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tidegate.sources.files.listing import SeenFile, in_order
 
 
 class Settling:
-    """Files that are new, and since when each is as it is.
+    """The new files, and for each the time since when it has not changed.
 
-    A file has settled when two listings so far apart have shown the same size and time. Where its time comes from this
-    machine's clock and is that long ago, the first listing tells as much.
+    A file has settled when two listings that are `seconds` apart show the same size and time. If the file's time comes
+    from this machine's clock and is older than that, the first listing is enough.
     """
 
     def __init__(self, seconds: float, *, on_this_clock: bool) -> None:
@@ -20,8 +20,10 @@ class Settling:
         self._since: dict[SeenFile, float] = {}
 
     def settled(self, new: Iterable[SeenFile], clock: float, now_ns: int) -> tuple[list[SeenFile], list[SeenFile]]:
-        """Of the new files of a listing, those that have settled and those that have not. `clock` is monotonic, in
-        seconds; `now_ns` is the time of day."""
+        """Divide the new files of a listing into those that have settled and those that have not.
+
+        `clock`: a monotonic time in seconds. `now_ns`: the time of day in nanoseconds.
+        """
         quiet_before_ns = now_ns - int(self._seconds * 1e9)
         since: dict[SeenFile, float] = {}
         settled, waiting = list[SeenFile](), list[SeenFile]()
@@ -34,7 +36,10 @@ class Settling:
 
 
 def taken(settled: Sequence[SeenFile], limits: Sequence[tuple[int | None, int | None]]) -> list[SeenFile]:
-    """What an epoch takes, oldest first: one file at least, and no more files and bytes than each limit says."""
+    """The files of an epoch, the oldest first: at least one, and within all limits.
+
+    A limit: (most files, most bytes).
+    """
     ordered = in_order(settled)
     files = min((count for count, _ in limits if count is not None), default=len(ordered))
     most_bytes = min((size for _, size in limits if size is not None), default=None)

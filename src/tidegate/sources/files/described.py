@@ -1,4 +1,4 @@
-"""What a start writes down of a file source, and how a command looks at it without the job's program."""
+"""The description of a file source that each start writes, and the checks that a command makes from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.sources.files.listing import LocalFiles
 
 
 class DescribedFiles(Source):
-    """Files that appear in a folder, or that a pattern fits."""
+    """A source of files: all files in a folder, or all files that match a pattern."""
 
     kind: ClassVar[str] = "files"
     traits = Traits(Replay.EXACT, Begins.EITHER)
@@ -25,7 +25,7 @@ class DescribedFiles(Source):
         self.format = format
 
     def describe(self) -> Mapping[str, object]:
-        """The path is absolute: a command may run in another folder."""
+        """The description of the source. Its path is absolute, because a command may run in another folder."""
         path = self.path if urlsplit(self.path).scheme else os.path.abspath(self.path)
         return {"path": path, "format": self.format}
 
@@ -38,7 +38,7 @@ class DescribedFiles(Source):
         return f"{described['format']} files in {described['path']}"
 
     def probe(self, what: str) -> Sequence[Finding]:
-        """Whether the folder can be listed, and how many files it has."""
+        """Test whether the folder can be listed, and count its files."""
         root, patterns = split(self.path)
         if urlsplit(root).scheme not in ("", "file"):
             return [

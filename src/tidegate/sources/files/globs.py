@@ -1,4 +1,4 @@
-"""Which files belong to a source: a root, patterns below it as Hadoop reads them, and what is always left out."""
+"""Selects the files of a source: a root folder, Hadoop patterns below it, and names that are always skipped."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ _EVERYTHING = re.compile(".*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Which files below a root are meant. `patterns`: of the path below the root; none means the root itself. `names`:
-    of a file's name. `recursive`: all folders below, and not those alone whose name is `column=value`."""
+    """The selection of files below a root folder.
+
+    `patterns`: Hadoop patterns for the path below the root, one for each level; empty: the root itself. `names`: a
+    pattern for the name of a file. `recursive`: read all subfolders, and not only those named `column=value`.
+    """
 
     patterns: tuple[Pattern, ...] = ()
     names: re.Pattern[str] = field(default=_EVERYTHING)
     recursive: bool = False
 
     def leaves_out(self, name: str) -> bool:
-        """Hidden names, those that begin with `_` and are no `column=value`, and unfinished copies: as Spark."""
+        """True for names that Spark skips too: hidden names, names with `_` in front that are not `column=value`, and
+        unfinished copies.
+        """
         return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
     def goes_into(self, folder: str) -> bool:
@@ -34,8 +39,10 @@ class FileSelection:
 
 
 def split(path: str) -> tuple[str, tuple[Pattern, ...]]:
-    """The folder above the first name with a pattern in it, and the patterns below that. Raises ValueError for braces
-    or brackets that do not close."""
+    """Split a path into the folder above its first pattern, and the patterns below that folder.
+
+    Raises ValueError if a brace or a bracket is not closed.
+    """
     names = path.split("/")
     first = next((number for number, name in enumerate(names) if _SPECIAL & set(name)), None)
     if first is None:
@@ -46,13 +53,15 @@ def split(path: str) -> tuple[str, tuple[Pattern, ...]]:
 
 
 def expression(glob: str) -> re.Pattern[str]:
-    """A Hadoop glob for one name: `*`, `?`, `[a-z]`, `[^a-z]`, `{a,b}`, and `\\` before what is meant as it is."""
+    """The regular expression for a Hadoop pattern of one name: `*`, `?`, `[a-z]`, `[^a-z]`, `{a,b}`, and `\\` as an
+    escape.
+    """
     found = list(_spread(glob))
     return re.compile("|".join(_translated(each) for each in found), re.DOTALL)
 
 
 def _spread(glob: str) -> Iterator[str]:
-    """All globs without braces that `glob` stands for: `a{b,c}` gives `ab` and `ac`."""
+    """Expand the braces in a pattern: `a{b,c}` gives `ab` and `ac`."""
     begin = _first(glob, "{", 0)
     if begin < 0:
         yield glob

@@ -1,4 +1,4 @@
-"""The files of a source as they are now: where they are listed, and how one of them is looked at again."""
+"""Lists the files of a source, and looks at single files again. `Files` is the interface, `LocalFiles` is on a disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS_BYTES = 4096
 
 
 class SeenFile(NamedTuple):
-    """A file as a listing shows it: its path below the root, its size in bytes, the time of its content."""
+    """A file as a listing shows it: its path below the root, its size in bytes, and its modification time."""
 
     name: str
     size: int
@@ -22,53 +22,55 @@ class SeenFile(NamedTuple):
 
 
 class FileStamp(NamedTuple):
-    """What tells within one start whether a file was touched: its number, and the time of its last change."""
+    """The inode number and change time of a file: if one differs, the file was touched. Valid during one start only."""
 
     inode: int
     ctime_ns: int
 
 
 class Files(Protocol):
-    """Where the files of a source are. Names are paths below the root, with `/` between folders."""
+    """The files of a source on some file system. Names are paths below the root, with `/` between folders."""
 
     on_this_clock: bool
     """Whether the times of files come from the clock of this machine."""
 
     def list(self) -> list[SeenFile]:
-        """Every file that is selected now. Raises OSError for what cannot be listed."""
+        """List all selected files. Raises OSError if a folder cannot be listed."""
         ...
 
     def look(self, name: str) -> SeenFile | None:
-        """One file as it is now; None when it is gone."""
+        """The present size and time of a file; None if it does not exist."""
         ...
 
     def mark(self, name: str) -> FileStamp | None:
-        """None where nothing cheap tells, or the file is gone."""
+        """The stamp of a file; None if it does not exist, or if the file system has no cheap stamp."""
         ...
 
     def ends(self, name: str) -> str | None:
-        """A digest of the first and the last 4 KiB of a file; None where reading costs, or the file is gone."""
+        """A digest of the first and last 4 KiB of a file; None if it does not exist, or if reading it is expensive."""
         ...
 
     def path(self, name: str) -> str:
-        """The file as Spark names it: not escaped, with its scheme."""
+        """The file's path with its scheme, not escaped, as Spark shows it."""
         ...
 
     def rename(self, name: str, to: str) -> None:
-        """Whatever stands under a name stands under another one. Raises FileNotFoundError."""
+        """Rename whichever file has this name now. Raises FileNotFoundError if there is none."""
         ...
 
     def put_back(self, name: str, to: str) -> bool:
-        """As `rename`, over no other file: False where there is one."""
+        """Rename a file, but replace no other file. Returns False if the name `to` is taken."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; no error when it is gone."""
+        """Remove a file. Does nothing if it does not exist."""
         ...
 
     def move(self, name: str, into: str, known_as: str) -> None:
-        """Move a file to the name `known_as` below the folder `into`. A file that is there already stays: the name gets
-        a number then."""
+        """Move a file into another folder, under the name `known_as`.
+
+        If the folder has a file of that name already, the moved file gets a number behind its name.
+        """
         ...
 
 
@@ -148,7 +150,7 @@ class LocalFiles:
     def _below(
         self, folder: str, prefix: str, above: tuple[tuple[int, int], ...], selection: FileSelection
     ) -> Iterator[SeenFile]:
-        """The selected files in a folder and in those below it that belong to the source."""
+        """The selected files in a folder and in the subfolders that belong to the source."""
         own = os.stat(folder)
         if (own.st_dev, own.st_ino) in above:  # a link that leads back
             return
@@ -169,7 +171,7 @@ class LocalFiles:
                     continue  # gone since
 
     def _matching(self, pattern: Pattern, folder: str, prefix: str) -> Iterator[SeenFile]:
-        """What a pattern fits: files, and the files of folders."""
+        """The files that match a pattern, and the selected files in folders that match it."""
         first, *rest = pattern
         with _listed(folder) as entries:
             for entry in entries:
@@ -189,13 +191,13 @@ class LocalFiles:
 
 
 def hidden_name(name: str) -> str:
-    """Beside a file, and in no listing: where it stands while it goes."""
+    """The hidden name of a file, in the same folder. Listings skip it. The file has it while it is being removed."""
     folder, slash, own = name.rpartition("/")
     return f"{folder}{slash}.tidegate-{blake2b(os.fsencode(own), digest_size=16).hexdigest()}"
 
 
 def in_order(files: Sequence[SeenFile]) -> list[SeenFile]:
-    """The oldest first; of equal times by name."""
+    """The files sorted by time, files with the same time by name."""
     return sorted(files, key=lambda seen: (seen.mtime_ns, seen.name))
 
 
@@ -204,7 +206,7 @@ def _listed(folder: str) -> _Entries:
 
 
 class _Entries:
-    """The entries of a folder; none where it is gone."""
+    """The entries of a folder; empty if it does not exist."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -221,7 +223,7 @@ class _Entries:
 
 
 def _free(target: Path) -> Path:
-    """A name that nothing has."""
+    """A path that does not exist yet, made from `target`."""
     number, wanted = 1, target
     while target.exists():
         target = wanted.with_name(f"{wanted.name}.{number}")
@@ -230,7 +232,7 @@ def _free(target: Path) -> Path:
 
 
 def _copy_over(source: Path, target: Path) -> None:
-    """To another disk: whole under a hidden name first, and gone from here last."""
+    """Move a file to another disk: copy it under a hidden name, rename the copy, then remove the original."""
     import shutil
 
     hidden = target.with_name(f".{target.name}.partial")

@@ -1,9 +1,9 @@
-"""The list of an epoch: which files it reads, each as it was when the list was made.
+"""The list of an epoch: the files that the epoch reads, each with its size and time when the list was written.
 
-A list is an entry of the source's log in Spark's checkpoint, `sources/<place>/<number>`, and has the form of Spark's
-own entries, so recovery and savepoints treat both alike: the line `v1`, then JSON values, one a line. The first is
-about the list: its format and the SHA-256 of all lines that follow. Entries that Spark's own file source has written
-are read, too.
+A list is an entry of the source's log in Spark's checkpoint, `sources/<place>/<number>`. It has the format of Spark's
+own entries, so recovery and savepoints treat both in the same way: the line `v1`, then one JSON value a line. The first
+value describes the list: its format, and the SHA-256 of all lines after it. Entries that Spark's own file source has
+written can be read, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ FORMAT = 1
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of a list: its path below the root. `size` is None where Spark's own source has listed it, which notes the
-    time alone, in milliseconds. `ends`: a digest of the first and the last 4 KiB; None where reading costs."""
+    """A file in a list: its path below the root, its size in bytes, its time.
+
+    `size`: None in an entry of Spark's own source, which stores only the time, in milliseconds. `ends`: a digest of the
+    first and last 4 KiB; None if reading the file was expensive.
+    """
 
     path: str
     mtime_ns: int
@@ -31,15 +34,18 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ends: str | None = None
 
     def fits(self, seen: SeenFile) -> bool:
-        """Whether a file is still what was listed, by size and time."""
+        """True if the file still has the size and time in the list."""
         if self.size is None:
             return self.mtime_ns // _MILLISECOND_NS == seen.mtime_ns // _MILLISECOND_NS
         return (self.size, self.mtime_ns) == (seen.size, seen.mtime_ns)
 
 
 class ListPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an epoch ends: the number of its list, and the digest of that list. It stands as JSON in Spark's offsets.
-    The digest is empty in one of Spark's own file source."""
+    """The position where an epoch ends: the number of its list, and the digest of that list. Spark's offsets hold it as
+    JSON.
+
+    In a position of Spark's own file source the digest is empty.
+    """
 
     logOffset: int  # noqa: N815 (Spark's name)
     digest: str = ""
@@ -61,25 +67,28 @@ class _OfSpark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(files: Sequence[Listed]) -> bytes:
-    """A list as the bytes of its entry."""
+    """The list as the bytes of its log entry."""
     body = b"\n".join(msgspec.json.encode(each) for each in files)
     header = _Header(tidegate=_KIND, format=FORMAT, sha256=hashlib.sha256(body).hexdigest())
     return b"\n".join([_VERSION, msgspec.json.encode(header), *([body] if files else [])])
 
 
 def digest_of(data: bytes) -> str:
-    """What a position names a list by."""
+    """The digest that a position stores for a list."""
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def is_of_spark(data: bytes) -> bool:
-    """Whether Spark's own file source has written an entry."""
+    """True if Spark's own file source has written this entry."""
     _, _, rest = data.partition(b"\n")
     return b'"tidegate"' not in rest.partition(b"\n")[0]
 
 
 def decode(data: bytes, where: str) -> list[Listed]:
-    """The files of a list of tidegate's. Raises RECORD_CORRUPT and RECORD_NEWER; `where` names the file."""
+    """The files of a list that tidegate wrote. `where`: the file's path for errors.
+
+    Raises RECORD_CORRUPT if the list is damaged, RECORD_NEWER if a newer release wrote it.
+    """
     version, _, rest = data.partition(b"\n")
     first, _, body = rest.partition(b"\n")
     try:
@@ -104,8 +113,11 @@ def decode(data: bytes, where: str) -> list[Listed]:
 
 
 def decode_of_spark(data: bytes, name_of: Callable[[str], str], where: str) -> list[tuple[int, Listed]]:
-    """The files of an entry of Spark's own file source, each with the number of its list; a compact entry has those of
-    several. `name_of` gives the path below the root for Spark's URI. Raises RECORD_CORRUPT."""
+    """The files of an entry that Spark's own file source wrote, each with the number of its list.
+
+    A compact entry holds the files of several lists. `name_of`: converts Spark's URI into the path below the root.
+    Raises RECORD_CORRUPT.
+    """
     try:
         found = [msgspec.json.decode(line, type=_OfSpark) for line in data.split(b"\n")[1:] if line]
     except SPOILT as error:

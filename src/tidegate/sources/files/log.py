@@ -1,12 +1,13 @@
-"""What one query has read of a file source: the lists of its epochs, and the index of all names in them.
+"""The log of one query for a file source: the list of each epoch, and an index of all names in them.
 
-    sources/<place>/<number>             the list of an epoch; written before Spark logs the epoch's end, and
-                                         replaced only while nothing names it
-    sources/<place>/index/<first>-<last> a run: the names of many lists
+    sources/<place>/<number>             the list of an epoch. It is written before Spark records the epoch's end, and
+                                         replaced only while no position refers to it
+    sources/<place>/index/<first>-<last> a run: the names of many consecutive lists
 
-Everything but the newest lists is in runs, which are merged as they grow, so that there are few. A run names the lists
-it holds, and every entry names its list: a source that resumes from an older position leaves later entries out. A file
-that another one has made superfluous stays for as many epochs as a copy of the folder may take.
+The names of all lists but the newest are in runs. Runs are merged as they grow, so that there are few. The name of a
+run shows its lists, and each entry in it has the number of its list. So a source that resumes from an older position
+can skip later entries. A file that a merge has replaced is kept for some epochs, in case a copy of the folder is being
+made.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ _COMPACT = ".compact"
 
 @dataclass(slots=True)
 class FileLog:
-    """The log of one place. `open` first. One thread writes lists; another may `settle_down` beside it."""
+    """The log of one place in a checkpoint.
+
+    Call `open` first. One thread may write lists while another runs `settle_down`.
+    """
 
     folder: Path
     name_of: Callable[[str], str]
@@ -71,8 +75,10 @@ class FileLog:
     # --- opening -------------------------------------------------------------------------------------------
 
     def open(self, reached: int) -> None:
-        """Know every name up to the list `reached` (-1: none), which is the newest that Spark's log names. What is
-        beyond belongs to no epoch, and goes. Raises RECORD_CORRUPT where a list is in no run and not there."""
+        """Load the names of all lists up to number `reached`, the newest in Spark's log (-1: none).
+
+        Later lists belong to no epoch and are removed. Raises RECORD_CORRUPT if a list is missing and in no run.
+        """
         self._storage.remove_leftovers("")
         self._storage.remove_leftovers(INDEX)
         self._drop_beyond(reached)
@@ -100,7 +106,7 @@ class FileLog:
                 self._storage.delete(name)
 
     def _take_over(self, reached: int) -> None:
-        """What Spark's own file source has read becomes a run, once: its entries go when they are superfluous."""
+        """Convert the entries of Spark's own file source into a run, once. `settle_down` later removes the entries."""
         names = {number: name for name in self._storage.list("") if (number := _number(name)) is not None}
         of_spark = {
             number: data
@@ -126,7 +132,7 @@ class FileLog:
         self._storage.replace(f"{INDEX}/{run.name}", run.to_bytes())
 
     def _cover(self, reached: int) -> Iterator[ListRun]:
-        """Runs that follow each other from the first list on."""
+        """Runs that together cover all lists from the first one, without a gap."""
         spans = [parsed_name(name) or (0, -1) for name in self._run_names()]
         wanted = 0
         while fitting := [last for first, last in spans if first == wanted and last <= reached]:
@@ -136,7 +142,7 @@ class FileLog:
     # --- names ---------------------------------------------------------------------------------------------
 
     def find(self, names: Sequence[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
-        """Of each name that was read: stamp and number of list, for every time it was."""
+        """For each of the names that was read: (stamp, number of the list), for every time that it was read."""
         keys = [key_of(name) for name in names]
         with self._lock:
             runs, found = self._runs, {key: list(self._recent.get(key, ())) for key in keys}
@@ -148,7 +154,10 @@ class FileLog:
     # --- lists ---------------------------------------------------------------------------------------------
 
     def write(self, number: int, files: Sequence[Listed]) -> ListPosition:
-        """Make a list durable; the position that names it. One of this number that nothing names yet is replaced."""
+        """Write a list durably and return its position.
+
+        Replaces a list of this number, which no position refers to yet.
+        """
         data = encode(files)
         self._storage.replace(str(number), data)
         with self._lock:
@@ -157,7 +166,10 @@ class FileLog:
         return ListPosition(logOffset=number, digest=digest_of(data))
 
     def files_of(self, number: int, digest: str = "") -> list[Listed]:
-        """The files of a list. Raises RECORD_CORRUPT where it is not there, or not the one with this digest."""
+        """The files of a list. `digest`: what the list must have; empty: any.
+
+        Raises RECORD_CORRUPT if the list is missing or has another digest.
+        """
         name = next((each for each in (str(number), f"{number}{_COMPACT}") if self._is_there(each)), str(number))
         data, where = self._storage.read(name), self._where(name)
         if data is None:
@@ -170,14 +182,18 @@ class FileLog:
         return decode(data, where)
 
     def lists_up_to(self, number: int) -> list[int]:
-        """The lists of tidegate's that are still there."""
+        """The numbers up to `number` of tidegate's lists that still exist."""
         return [each for each in sorted(map(int, filter(str.isdigit, self._storage.list("")))) if each <= number]
 
     # --- what grows is put together ------------------------------------------------------------------------
 
     def settle_down(self, done: int, needed: Callable[[int], bool] = lambda _number: False) -> None:
-        """Put the lists up to `done`, which no replay asks for, into runs, and remove what is superfluous for long
-        enough. `needed`: whether a list is to stay for something else. It may take its time, beside everything."""
+        """Move the lists up to `done`, which no replay needs, into runs, and remove files that were replaced long
+        enough ago.
+
+        `needed`: returns True for a list that must be kept for another purpose. It may run for long, beside other
+        calls.
+        """
         covered = self._runs[-1].last if self._runs else -1
         if done - covered >= self.lists_in_a_run or (done > covered and len(self._recent) > _NAMES_IN_MEMORY):
             self._add(self._run_of_lists(covered + 1, done), done)
@@ -268,6 +284,6 @@ def _stamp(listed: Listed) -> int:
 
 
 def _number(name: str) -> int | None:
-    """The number of a list, or of an entry of Spark's own source, by its file's name."""
+    """The number in the file name of a list, or of an entry of Spark's own source; None for another file."""
     number = name.removesuffix(_COMPACT)
     return int(number) if number.isdigit() else None

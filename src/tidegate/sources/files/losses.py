@@ -1,4 +1,4 @@
-"""Files of an epoch that are gone or changed before it is done: how each is found, and which error reports it."""
+"""Files of an epoch that are missing or changed before the epoch is done: the checks and the errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES_SHOWN = 3
 
 
 def fault_of(files: Files, listed: Listed) -> str | None:
-    """The difference between a listed file and the file on the disk; None without one."""
+    """The difference between a listed file and the file on the disk, as text; None if there is none."""
     seen = files.look(listed.path)
     if seen is None:
         return GONE
@@ -27,7 +27,7 @@ def fault_of(files: Files, listed: Listed) -> str | None:
 
 
 def lost(where: str, wrong: Mapping[str, str]) -> TidegateError:
-    """The error for files that an epoch needs again. `wrong`: the fault of each path."""
+    """The error for missing or changed files of an epoch that is replayed. `wrong`: for each path, what is wrong."""
     put_back = 'put them back as they were, with their times (cp -p); or read on without them with lost="skip"'
     gone = [path for path, fault in wrong.items() if fault == GONE]
     if gone:
@@ -48,7 +48,10 @@ def lost(where: str, wrong: Mapping[str, str]) -> TidegateError:
 
 
 def lost_meanwhile(where: str, wrong: Mapping[str, str], policy: LostFiles) -> TidegateError:
-    """The error for files lost while the epoch read them. With `LostFiles.SKIP` a retry reads without them."""
+    """The error for files that were lost or changed while the epoch read them.
+
+    With `LostFiles.SKIP` it says that the next attempt reads the epoch without them.
+    """
     if policy is LostFiles.REFUSE:
         return lost(where, wrong)
     return TidegateError(
@@ -61,7 +64,7 @@ def lost_meanwhile(where: str, wrong: Mapping[str, str], policy: LostFiles) -> T
 
 
 def some_names(names: Iterable[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first few names, and the number of further ones."""
     found = list(names)
     more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
     return ", ".join(found[:_NAMES_SHOWN]) + more

@@ -1,4 +1,7 @@
-"""Which names of files Spark's readers can open. Java knows a name as text in one encoding; Python keeps its bytes."""
+"""Checks whether Spark can open a file with a given name.
+
+Java decodes names with one encoding; Python keeps their bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import codecs
 
 
 def why_unreadable(name: str, encoding: str) -> str | None:
-    """Why no reader of Spark's can open a file of this path below the root; None where one can. `encoding`: that of
-    file names in the JVM, as Java calls it.
+    """The reason why Spark cannot open a file with this path below the root; None if it can.
 
-    Hadoop's own disk file system looks for `.<name>.crc` beside each file, and takes what stands before a colon in it
-    for the scheme of a URI: Spark's own source fails there, too (FAILED_READ_FILE).
+    `encoding`: the encoding of file names in the JVM, as Java names it. A colon in a name is a problem too: Hadoop's
+    local file system looks for a file `.<name>.crc` and takes the part before the colon for the scheme of a URI.
+    Spark's own file source fails on such a file as well (FAILED_READ_FILE).
     """
     if ":" in name.rpartition("/")[2]:
         return "has a colon, which Hadoop cannot open"
@@ -24,7 +27,7 @@ def why_unreadable(name: str, encoding: str) -> str | None:
 
 
 def shown(name: str) -> str:
-    """The name for a message: bytes that are no text as `\\xe9`, control characters escaped."""
+    """The name for a message: bytes that are not valid text as `\\xe9`, control characters escaped."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 

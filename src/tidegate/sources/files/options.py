@@ -1,4 +1,4 @@
-"""What a file source may be told: tidegate's own options, and Spark's names for the same."""
+"""The options of a file source: tidegate's own, and Spark's names for the same options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.settings.kinds import COUNT_FROM_1, DURATION, FLAG, SettingKind
 
 
 class Changed(Enum):
-    """What is done with a file that was read and is another one now."""
+    """What to do with a file that changed after it was read."""
 
     IGNORE = "ignore"
     REFUSE = "refuse"
@@ -19,7 +19,7 @@ class Changed(Enum):
 
 
 class LostFiles(Enum):
-    """What is done where a file that an epoch has to read is gone, or another one."""
+    """What to do if a file is missing or changed before its epoch is done."""
 
     REFUSE = "refuse"
     SKIP = "skip"
@@ -32,8 +32,11 @@ ARCHIVE = "archive:"
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """`max_files` and `max_bytes` limit an epoch; `settle_seconds`: how long a new file has to stay as it is.
-    `after_done`: `keep`, `delete` or `archive:DIR`. `spark`: options of the format, as Spark calls them."""
+    """The options of a file source.
+
+    `max_files` and `max_bytes` limit an epoch. `settle_seconds`: how long a new file must stay unchanged before it is
+    read. `after_done`: `keep`, `delete` or `archive:DIR`. `spark`: options of the file format, with Spark's names.
+    """
 
     pattern: str | None = None
     recursive: bool = False
@@ -47,15 +50,17 @@ class FileOptions:
 
     @property
     def archive(self) -> str | None:
-        """The folder that files are moved to when they are done."""
+        """The folder to which files are moved when they are done; None if they are not moved."""
         return self.after_done.removeprefix(ARCHIVE) if self.after_done.startswith(ARCHIVE) else None
 
 
 def read_options(
     own: Mapping[str, object], spark: Mapping[str, object], *, is_pattern: bool
 ) -> tuple[FileOptions, list[tuple[str, str]]]:
-    """The options, and what is wrong with them: (expected, found). `own`: what was given under tidegate's names.
-    `spark`: everything else. `is_pattern`: whether the path has a pattern in it."""
+    """Read the options. Returns them, and a pair (expected, found) for each one that is invalid.
+
+    `own`: options under tidegate's names. `spark`: all others. `is_pattern`: True if the path contains a pattern.
+    """
     wrong: list[tuple[str, str]] = []
     found = _own(own, wrong)
     left: dict[str, str] = {}
@@ -145,7 +150,7 @@ def _cleaned(
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Spark's options that are refused, and why."""
+    """Each option of Spark that is refused, and the reason."""
     for name, (_, why) in _REFUSED.items():
         yield name, why
 

@@ -1,4 +1,4 @@
-"""Where the files of a source are."""
+"""The folder and the selection of a file source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate.sources.files.listing import Files, LocalFiles
 
 @dataclass(frozen=True, slots=True)
 class FilesPlace:
-    """Where the files of a source are: the folder, with its scheme, and what is selected below it."""
+    """The root folder of a source, as a URI with a scheme, and the selection of files below it."""
 
     root: str
     selection: FileSelection
@@ -23,7 +23,10 @@ class FilesPlace:
         return LocalFiles(Path(unquote(urlsplit(self.root).path)), self.selection)
 
     def name_of(self, uri: str) -> str:
-        """The path below the root of a file that Spark's own source has noted by its URI."""
+        """The path below the root for a URI that Spark's own file source has recorded.
+
+        Raises SOURCES_CHANGED for another root.
+        """
         path, root = unquote(urlsplit(uri).path), unquote(urlsplit(self.root).path).rstrip("/") + "/"
         if not path.startswith(root):
             raise TidegateError(

@@ -1,9 +1,9 @@
-"""One reading of a file source: a query's place in it, asked by Spark's stream thread where the next epoch ends and
-which files an epoch has.
+"""Reads a file source for one query: finds the end of the next epoch and the files of each epoch, for Spark's stream
+thread.
 
-An epoch's list is durable before Spark writes down where the epoch ends. From then on the epoch has these files and no
-others, each as it was: a file that is gone or another one is an error with its name, never an empty epoch. They are
-looked at before they are read, when Spark has resolved them, and once more behind the epoch's tasks.
+The list of an epoch is durable before Spark records the epoch's end. From then on the epoch has exactly these files,
+unchanged. If one is missing or changed, the epoch fails with an error that names it; it is never read as empty. The
+files are checked before the epoch reads them, after Spark has resolved their paths, and after the epoch's tasks.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _SETTLES_WITHIN_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing yet, but soon: ask again."""
+    """The answer "no new files yet, but some have not settled": ask again after `seconds`."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class FileReader:
-    """`open` comes first. All calls but `done` come from one thread at a time.
+    """A file source as one query reads it. All methods must be called from one thread at a time.
 
-    `committed`: the position of the newest epoch that Spark has committed when the reading is opened. `left_out`: files
-    that count as read. `names_in`: how the JVM encodes names of files. `epoch_seconds`: how long the newest epoch took
-    that Spark has finished.
+    `committed`: the position of the newest epoch that Spark had committed when the reader was made. `left_out`: files
+    that count as read. `names_in`: the JVM's encoding of file names. `epoch_seconds`: returns the duration of the
+    newest epoch that Spark has finished, or None.
     """
 
     options: FileOptions
@@ -79,12 +79,12 @@ class FileReader:
     # --- where an epoch ends -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """From now on give only what is there now: a run that ends when it has caught up."""
+        """Read only files that are in the folder now. Called for a run until `caught-up`."""
         self._target = {seen.name for seen in self._new()}
         self._target_until = self.clock() + self._settles_within_seconds
 
     def latest(self, start: str | None) -> str | Wait | None:
-        """The position where the epoch behind `start` ends; `start` itself while there is nothing new."""
+        """The position where the epoch after `start` ends; `start` itself if there are no new files."""
         self._learn(start)
         now = self.clock()
         if self._idle is not None and self._idle[0] == start and now < self._idle[1]:
@@ -105,7 +105,7 @@ class FileReader:
         return start
 
     def _learn(self, start: str | None) -> None:
-        """Spark asks for the end behind `start`, so the epoch that ended there is through."""
+        """Adapt the pace. Spark asks for the end after `start`, so the epoch that ended at `start` is finished."""
         if self._given is None or self._given[0] != start:
             return
         (_, size), self._given = self._given, None
@@ -122,8 +122,10 @@ class FileReader:
         return new if target is None else [seen for seen in new if seen.name in target]
 
     def _awaits(self, waiting: Sequence[SeenFile]) -> bool:
-        """A run that ends when it has caught up waits for files that have not settled, within bounds: until they have,
-        nobody is told that there is nothing new."""
+        """True if a run until `caught-up` must wait for files that have not settled.
+
+        After a time limit they are skipped.
+        """
         if self._target is None or not waiting:
             return False
         if self.clock() < self._target_until:
@@ -141,7 +143,7 @@ class FileReader:
         return max(10 * self.options.settle_seconds, _SETTLES_WITHIN_SECONDS)
 
     def _new(self) -> list[SeenFile]:
-        """What a listing shows that was not read, and files that were read and are to be read again."""
+        """The files in the folder that were not read yet, or that changed and are to be read again."""
         listing = self.files.list()
         before, known = self._known, dict[str, tuple[int, int]]()
         unknown: list[SeenFile] = []
@@ -171,7 +173,7 @@ class FileReader:
         return new
 
     def _refuse_unreadable(self, unknown: Iterable[SeenFile]) -> None:
-        """A file that no reader can open is never passed over."""
+        """Raise FILE_NAME if Spark cannot open one of the files: such a file is never skipped silently."""
         wrong = {seen.name: why for seen in unknown if (why := why_unreadable(seen.name, self.names_in)) is not None}
         if wrong:
             raise self._error(
@@ -204,7 +206,10 @@ class FileReader:
         )
 
     def _listed(self, files: Sequence[SeenFile]) -> list[Listed]:
-        """The files as they are in this moment; those that changed since the listing are left to the next one."""
+        """List entries for the files as they are now.
+
+        A file that changed since the listing is left to a later epoch.
+        """
         found: list[Listed] = []
         for seen in files:
             ends = self.files.ends(seen.name)
@@ -215,9 +220,10 @@ class FileReader:
     # --- what an epoch has ---------------------------------------------------------------------------------
 
     def batch(self, start: str | None, end: str) -> list[str]:
-        """The files between two positions, as Spark names them. Raises FILE_LOST and FILE_CHANGED.
+        """The paths of the files between two positions, for Spark. Raises FILE_LOST and FILE_CHANGED.
 
-        Spark asks once at a start for the newest committed epoch, and reads nothing of it: its files may be gone.
+        At a start, Spark asks for the newest committed epoch and does not read it. It gets no files, as they may be
+        gone.
         """
         self._reading = []
         if same_position(end, self.committed):
@@ -235,7 +241,10 @@ class FileReader:
         return [self.files.path(each.path) for each in wanted]
 
     def _still_there(self, listed: Sequence[Listed]) -> list[Listed]:
-        """The files of a list that was made before: each is what it was, or is skipped, or the epoch is refused."""
+        """The files of an older list that are unchanged.
+
+        Others are skipped with a warning, or raise, as `lost=` says.
+        """
         wrong = {each.path: fault for each in listed if (fault := fault_of(self.files, each)) is not None}
         if wrong and self.options.lost is LostFiles.REFUSE:
             raise lost(self.where, wrong)
@@ -248,7 +257,10 @@ class FileReader:
         return [each for each in listed if each.path not in wrong]
 
     def found(self, found: Sequence[tuple[str, int, int]]) -> None:
-        """What Spark will read: path, size and time in milliseconds. Raises where that is not what was given to it."""
+        """Check the files that Spark has resolved: (path, bytes, time in milliseconds).
+
+        Raises if they differ from the list.
+        """
         of_spark = {path: (size, milliseconds) for path, size, milliseconds in found}
         wrong: dict[str, str] = {}
         for listed, _ in self._reading:
@@ -268,7 +280,7 @@ class FileReader:
             )
 
     def verify(self) -> None:
-        """Behind the epoch's tasks: raises where a file is gone or another one since they were given to Spark."""
+        """Check the files after the epoch's tasks. Raises if one is missing or changed since Spark got its path."""
         reading, self._reading = self._reading, []
         wrong: dict[str, str] = {}
         for listed, mark in reading:
@@ -285,7 +297,7 @@ class FileReader:
 
 
 def position_of(text: str) -> ListPosition:
-    """A position from Spark's offsets. Raises SOURCES_CHANGED for one of another source."""
+    """The position in Spark's offsets. Raises SOURCES_CHANGED if another kind of source wrote it."""
     try:
         return msgspec.json.decode(text, type=ListPosition)
     except msgspec.MsgspecError:

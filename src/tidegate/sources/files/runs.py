@@ -1,9 +1,9 @@
-"""A sorted run of the index: the files of many lists, as hashes, in one file that never changes.
+"""A run of the index: the files of many lists as hashes, in one sorted file that is never changed.
 
-    index/<first>-<last>   a header line with a checksum, then columns: the two halves of the hash of each path, sorted
-                           by them, a stamp of size and time, and the number of the list
+    index/<first>-<last>   a header line with a checksum, then columns: the two halves of the hash of each path (the
+                           file is sorted by them), a stamp of size and time, and the number of the list
 
-Runs are mapped into memory, so what is not asked for costs none. 28 bytes a file.
+Runs are mapped into memory, so only the parts that are searched use memory. 28 bytes a file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 class ListedFile(NamedTuple):
-    """A file that a list has."""
+    """A file in a list: the hash of its path, the stamp of its size and time, and the number of the list."""
 
     key: Key
     stamp: int
@@ -49,7 +49,7 @@ def key_of(name: str) -> Key:
 
 
 def stamp_of(size: int, mtime_ns: int) -> int:
-    """What tells two files of one path apart."""
+    """A hash of size and time, which distinguishes two versions of one path."""
     packed = _SIZE_AND_TIME.pack(size, mtime_ns)
     return int.from_bytes(blake2b(packed, digest_size=8).digest(), "little") or 1
 
@@ -73,7 +73,7 @@ class ListRun:
         return len(self.highs)
 
     def find(self, keys: Sequence[Key]) -> dict[Key, list[tuple[int, int]]]:
-        """Stamp and number of every entry that has one of the keys."""
+        """For each key that the run has: (stamp, number of the list) of every entry with that key."""
         if not keys or not len(self):
             return {}
         wanted = np.fromiter((key.high for key in keys), np.uint64, len(keys))
@@ -88,7 +88,7 @@ class ListRun:
         return found
 
     def up_to(self, last: int) -> ListRun:
-        """Without the entries of later lists."""
+        """The run without the entries of lists after number `last`."""
         kept = self.numbers <= last
         return ListRun(self.first, last, self.highs[kept], self.lows[kept], self.stamps[kept], self.numbers[kept])
 
@@ -99,7 +99,7 @@ class ListRun:
 
 
 def run_of(first: int, last: int, entries: Iterable[ListedFile]) -> ListRun:
-    """The run of these entries."""
+    """A run with these entries, for the lists `first` to `last`."""
     rows = list(entries)
     count = len(rows)
     return _sorted(
@@ -113,7 +113,7 @@ def run_of(first: int, last: int, entries: Iterable[ListedFile]) -> ListRun:
 
 
 def merged(older: ListRun, newer: ListRun) -> ListRun:
-    """One run for two that follow each other."""
+    """One run with the entries of two consecutive runs."""
     return _sorted(
         older.first,
         newer.last,
@@ -125,7 +125,7 @@ def merged(older: ListRun, newer: ListRun) -> ListRun:
 
 
 def open_run(path: Path) -> ListRun:
-    """A run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
+    """Open the file of a run, mapped into memory. Raises RECORD_CORRUPT, RECORD_NEWER and OSError."""
     first, last = parsed_name(path.name) or (0, -1)
     is_empty = path.stat().st_size == 0  # nothing to map
     data = memoryview(b"" if is_empty else cast("Any", np.memmap(path, np.uint8, "r")))
@@ -157,7 +157,7 @@ def run_name(first: int, last: int) -> str:
 
 
 def parsed_name(name: str) -> tuple[int, int] | None:
-    """The first and the last list of a run, by its file's name; None for any other file."""
+    """The numbers of the first and the last list, from a run's file name; None for any other file name."""
     found = _NAME.fullmatch(name)
     return None if found is None else (int(found[1]), int(found[2]))
 

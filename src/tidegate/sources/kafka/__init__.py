@@ -1,4 +1,4 @@
-"""The source of Kafka topics, without Spark."""
+"""The source that reads Kafka topics, without Spark."""
 
 from tidegate.extras import Extra, require
 

@@ -1,4 +1,4 @@
-"""How many records a source has not done yet: the brokers are asked beside its epochs, for who watches the job."""
+"""Measures the lag of a Kafka source: the number of records that are not done yet. Shown by `tidegate info`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CLOSE_SECONDS = 1.0
 
 
 class LagGauge:
-    """Asks every few seconds, in a thread of its own: brokers that do not answer hold nothing up."""
+    """Asks the brokers every few seconds in a thread of its own, so that slow brokers do not delay the job."""
 
     def __init__(self, topics: Callable[[], BrokerLooks], look_seconds: float = LOOK_SECONDS) -> None:
-        """`topics` is called in that thread: it opens a client."""
+        """`topics`: opens the client that asks the brokers; called in the gauge's thread."""
         self._topics = topics
         self._look_seconds = look_seconds
         self._done: OffsetOf = {}
@@ -32,19 +32,19 @@ class LagGauge:
         self._thread.start()
 
     def tell(self, done: OffsetOf) -> None:
-        """Everything in front of these offsets is done. Returns at once."""
+        """Set the offsets up to which all records are done. Returns at once."""
         self._done = done
         self._told.set()
 
     def records(self) -> int | None:
-        """By the offsets, so the marks of transactions count; None while nobody can tell."""
+        """The lag as a difference of offsets, so it includes transaction markers; None if it is not known."""
         done, ends = self._done, self._ends
         if ends is None or not done:
             return None
         return sum(max(0, ends.get(each, offset) - offset) for each, offset in done.items())
 
     def close(self) -> None:
-        """End; what the brokers are being asked at this moment is waited for a second at most."""
+        """Stop the thread. Waits at most a second for a request that is under way."""
         self._closing.set()
         self._told.set()
         self._thread.join(_CLOSE_SECONDS)

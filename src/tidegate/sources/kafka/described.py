@@ -1,4 +1,4 @@
-"""What a start writes down of a Kafka source, and how a command looks at it without the job's program."""
+"""The description of a Kafka source that each start writes, and the checks that a command makes from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.sources.kafka.topics import PartitionEnd, Topics, TopicSelection
 
 
 class KafkaInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a Kafka source reads. `left_out`: the names of the options that may hold secrets."""
+    """The topics and client options of a Kafka source. `left_out`: the names of options that may be secrets."""
 
     servers: str
     topics: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class KafkaInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DescribedKafka(Source):
-    """Records of Kafka topics."""
+    """A source of records from Kafka topics."""
 
     kind: ClassVar[str] = "kafka"
     traits = Traits(Replay.EXACT, Begins.EITHER)
@@ -65,7 +65,7 @@ class DescribedKafka(Source):
         return str(msgspec.convert(described, KafkaInput, strict=False))
 
     def probe(self, what: str) -> Sequence[Finding]:
-        """Whether the topics are there and can be read, and how many records they have."""
+        """Test whether the topics exist and can be read, and count their records."""
         try:
             topics = Topics(self.clients, what)
             found = topics.find(self.selection)

@@ -1,4 +1,4 @@
-"""Tells a consumer group how far a source is, so that ordinary lag tools work. Nothing is ever read back from it."""
+"""Commits the offsets of a Kafka source to a consumer group, so that ordinary tools show its lag. Never read back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANSWER_MS = 5000
 
 
 class LagGroup:
-    """Commits the newest offsets it is told, from a thread of its own: what fails is a warning and holds nothing up."""
+    """Commits the newest offsets in a thread of its own. A failure is logged as a warning and delays nothing."""
 
     def __init__(self, clients: Clients, group: str) -> None:
         self._clients = clients
@@ -30,13 +30,13 @@ class LagGroup:
         self._thread.start()
 
     def tell(self, offsets: Offsets) -> None:
-        """These offsets are done. Returns at once; older ones that are not committed yet are skipped."""
+        """Commit these offsets soon. Returns at once. Older offsets that are not committed yet are skipped."""
         with self._changed:
             self._newest = offsets
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Commit what was told last, for at most 5 seconds."""
+        """Commit the newest offsets, for at most 5 seconds, and stop."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -57,7 +57,7 @@ class LagGroup:
                 consumer.close()
 
     def _await(self) -> Offsets | None:
-        """The next offsets to commit; None when there are none any more."""
+        """Wait for the next offsets to commit; None after `close`, when all are committed."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest is not None or self._closing)
             newest, self._newest = self._newest, None

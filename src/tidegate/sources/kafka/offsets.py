@@ -1,4 +1,4 @@
-"""Offsets of topics as values: what stands in a checkpoint, what an epoch reads, and what may follow what."""
+"""Offsets of topics as values: positions in a checkpoint, and the ranges that an epoch and its tasks read."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ OffsetOf: TypeAlias = Mapping[Partition, int]
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """What an epoch leaves out of a partition because it is lost: the epoch reads from the offset `to` on.
+    """Lost records of one partition that an epoch skips: the epoch reads from offset `to`.
 
-    At most `records` were lost, as a compacted or transactional topic has fewer; None where nobody knows.
+    `records`: at most so many records were lost (compacted and transactional topics have fewer); None if not known.
     """
 
     to: int
     records: int | None
 
     def __str__(self) -> str:
-        return "nobody knows how many records are lost" if self.records is None else f"{self.records} records are lost"
+        return (
+            "it is not known how many records are lost" if self.records is None else f"{self.records} records are lost"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """For each partition the offset of the next record to read, and the id of each topic.
 
-    In a checkpoint, readable and with one spelling only (Spark compares texts):
-    `{"lines": {"0": 17, "1": 4}, "topic ids": {"lines": "ZHJv..."}}`.
-    The end of an epoch that leaves lost records out says so, and only that end, so that a replay reads the same:
-    `"skipped records": {"lines": {"0": {"to": 7, "records": 2}}}`.
+    In a checkpoint it is readable JSON in one fixed form, because Spark compares the texts: `{"lines": {"0": 17, "1":
+    4}, "topic ids": {"lines": "ZHJv..."}}`. If an epoch skips lost records, its end offsets say so, and a replay skips
+    the same ones: `"skipped records": {"lines": {"0": {"to": 7, "records": 2}}}`.
     """
 
     next: OffsetOf
@@ -55,7 +56,7 @@ class Offsets:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Offsets:
-        """The offsets in what `to_json` gave."""
+        """The offsets from a JSON object that `to_json` returned."""
         return Offsets(
             _by_partition({name: found for name, found in value.items() if name not in (TOPIC_IDS, SKIPPED)}),
             dict(value.get(TOPIC_IDS, {})),
@@ -80,19 +81,19 @@ def _by_partition(topics: Mapping[str, Any]) -> dict[Partition, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a source begins and, when it is bounded, ends: recorded once, before Spark starts."""
+    """The offsets where a source begins and, if it is bounded, ends. Recorded once, before Spark starts."""
 
     start: Offsets
     stop: OffsetOf | None = None
 
     def to_text(self) -> str:
-        """The bounds as *start* keeps them."""
+        """The bounds as text, as the file *start* in the checkpoint holds them."""
         stop = {} if self.stop is None else {"stop": Offsets(self.stop).to_json()}
         return msgspec.json.encode({"start": self.start.to_json(), **stop}).decode()
 
     @staticmethod
     def from_text(text: str) -> Bounds:
-        """The bounds in what `to_text` gave."""
+        """The bounds from a text that `to_text` returned."""
         value = msgspec.json.decode(text, type=dict[str, dict[str, Any]])
         stop = value.get("stop")
         return Bounds(Offsets.from_json(value["start"]), None if stop is None else Offsets.from_json(stop).next)
@@ -100,9 +101,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What one task reads: the records of a partition from `start` up to, not including, `end`.
+    """The records that one task reads: those of a partition from offset `start` up to, but not including, `end`.
 
-    `topic_id`: of which topic, where there was another one of that name.
+    `topic_id`: the id of the topic; None if it is not known. A topic that was created again has another id.
     """
 
     topic: str
@@ -113,11 +114,10 @@ class OffsetRange:
 
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """What an epoch reads between two positions.
+    """The ranges that an epoch between two positions reads.
 
-    A partition that only `end` names was found in this epoch: it stands there with the offset it begins at, and the
-    next epoch reads from it. So a replay reads the same. An epoch without news has one position at both ends, also
-    when that says what an earlier one skipped.
+    A partition that is only in `end` was discovered in this epoch. Its offset in `end` is where it begins, and the next
+    epoch reads from there. So a replay reads the same. An epoch without new records has equal positions at both ends.
     """
     if start == end:
         return []
@@ -130,21 +130,22 @@ def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
 
 
 def rows_between(start: Offsets, end: Offsets) -> int:
-    """At most so many rows are between two positions; a compacted or transactional topic has fewer."""
+    """The largest possible number of rows between two positions. Compacted and transactional topics have fewer."""
     return sum(each.end - each.start for each in ranges(start, end))
 
 
 def cap(ends: OffsetOf, at_most: OffsetOf | None) -> OffsetOf:
-    """`ends`, none beyond `at_most`; a partition that has no entry there is left out."""
+    """`ends`, limited to the offsets in `at_most`. A partition without an entry there is left out. None: no limit."""
     if at_most is None:
         return ends
     return {partition: min(offset, at_most[partition]) for partition, offset in ends.items() if partition in at_most}
 
 
 def share_out(start: OffsetOf, ends: OffsetOf, rows: int) -> OffsetOf:
-    """Ends that are at most `rows` beyond `start`, shared among partitions by what each has waiting.
+    """End offsets so that the epoch has at most `rows` rows, shared among partitions in proportion to their waiting
+    rows.
 
-    At least one row goes ahead, so that a small limit never stops a source.
+    At least one row is read, so that a small limit never stops a source.
     """
     waiting = {partition: end - start[partition] for partition, end in ends.items() if end > start.get(partition, end)}
     total = sum(waiting.values())

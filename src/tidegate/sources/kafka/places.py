@@ -1,6 +1,6 @@
-"""Where a Kafka source begins and ends: the places that a program can name, and the offsets that they are.
+"""Converts the places where a Kafka source begins and ends, as a program gives them, into offsets.
 
-They are asked of the brokers once, before the first epoch; then the offsets stand in *start* and move no more.
+The brokers are asked once, before the first epoch. The offsets are then stored in *start* and do not change any more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ record where it has not), a time, or a spot of its own for each partition of eac
 
 
 def resolve(reading: TopicReading, topics: BrokerLooks, start: TopicPlace, stop: TopicPlace | None) -> Bounds:
-    """Where the source begins and ends, in numbers: asked once, then it stands in *start* and moves no more."""
+    """The offsets where the source begins and ends.
+
+    Called once; the result is stored in *start* and does not change.
+    """
     found = topics.find(reading.selection)
     places = _PlaceReader(reading, topics, found)
     begin = places.offsets(start, "start")
@@ -38,7 +41,7 @@ _SAY_WHERE = "say with start= where it should begin"
 
 @dataclass(frozen=True, slots=True)
 class _PlaceReader:
-    """Turns a place as the program says it into an offset of every partition that was found."""
+    """Converts one place into an offset for every partition that was found."""
 
     reading: TopicReading
     topics: BrokerLooks
@@ -58,7 +61,10 @@ class _PlaceReader:
                 return self._named(place, option)
 
     def _committed(self) -> OffsetOf:
-        """A partition that the group has no offset for begins at its oldest record: nothing of it was ever read."""
+        """The group's committed offsets.
+
+        A partition without one begins at its oldest record, because the group read none of it.
+        """
         committed = self.topics.committed(self.found.partitions, self.reading.group or "")
         oldest = self.topics.at(self.found.partitions, PartitionEnd.EARLIEST)
         if self.reading.lost is LostRecords.SKIP:
@@ -69,7 +75,7 @@ class _PlaceReader:
         return {**oldest, **committed}
 
     def require_order(self, begin: OffsetOf, end: OffsetOf) -> None:
-        """Raise where the source would end before it begins: nothing would ever be read."""
+        """Raise if the source would end before it begins, so that it would read nothing."""
         before = {each for each, offset in end.items() if offset < begin[each]}
         if before:
             raise self._refused(
@@ -93,7 +99,7 @@ class _PlaceReader:
         return named
 
     def _offsets_of(self, spots: Mapping[Partition, Spot]) -> OffsetOf:
-        """Each spot as an offset; those of one kind are asked for at once."""
+        """An offset for each spot. Spots of one kind are looked up with one request."""
         offsets = {each: spot for each, spot in spots.items() if isinstance(spot, int)}
         for mark in PartitionEnd:
             offsets |= self.topics.at(frozenset(each for each, spot in spots.items() if spot == mark.value), mark)

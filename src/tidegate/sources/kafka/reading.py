@@ -1,4 +1,4 @@
-"""Reads the records of one range in a task, as Arrow batches, through a consumer that the worker process keeps."""
+"""Reads the records of one range in a task as Arrow batches, with a consumer that the worker process reuses."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 def read(reading: TopicReading, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The committed records of a range, in their order; `schema` names the columns.
+    """The committed records of a range, in the order of offsets. `schema`: the columns to return.
 
-    Raises KAFKA_OFFSETS_LOST when the range is no longer there, KAFKA_UNREACHABLE when nothing comes for a minute. With
-    `LostRecords.SKIP` lost records are left out: the epoch is undecided, so nothing was decided on them.
+    Raises KAFKA_OFFSETS_LOST if records of the range no longer exist, KAFKA_UNREACHABLE if none arrive for a minute.
+    With `LostRecords.SKIP`, lost records are skipped: this is allowed, because the epoch is not decided yet.
     """
     for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
         arrays = [_COLUMNS[field.name](messages, wanted).cast(field.type) for field in schema]
@@ -48,7 +48,7 @@ def read(reading: TopicReading, wanted: OffsetRange, schema: pa.Schema) -> Itera
 
 
 def mean_bytes(reading: TopicReading, partition: Partition, offset: int, end: int) -> float:
-    """The mean size of key and value of some records from an offset on, below `end`; 1 where none is found."""
+    """The mean size in bytes of key and value, of a sample of records between two offsets; 1 if there are none."""
     topic, number = partition
     wanted = OffsetRange(topic, number, offset, min(offset + _SAMPLE_ROWS, end))
     messages = [each for some in _kept(reading, wanted, _SAMPLE_PATIENCE_SECONDS) for each in some]
@@ -56,7 +56,10 @@ def mean_bytes(reading: TopicReading, partition: Partition, offset: int, end: in
 
 
 def _kept(reading: TopicReading, wanted: OffsetRange, patience_seconds: float) -> Iterator[list[Message]]:
-    """The messages of a range, by the consumer that this process keeps; one that met an error is thrown away."""
+    """The messages of a range, read with this process's idle consumer or a new one.
+
+    After an error the consumer is closed.
+    """
     key = (reading.clients.servers, *sorted(reading.clients.options.items()))
     consumer = _CONSUMERS.pop(key, None) or Consumer({**reading.clients.settings(), **_SETTINGS})
     sound = False
@@ -81,10 +84,10 @@ _CONSUMERS: dict[tuple[Any, ...], Consumer] = {}
 def messages_in(
     consumer: Consumer, wanted: OffsetRange, patience_seconds: float, reading: TopicReading
 ) -> Iterator[list[Message]]:
-    """The messages of a range in lists of bounded size.
+    """Yield the messages of a range in lists of limited size.
 
-    What is past the last message of a transactional topic is never delivered, so the range has ended as well when a
-    later message comes, when the partition's end is reported, or by the consumer's own position.
+    In a transactional topic the last offsets of a range may belong to no message. So the range also ends if a later
+    message arrives, if the end of the partition is reported, or if the consumer's own position is past it.
     """
     held: list[Message] = []
     size, reached = 0, wanted.start
@@ -120,10 +123,10 @@ def _position(
     events: Sequence[Message],
     reading: TopicReading,
 ) -> int:
-    """The offset that is reached; `wanted` begins where the reading was before. Raises for an event that ends it.
+    """The offset that is reached after these messages and events. Raises for an event that is an error.
 
-    An event of another partition was left behind by an earlier range of this consumer, and one past the end of this
-    range is about what was fetched ahead: neither is about its records.
+    `wanted`: the part of the range that was not read before. Ignored are events of other partitions, left over from an
+    earlier range of this consumer, and events past the end of the range, caused by reading ahead.
     """
     reached = max(wanted.start, _offset(messages[-1]) + 1 if messages else wanted.start)
     for event in events:
@@ -144,9 +147,11 @@ def _position(
 
 
 def _behind_lost(consumer: Consumer, wanted: OffsetRange, begin: int, event: Message, reading: TopicReading) -> int:
-    """Where a range goes on when the records from `begin` on are lost: at the oldest that is kept, or its end.
+    """The offset where reading continues after the records from `begin` are lost: the oldest existing one, or the
+    range's end.
 
-    A leader that knows a shorter log is told without an offset: then nothing may be lost, and `begin` is asked again.
+    A partition leader with a shorter log reports no offset. Then no record may be lost, and reading continues at
+    `begin`.
     """
     place = TopicPartition(wanted.topic, wanted.partition, begin)
     if reading.lost is LostRecords.REFUSE:
@@ -163,10 +168,11 @@ def _behind_lost(consumer: Consumer, wanted: OffsetRange, begin: int, event: Mes
 
 
 def _is_cut_short(consumer: Consumer, wanted: OffsetRange, reading: TopicReading) -> bool:
-    """Whether nothing comes any more because the partition ends before the range does, which is to be skipped.
+    """True if the partition ends before the range does and the missing records are to be skipped. Called if none
+    arrive.
 
-    Raises KAFKA_TOPIC_RECREATED where the topic is another one by now: what was read are its records, which come again
-    from its oldest on.
+    Raises KAFKA_TOPIC_RECREATED if the topic was created again: then the records that were read belong to the new
+    topic, and the next epoch reads them from the oldest one.
     """
     if reading.lost is LostRecords.REFUSE:
         return False
@@ -181,7 +187,7 @@ def _is_cut_short(consumer: Consumer, wanted: OffsetRange, reading: TopicReading
 
 def _warn_of_lost(wanted: OffsetRange, begin: int, end: int, reading: TopicReading) -> None:
     place = f"{wanted.topic}-{wanted.partition}"
-    text = "%s: from %s %s the epoch goes on at %s: %s"
+    text = "%s: from %s %s the epoch continues at %s: %s"
     _LOG.warning(text, reading.where, place, begin, end, Skip(end, end - begin), extra={"event": "RecordsLost"})
 
 
@@ -215,7 +221,7 @@ def _timestamps(messages: Sequence[Message], _: OffsetRange) -> pa.Array[Any]:
 
 
 def _timestamp_types(messages: Sequence[Message], _: OffsetRange) -> pa.Array[Any]:
-    """As in Spark's connector: -1 none, 0 created, 1 appended."""
+    """The type of each timestamp, as in Spark's connector: -1 none, 0 create time, 1 log append time."""
     return integers([message.timestamp()[0] - 1 for message in messages], pa.int32())
 
 

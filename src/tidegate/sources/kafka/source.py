@@ -1,7 +1,7 @@
-"""Where a Kafka source begins, where each of its epochs ends, and what must not have happened to its topics.
+"""Finds where each epoch of a Kafka source ends, and notices records that were lost and topics that were created again.
 
-The end of an epoch is the last stable offset of each partition, or less: a limit, a bound. Whatever the topics did
-since the last epoch is looked at before an end is given: an end that Spark has written down cannot be taken back.
+An epoch ends at the last stable offset of each partition, or earlier because of a limit. All checks of the topics are
+made before an end is returned, because an end that Spark has recorded cannot be changed any more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOOK_FOR_PARTITIONS_SECONDS = 10.0
 
 
 class LostRecords(Enum):
-    """What is done where records went before they were read: the job is refused, or goes on behind them."""
+    """What to do if records were deleted before they were read: refuse, or skip them."""
 
     REFUSE = "refuse"
     SKIP = "skip"
@@ -47,10 +47,10 @@ class LostRecords(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReading:
-    """What a Kafka source reads, as its processes need it.
+    """The settings of a Kafka source that its processes need.
 
-    `tempo`: what epochs adapt to, so that they end within the interval; without one, or without an interval, they do
-    not. `group`: whose offsets "group" means.
+    `tempo`: the interval to which the size of epochs adapts; None: it does not adapt. `group`: the consumer group for
+    `start="group"`. `headers`: read the headers of records. `where`: the name of the source in messages.
     """
 
     clients: Clients
@@ -65,7 +65,7 @@ class TopicReading:
 
 
 class BrokerLooks(Protocol):
-    """What is asked of the brokers: see `tidegate.sources.kafka.topics.Topics`."""
+    """The requests to the brokers. `tidegate.sources.kafka.topics.Topics` implements them."""
 
     def find(self, selection: TopicSelection) -> FoundPartitions: ...
 
@@ -77,7 +77,7 @@ class BrokerLooks(Protocol):
 
 
 class EndFinder:
-    """Where the next epoch ends. One for each started query, in the process that Spark keeps for its source."""
+    """Finds the end of the next epoch. Each started query has one, in the process that Spark keeps for its source."""
 
     def __init__(
         self,
@@ -87,7 +87,10 @@ class EndFinder:
         row_bytes: Callable[[Partition, int, int], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`row_bytes` gives the mean size of the records of a partition, from an offset on and below another."""
+        """`row_bytes`: the mean size in bytes of the records of a partition between two offsets.
+
+        `stop`: the offsets where a bounded source ends; None if it is not bounded.
+        """
         self._reading = reading
         self._topics = topics
         self._stop = stop
@@ -104,16 +107,16 @@ class EndFinder:
         self._replayed = self._given
 
     def catch_up(self) -> None:
-        """From now on nothing beyond what the topics hold now is given: a run that ends when it has caught up."""
+        """Let no later epoch end after the records that exist now. Called for a run until `caught-up`."""
         self._found, self._found_at = self._topics.find(self._reading.selection), self._clock()
         self._target = self._topics.at(self._found.partitions, PartitionEnd.LATEST)
 
     def after(self, start: Offsets) -> Offsets:
-        """The end of the epoch that begins at `start`; `start` itself while there is nothing new.
+        """The end of the epoch that begins at `start`; `start` itself if there are no new records.
 
-        Raises KAFKA_TOPIC_MISSING, and KAFKA_TOPIC_RECREATED or KAFKA_OFFSETS_LOST, with the numbers, where these are
-        not skipped. Brokers that do not answer are waited for once they have answered, and not by a run that ends when
-        it has caught up.
+        Raises KAFKA_TOPIC_MISSING. Raises KAFKA_TOPIC_RECREATED and KAFKA_OFFSETS_LOST unless lost records are to be
+        skipped. If the brokers stop answering later, it logs a warning and returns `start`; at the start of a job, and
+        in a run until `caught-up`, it raises.
         """
         self._learn(start)
         try:
@@ -127,10 +130,11 @@ class EndFinder:
             return start
 
     def planned(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What the epoch between two positions reads.
+        """The ranges that the epoch between two positions reads.
 
-        An end that was given before a restart may be about topics that were made anew since: their records are others.
-        Raises KAFKA_TOPIC_RECREATED then; where it is skipped, nothing of them is read until the next epoch notes it.
+        If `end` was found before a restart, a topic may have been created again since, with other records. Then it
+        raises KAFKA_TOPIC_RECREATED, or, if lost records are to be skipped, leaves out that topic; the next epoch reads
+        it.
         """
         wanted, self._replayed = ranges(start, end), (end, rows_between(start, end))
         if not wanted or (self._given is not None and self._given[0] == end):
@@ -160,7 +164,7 @@ class EndFinder:
             return start
         skipped = self._skipped(start, latest)
         begin = {**start.next, **{each: skip.to for each, skip in skipped.items()}}
-        # What nobody can count is a topic's new beginning: what follows there is asked for when that is written down.
+        # An unknown number means a topic that was created again: its records are read after this position is recorded.
         unread = {each: skip.to for each, skip in skipped.items() if skip.records is None}
         limited = self._limited(begin, self._ends(begin, {**latest, **unread}))
         skipped_topics = {topic for topic, _ in skipped}
@@ -171,7 +175,7 @@ class EndFinder:
         return end
 
     def _learn(self, start: Offsets) -> None:
-        """Spark asks for the end after `start`, so the epoch that ended there is through, given here or replayed."""
+        """Adapt the pace. Spark asks for the end after `start`, so the epoch that ended there is finished."""
         rows = next((rows for end, rows in filter(None, (self._given, self._replayed)) if end == start), 0)
         if self._pace is None or self._reading.tempo is None or rows == 0:
             return
@@ -196,14 +200,14 @@ class EndFinder:
             raise self._error(Code.KAFKA_TOPIC_MISSING, f"the records from {numbers_of(start.next, gone)} on", found)
 
     def _ends(self, begin: OffsetOf, latest: OffsetOf) -> OffsetOf:
-        """Where every known partition ends, by what is asked of those in `begin`.
+        """The end of every partition: for those in `begin` within the limits of the run and the source.
 
-        Any other partition begins with this epoch, at its oldest record, and is read from the next.
+        Any other partition is new in this epoch: its end is its oldest record, and the next epoch reads from there.
         """
         return {**self._bounded(begin, latest), **self._beginnings(self._known().partitions - begin.keys())}
 
     def _bounded(self, begin: OffsetOf, ends: OffsetOf) -> OffsetOf:
-        """`ends`, at most where the run or the source ends, and not before `begin`."""
+        """`ends`, limited to where the run or the source ends, and never before `begin`."""
         for bound in (None, self._target, self._stop):
             ends = {each: max(begin[each], offset) for each, offset in _capped(ends, bound, begin).items()}
         return ends
@@ -214,9 +218,10 @@ class EndFinder:
         return self._topics.at(new, PartitionEnd.EARLIEST) if new else {}
 
     def _skipped(self, start: Offsets, latest: OffsetOf) -> Mapping[Partition, Skip]:
-        """What Spark would not notice: another topic under the old name, records that went before they were read.
+        """For each partition with lost records, what the epoch skips: after a topic was created again, or records were
+        deleted.
 
-        What the epoch leaves out for that; refused where nothing is to be skipped.
+        Spark itself would not notice these. Raises if lost records are not to be skipped.
         """
         self._look()
         wanted = self._wanted(start)
@@ -243,15 +248,17 @@ class EndFinder:
         return skipped
 
     def _wanted(self, start: Offsets) -> Offsets:
-        """Of a position, what is read further: a partition that was read to the source's `stop` may become what it
-        likes."""
+        """The part of a position that the source will still read.
+
+        Without partitions that were read to the source's `stop`: changes to these do not matter.
+        """
         stop = self._stop
         more = {each: at for each, at in start.next.items() if stop is None or at < stop.get(each, at)}
         topics = {topic for topic, _ in more}
         return Offsets(more, {topic: each for topic, each in start.topic_ids.items() if topic in topics})
 
     def _made_anew(self, position: Offsets) -> frozenset[str]:
-        """The topics of a position that have another id now."""
+        """The topics of a position that were created again since: their id has changed."""
         now = self._known().topic_ids
         return frozenset(topic for topic, before in position.topic_ids.items() if now.get(topic, before) != before)
 
@@ -261,7 +268,10 @@ class EndFinder:
         return share_out(begin, ends, min(limits)) if limits else ends
 
     def _rows_in_bytes(self, begin: OffsetOf, ends: OffsetOf) -> int | None:
-        """How many rows `max_bytes` are, by the mean size of the next records where most of them wait."""
+        """The number of rows that fit into `max_bytes`; None without that limit.
+
+        Estimated from the mean size of the next records of the partition with the largest backlog.
+        """
         if self._reading.max_bytes is None:
             return None
         most = max(begin, key=lambda each: ends[each] - begin[each], default=None)
@@ -298,26 +308,26 @@ class EndFinder:
 
 _NEXT_STEPS: Mapping[Code, str] = {
     Code.KAFKA_TOPIC_MISSING: "bring the topic back from a copy with its offsets; or read it under another job name",
-    Code.KAFKA_TOPIC_RECREATED: 'go on with the new topic\'s oldest record with lost="skip"; or read it under another'
+    Code.KAFKA_TOPIC_RECREATED: 'read on with the new topic\'s oldest record with lost="skip"; or read it under another'
     " job name, with start= where it should begin",
-    Code.KAFKA_OFFSETS_LOST: "they cannot come back: keep records longer (retention.ms), and go on behind them with"
+    Code.KAFKA_OFFSETS_LOST: "they cannot come back: keep records longer (retention.ms), and skip them with"
     ' lost="skip", or under another job name with start= where it should begin',
 }
 
 
 def _capped(ends: OffsetOf, bound: OffsetOf | None, start: OffsetOf) -> OffsetOf:
-    """`ends` up to a bound; a partition that the bound does not name stays where it is."""
+    """`ends`, limited by `bound`. A partition that is not in `bound` ends where it starts."""
     return {**{each: start[each] for each in ends}, **cap(ends, bound)}
 
 
 def warn_of_lost(reading: TopicReading, start: OffsetOf, skipped: Mapping[Partition, Skip]) -> None:
     for each, skip in sorted(skipped.items(), key=lambda item: item[0]):
         begin, event = numbers_of(start, {each}), {"event": "RecordsLost"}
-        _LOG.warning("%s: from %s it goes on at %s: %s", reading.where, begin, skip.to, skip, extra=event)
+        _LOG.warning("%s: from %s it continues at %s: %s", reading.where, begin, skip.to, skip, extra=event)
 
 
 def _shorter(start: Offsets, latest: OffsetOf) -> set[Partition]:
-    """The partitions that end before what was read of them."""
+    """The partitions that now end before the offset up to which they were read."""
     return {each for each, offset in start.next.items() if latest[each] < offset}
 
 

@@ -1,4 +1,4 @@
-"""What the brokers say of topics: which there are, their ids and partitions, and where each partition stands."""
+"""Asks the brokers about topics: ids, partitions, and the oldest and newest offsets of each partition."""
 
 from __future__ import annotations
 
@@ -37,18 +37,21 @@ _OF_KAFKA_ITSELF = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which partitions a source reads; one of the three is given. `pattern` fits whole names of topics."""
+    """Which partitions a source reads.
+
+    Exactly one of the three is given. `pattern` must match the whole name of a topic.
+    """
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     def named(self) -> tuple[str, ...]:
-        """The topics that must exist."""
+        """The topics that are given by name and must exist."""
         return self.topics or tuple(self.partitions)
 
     def has(self, partition: Partition) -> bool:
-        """Whether a partition of a selected topic is read."""
+        """True if the selection contains this partition."""
         return not self.partitions or partition[1] in self.partitions[partition[0]]
 
     def __str__(self) -> str:
@@ -64,14 +67,14 @@ class FoundPartitions:
 
 
 class PartitionEnd(Enum):
-    """A place in every partition: the oldest record that is kept, or behind the newest that is decided."""
+    """Which end of a partition: its oldest existing record, or the position after its newest committed record."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class Topics:
-    """Asks the brokers. Every call raises KAFKA_UNREACHABLE when they do not answer in 5 seconds, or refuse."""
+    """Asks the brokers. Every method raises KAFKA_UNREACHABLE if they do not answer within 5 seconds or deny access."""
 
     def __init__(self, clients: Clients, where: str) -> None:
         self._clients = clients
@@ -83,12 +86,14 @@ class Topics:
         self._admin = AdminClient(settings)
 
     def find(self, selection: TopicSelection) -> FoundPartitions:
-        """What there is of a selection. Raises KAFKA_TOPIC_MISSING for a topic that is named and does not exist, and
-        KAFKA_UNREACHABLE for one that this user may not read."""
+        """The existing partitions of a selection.
+
+        Raises KAFKA_TOPIC_MISSING if a named topic does not exist, KAFKA_UNREACHABLE if this user may not read it.
+        """
         names = selection.named() if selection.pattern is None else self._matching(selection.pattern)
         if not names:
             return FoundPartitions(frozenset(), {})
-        self._admin.poll(0)  # errors beside the calls are kept until somebody polls
+        self._admin.poll(0)  # errors beside the calls are kept until the next poll
         futures = self._admin.describe_topics(
             TopicCollection(list(names)), include_authorized_operations=True, request_timeout=_ANSWER_SECONDS
         )
@@ -110,19 +115,24 @@ class Topics:
         )
 
     def at(self, partitions: Collection[Partition], mark: PartitionEnd) -> OffsetOf:
-        """Where every partition begins or ends. The end is the last stable offset: what is undecided lies behind."""
+        """The first or the last offset of each partition.
+
+        The last is the last stable offset: open transactions are after it.
+        """
         return self._offsets(
             partitions, OffsetSpec.earliest() if mark is PartitionEnd.EARLIEST else OffsetSpec.latest()
         )
 
     def at_time(self, partitions: Collection[Partition], milliseconds: int) -> OffsetOf:
-        """The first record of every partition that is not older than a time; its end where there is none."""
+        """The offset of the first record in each partition that is not older than the time; the partition's end if
+        there is none.
+        """
         found = self._offsets(partitions, OffsetSpec.for_timestamp(milliseconds))
         none = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **(self.at(none, PartitionEnd.LATEST) if none else {})}
 
     def committed(self, partitions: Collection[Partition], group: str) -> OffsetOf:
-        """What a consumer group has committed; a partition for which it has not is left out."""
+        """The offsets that a consumer group has committed. Partitions without a committed offset are left out."""
         if not partitions:
             return {}
         places = [TopicPartition(topic, number) for topic, number in partitions]
@@ -138,7 +148,7 @@ class Topics:
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
     def missing(self, expected: str, found: str) -> TidegateError:
-        """A topic or partition that is not there."""
+        """The error for a topic or partition that does not exist."""
         return TidegateError(
             Code.KAFKA_TOPIC_MISSING,
             expected=expected,
@@ -161,7 +171,7 @@ class Topics:
         return tuple(sorted(name for name in metadata.topics if fits.fullmatch(name) and name not in _OF_KAFKA_ITSELF))
 
     def _describe(self, name: str, future: Future[Any]) -> Any:
-        """A topic's description; None when there is no such topic."""
+        """The description of a topic; None if it does not exist."""
         try:
             return future.result(_NO_ANSWER_SECONDS)
         except KafkaException as error:
@@ -195,7 +205,10 @@ class Topics:
             raise self._silent(f"to {what}") from None
 
     def _silent(self, expected: str) -> TidegateError:
-        """The client itself keeps to its time limit; where it does not, nothing else would end the waiting."""
+        """The error for a request without an answer.
+
+        The client has its own time limit; this one covers a client that hangs.
+        """
         return self._unreachable(expected, KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # pyright: ignore[reportPrivateUsage]
 
     def _unreachable(self, expected: str, error: KafkaException, right: Right | None = None) -> TidegateError:
@@ -206,5 +219,5 @@ class Topics:
 
 
 def spelt(partitions: Collection[Partition]) -> str:
-    """Partitions as a reader wants them: `lines-0, lines-1`."""
+    """The partitions as text for a message: `lines-0, lines-1`."""
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))

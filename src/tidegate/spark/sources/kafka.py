@@ -234,7 +234,7 @@ class KafkaMonitor:
         self._skipped += sum(counted)
         self._uncounted += len(skipped) - len(counted)
         _LOG.warning(
-            "source %s: since the start %d lost records were skipped, and %d times nobody knows how many",
+            "source %s: since the start %d lost records were skipped, and %d times an unknown number",
             self._name,
             self._skipped,
             self._uncounted,

@@ -314,6 +314,6 @@ def _one_command(root: Path) -> Generator[None, None, None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise refused(
-                "to start or stop the broker", "somebody else does so now", root, "wait until that is done"
+                "to start or stop the broker", "another process does so now", root, "wait until it is done"
             ) from None
         yield

@@ -15,7 +15,7 @@ JAVA_AT_LEAST = 17
 
 
 def find_java() -> str:
-    """The path of a `java` command that is new enough for Kafka: in JAVA_HOME if that is set, else the first in PATH."""
+    """The path of a `java` command new enough for Kafka: in JAVA_HOME if that is set, else the first in PATH."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if java is None:

@@ -33,7 +33,7 @@ _MEANINGS = {
     BrokerState.STOPPED: "it was stopped",
     BrokerState.PAUSED: "its process stands still (SIGSTOP)",
     BrokerState.SILENT: "its process is alive but does not answer",
-    BrokerState.DIED: "its process is gone and nobody stopped it",
+    BrokerState.DIED: "its process has ended without a stop",
 }
 
 

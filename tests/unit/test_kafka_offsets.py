@@ -529,8 +529,8 @@ def test_what_is_skipped_is_summed_up_once_for_each_epoch(caplog: pytest.LogCapt
         monitor.tell(json.dumps(offsets.to_json()))
     monitor.close()
     assert told(caplog) == [
-        "source job.query.lines: since the start 3 lost records were skipped, and 0 times nobody knows how many",
-        "source job.query.lines: since the start 3 lost records were skipped, and 1 times nobody knows how many",
+        "source job.query.lines: since the start 3 lost records were skipped, and 0 times an unknown number",
+        "source job.query.lines: since the start 3 lost records were skipped, and 1 times an unknown number",
     ]
 
 

@@ -10,7 +10,8 @@ from tidegate.testing.kafka.record import ADMIN, OWN_USER, ClusterRecord, NodeRe
 DATA = "data"
 FILE = "server.properties"
 
-# A broker that was killed may come back only when the session of the one before it has run out.
+# A broker that was killed may come back only when the session of the one before it has run out. Records are kept
+# without a limit of time: a test gives them times of its own, and by those they would expire while the test runs.
 _SMALL = {
     "auto.create.topics.enable": "false",
     "background.threads": "2",
@@ -18,6 +19,7 @@ _SMALL = {
     "broker.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.retention.ms": "-1",
     "num.io.threads": "4",
     "num.network.threads": "2",
     "num.recovery.threads.per.data.dir": "1",

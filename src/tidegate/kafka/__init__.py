@@ -1,4 +1,4 @@
-"""What the source and the sink of Kafka both need: clients, options, the wire, the cluster."""
+"""Shared by the Kafka source and the Kafka sink: clients, options, requests, facts about the cluster."""
 
 from tidegate.extras import Extra, require
 

@@ -1,4 +1,4 @@
-"""What the brokers offer to a sink: the requests that it sends, and a topic with its copies."""
+"""Checks whether brokers support what a sink needs: the requests that it sends, and the replicas of its topic."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _SENT: tuple[tuple[Any, int, int], ...] = (
 
 
 def versions(wire: Wire) -> dict[int, tuple[int, int]]:
-    """The lowest and highest version of each request, by its number in the protocol, that a broker offers."""
+    """For each request number of the protocol, the lowest and the highest version that a broker supports."""
     answer = wire.ask(ApiVersionsRequest(client_software_name="tidegate", client_software_version="1"))
     return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
 
 def missing_requests(offered: Mapping[int, tuple[int, int]]) -> list[str]:
-    """What the sink sends and a broker with these versions does not understand: `OffsetFetch 8`."""
+    """The requests of the sink that a broker with these versions does not support, such as `OffsetFetch 8`."""
     return [
         f"{request.__name__.removesuffix('Request')} {low if low == high else f'{low} to {high}'}"
         for request, low, high in _SENT
@@ -66,10 +66,10 @@ def _meet(offered: tuple[int, int] | None, low: int, high: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen:
-    """A topic as this user sees it. `operations` are None where the broker does not say what is allowed.
+    """A topic as this user sees it. `operations`: what the user may do with it; None if the broker does not say.
 
-    `copies`: of the partition that has the fewest; `brokers`: how many there are for them; `partitions`: 0 where the
-    broker does not say.
+    `copies`: the number of replicas of the partition with the fewest. `brokers`: how many brokers could have a replica.
+    `partitions`: 0 if the broker does not say.
     """
 
     exists: bool
@@ -79,19 +79,19 @@ class TopicSeen:
     partitions: int = 0
 
     def allows(self, operation: str) -> bool:
-        """Whether the user has "Read", "Write" or "Describe" on it."""
+        """True if the user may do this operation on the topic: "Read", "Write" or "Describe"."""
         return self.operations is None or _OPERATIONS[operation] in self.operations
 
 
 def on_one_disk(seen: TopicSeen, in_sync: int) -> bool:
-    """Whether a row counts as written when one broker has it, although there are others that could."""
+    """True if a row counts as written when only one broker has it, although other brokers could have a replica."""
     return seen.brokers > 1 and min(in_sync, seen.copies) == 1
 
 
 def look_at(wire: Wire, topic: str, *, creating: bool = False) -> TopicSeen:
-    """Ask for a topic. One that this user may not even see counts as there, with nothing allowed.
+    """Ask the brokers about a topic. A topic that this user may not see is returned as one that allows no operation.
 
-    `creating`: as a producer asks that is about to write. Brokers that create topics by themselves do it then.
+    `creating`: ask as a producer does before it writes, so that brokers with automatic creation create the topic.
     """
     answer = wire.ask(
         MetadataRequest(
@@ -116,13 +116,13 @@ def look_at(wire: Wire, topic: str, *, creating: bool = False) -> TopicSeen:
 
 
 def min_in_sync(wire: Wire, topic: str) -> int | None:
-    """`min.insync.replicas` of a topic; None where the user may not see it (DESCRIBE_CONFIGS)."""
+    """`min.insync.replicas` of a topic; None if the user may not see it (needs DESCRIBE_CONFIGS)."""
     found = settings_of(wire, topic, ["min.insync.replicas"])
     return int(found["min.insync.replicas"]) if found else None
 
 
 def settings_of(wire: Wire, topic: str, names: Sequence[str]) -> Mapping[str, str]:
-    """Settings of a topic as they act; empty where the user may not see them (DESCRIBE_CONFIGS)."""
+    """The effective values of these settings of a topic; empty if the user may not see them (DESCRIBE_CONFIGS)."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=list(names)
     )

@@ -1,4 +1,7 @@
-"""How clients reach a Kafka cluster: servers and options, secrets read where a client is opened and never shown."""
+"""How clients connect to a Kafka cluster: servers and options.
+
+Secrets are read when a client opens, and never shown.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from tidegate.core.redaction import SECRETS, is_secret
 
 @dataclass(frozen=True)
 class Clients:
-    """Servers (`host:port,...`) and options by librdkafka's names (`security.protocol`, `sasl.password`, ...).
+    """Servers (`host:port,...`) and options with librdkafka's names (`security.protocol`, `sasl.password`, ...).
 
-    A value `env:NAME` is read from the environment and `file:PATH` from a file, by the process that opens a client:
-    only then is it a secret in memory. No value of an option is ever shown.
+    A value `env:NAME` is read from the environment, and `file:PATH` from a file, by the process that opens a client. So
+    the secret is in no other process and in no file. Option values are never shown.
     """
 
     def __post_init__(self) -> None:
@@ -32,9 +35,9 @@ class Clients:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def settings(self, **extra: Any) -> dict[str, Any]:
-        """What a client of confluent-kafka is opened with. `extra` wins; in its names `_` stands for `.`.
+        """The settings for a new confluent-kafka client. `extra` overrides them; `_` in its names stands for `.`.
 
-        Raises OPTION_UNREADABLE when an environment variable or a file is not there.
+        Raises OPTION_UNREADABLE if an environment variable or a file does not exist.
         """
         given = {name: _resolved(name, value) for name, value in self.options.items()}
         own = {name.replace("_", "."): value for name, value in extra.items()}
@@ -45,10 +48,10 @@ class Clients:
 
 
 class Refusals:
-    """Why brokers do not let a client in (its login, or a certificate), which it is only told beside its calls: these
-    run into their time limits.
+    """Collects errors with which brokers refuse a client, such as a wrong login or a certificate.
 
-    `note` is the client's `error_cb`; a poll of the client lets it tell.
+    A client reports these only to its callback; its calls just run into their time limits. `note` is the `error_cb` of
+    the client, which is called during a poll.
     """
 
     def __init__(self) -> None:
@@ -59,7 +62,7 @@ class Refusals:
             self._last = KafkaException(error)
 
     def take(self) -> KafkaException | None:
-        """The last one since this was asked before."""
+        """The newest error since the last call; None if there is none."""
         last, self._last = self._last, None
         return last
 
@@ -72,7 +75,7 @@ _QUIET: Mapping[str, Any] = {
 
 
 def as_text(value: str | int | float | bool) -> str:
-    """A value of an option as librdkafka reads it."""
+    """The value of an option as text in librdkafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What a cluster says of itself when a sink first reaches it, with the login that the sink has."""
+"""Asks a cluster for its limits when a sink connects for the first time, with the sink's own login."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OWNED = frozenset(each.name for each in OWNED_BY_SINK) - {"bootstrap.servers"}
 
 
 class Reaching(Protocol):
-    """Who asks."""
+    """The sink that asks. Its uid is named in errors; its clients make the connection."""
 
     uid: str
     clients: Clients
@@ -33,9 +33,9 @@ class Reaching(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a cluster says of itself: the longest transaction, and how long evidence is kept.
+    """Limits of a cluster: the longest transaction, and how long evidence (committed group offsets) is kept.
 
-    `tells`: whether the user may see these (DESCRIBE_CONFIGS on the cluster); else they are what brokers usually have.
+    `tells`: False if the user may not see them (needs DESCRIBE_CONFIGS on the cluster); they are then Kafka's defaults.
     """
 
     max_timeout_ms: int
@@ -43,12 +43,12 @@ class Cluster:
     tells: bool
 
     def timeout_ms(self, wanted_seconds: float | None) -> int:
-        """The transaction timeout: the longest that the broker allows, unless less is wanted."""
+        """The transaction timeout in milliseconds: the wanted one, limited to the longest that the broker allows."""
         return self.max_timeout_ms if wanted_seconds is None else int(wanted_seconds * 1000)
 
 
 def cluster_of(sink: Reaching) -> Cluster:
-    """Ask the cluster. Raises SINK_UNUSABLE where it cannot be reached."""
+    """Ask the cluster for its limits. Raises SINK_UNUSABLE if it cannot be reached."""
     refusals = Refusals()
     admin: Any = None
     try:
@@ -77,7 +77,7 @@ def cluster_of(sink: Reaching) -> Cluster:
 
 
 def _broker_settings(admin: AdminClient, broker: int) -> Mapping[str, str]:
-    """The settings of a broker; empty where the user has no right to see them."""
+    """The settings of a broker; empty if the user may not see them."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
     try:
         found: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(_CONTACT_SECONDS)

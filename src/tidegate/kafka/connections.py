@@ -1,6 +1,6 @@
-"""The connections of one process to a Kafka cluster: coordinators, and the patience until a request is answered.
+"""The connections of one process to a Kafka cluster. It finds coordinators and retries requests.
 
-A request that changes nothing is tried again until a deadline, while a coordinator moves or is away.
+A request that changes nothing is retried until a deadline, while a coordinator moves or does not answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IDS_AT_ONCE = 500
 
 
 class Connections:
-    """Connections of one process to a cluster. Threads may share one. Raises KafkaRefused."""
+    """The connections of one process to a cluster. Threads may share them. Methods raise KafkaRefused."""
 
     def __init__(self, clients: Clients, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
@@ -62,7 +62,8 @@ class Connections:
     # --- any broker ----------------------------------------------------------------------------------------
 
     def ask(self, request: Any) -> Any:
-        """Send `request` to any broker, and again while none answers. Returns the answer, even if it is an error code.
+        """Send `request` to any broker, and retry while none answers. Returns the answer, even if it is an error code.
+
         Only for requests that change nothing.
         """
 
@@ -74,9 +75,9 @@ class Connections:
     # --- coordinators --------------------------------------------------------------------------------------
 
     async def _coordinators_of(self, topic: str) -> list[int]:
-        """The brokers that lead a partition of an internal topic: each is a coordinator, and none may be left out.
+        """The brokers that lead a partition of an internal topic. Each is a coordinator, so all of them must be asked.
 
-        Where the topic is not there, or this user may not see it, all brokers that the cluster names now.
+        If the topic does not exist, or this user may not see it: all brokers that the cluster has now.
         """
         asked = MetadataRequest.MetadataRequestTopic(name=topic)
         answer = await self._ask(MetadataRequest(topics=[asked], allow_auto_topic_creation=False, max_version=8), None)
@@ -86,7 +87,7 @@ class Connections:
         return sorted(leaders or {broker.node_id for broker in answer.brokers})
 
     async def _by_coordinator(self, kind: CoordinatorType, keys: Iterable[str]) -> list[tuple[int, list[str]]]:
-        """The keys by their coordinators, as many together as one request takes."""
+        """The keys grouped by their coordinators. Each group is small enough for one request."""
         found: dict[int, list[str]] = {}
         for key in keys:
             found.setdefault(await self._coordinator(kind, key), []).append(key)
@@ -115,7 +116,7 @@ class Connections:
             raise KafkaRefused(request, code, detail)
 
     def _patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Ask until there is an answer that trying again does not change, or patience is at its end."""
+        """Repeat the call until its answer is final, or until the deadline."""
         end, tries = time.monotonic() + self._patience, 0
         while True:
             try:
@@ -141,7 +142,7 @@ class Connections:
 
 
 class Passing(Exception):
-    """An answer that trying again can change."""
+    """An answer that may change if the request is sent again."""
 
     def __init__(self, request: str, code: int, detail: str) -> None:
         self.request, self.code, self.detail = request, code, detail

@@ -1,7 +1,7 @@
-"""What listens at an address of a broker, asked when a client could not get in: TLS or not, which logins it takes.
+"""Asks the listener at a broker's address whether it uses TLS and which logins it accepts, after a client was refused.
 
-A client only says that its connection was closed. A listener of the wrong kind closes it too, so both are found out
-here: by a TLS handshake, and by the request SaslHandshake (KIP-43), which needs no login.
+The client reports only that its connection was closed. A listener with another security protocol closes it too. So this
+module tries a TLS handshake, and the request SaslHandshake (KIP-43), which needs no login.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _ANSWER_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """`mechanisms`: the logins that it takes; empty where it takes none, None where it did not say.
+    """What a listener supports. `mechanisms`: the logins that it accepts; empty: it has no logins; None: it did not
+    say.
 
-    `wants_certificate`: whether it has refused a client without a certificate of its own.
+    `wants_certificate`: True if it has refused a client that has no certificate.
     """
 
     server: str
@@ -33,7 +34,7 @@ class BrokerListener:
 
 
 def listener_at(servers: str) -> BrokerListener | None:
-    """The first of these that answers; None where none does. Takes at most some seconds."""
+    """What the first of these servers that answers supports; None if none answers. Takes a few seconds at most."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if not port.isdecimal():
@@ -47,7 +48,7 @@ def listener_at(servers: str) -> BrokerListener | None:
 
 
 def hint(settings: Mapping[str, Any], listener: BrokerListener) -> str | None:
-    """What solves it, where a client with these settings cannot get in at that listener; None where they agree."""
+    """What to change in a client's settings so that the listener accepts it; None if the settings fit."""
     protocol = str(settings.get("security.protocol", "plaintext")).upper()
     tls, login = "SSL" in protocol, "SASL" in protocol
     wants_login = bool(listener.mechanisms) or (listener.mechanisms is None and login)
@@ -80,7 +81,10 @@ def _protocol(*, tls: bool, login: bool) -> str:
 
 
 def _over_tls(server: str, place: tuple[str, int]) -> BrokerListener | None:
-    """None where it speaks no TLS. Nothing is sent but the question, so no certificate has to be trusted."""
+    """Ask over TLS; None if the server does not use TLS.
+
+    No secret is sent, so the server's certificate need not be trusted.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(place, _SECONDS) as connection:
@@ -101,7 +105,7 @@ def _over_nothing(server: str, place: tuple[str, int]) -> BrokerListener:
 
 
 def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
-    """What the listener answers to a login by a mechanism that does not exist."""
+    """The logins that a listener accepts: it lists them when it refuses a login by a mechanism that does not exist."""
     name = b"tidegate"
     header = struct.pack(">hhih", _SASL_HANDSHAKE, _VERSION, 1, len(name)) + name
     body = struct.pack(">h", 1) + b"?"

@@ -1,5 +1,6 @@
-"""The options that a client of Kafka knows, as librdkafka 2.16 lists them (`rd_kafka_conf_properties_show`), without
-callbacks. A test compares them with the library that is installed; a name of a newer one is asked of the client itself.
+"""The options of a Kafka client, as librdkafka 2.16 lists them (`rd_kafka_conf_properties_show`), without callbacks.
+
+A test compares them with the installed library. For a name that is not here, the client itself is asked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What stands against the options of a Kafka source or sink, found out without a broker.
+"""Checks the options of a Kafka source or sink without a broker.
 
-Names and values are the client's own to judge: one is made that knows no servers. What it takes in silence and what
-then does something else than the program says is refused here: options that the source or the sink owns, and a login
-that would not be sent.
+A client without servers is made to check names and values. This module also refuses what the client accepts silently
+although the effect is another one: options that the source or the sink sets itself, and a login that would not be used.
 """
 
 from __future__ import annotations
@@ -22,7 +21,10 @@ from tidegate.kafka.option_names import NAMES
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """An option that the program does not set. `value`: what it is, None where that differs; `instead`: what to do."""
+    """An option that a program must not set.
+
+    `value`: what tidegate sets it to, None if that varies. `instead`: what to do.
+    """
 
     name: str
     value: Any
@@ -30,7 +32,7 @@ class Owned:
     instead: str = "take it out"
 
     def agrees(self, given: str) -> bool:
-        """Whether the program says the same."""
+        """True if the program gives the same value as tidegate."""
         text = given.strip().lower()
         return self.value is not None and as_text(self.value).lower() in (text, _MEANS.get(text))
 
@@ -81,7 +83,10 @@ OWNED_BY_SINK: tuple[Owned, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A source or a sink. `misfit`: the code of a value that does not fit; `mechanisms`: the logins that it can use."""
+    """What differs between a source and a sink.
+
+    `misfit`: the error code for a bad value; `mechanisms`: the possible logins.
+    """
 
     owned: tuple[Owned, ...]
     misfit: Code
@@ -89,7 +94,7 @@ class End:
 
 
 def option_violations(clients: Clients, end: End, where: str) -> Iterator[TidegateError]:
-    """Every violation; nothing is asked of the brokers."""
+    """An error for each invalid option. No broker is asked."""
     unknown = [name for name in sorted(clients.options) if not _is_known(name)]
     owned = {each.name: each for each in end.owned}
     for name in unknown:
@@ -124,7 +129,7 @@ def option_violations(clients: Clients, end: End, where: str) -> Iterator[Tidega
 
 
 def _is_known(name: str) -> bool:
-    """Whether a client has an option of this name, asked of the client itself where the table does not have it."""
+    """True if a client has an option of this name. The client itself is asked if the table does not have it."""
     if name in NAMES:
         return True
     try:
@@ -151,7 +156,7 @@ def _mechanism(settings: Mapping[str, Any]) -> str | None:
 
 
 def _login_violations(settings: Mapping[str, Any], mechanisms: frozenset[str]) -> Iterator[tuple[str, str, str]]:
-    """Of each: what was expected, what was found, what to do."""
+    """For each problem of the login: what was expected, what was found, what to do."""
     protocol = str(settings.get("security.protocol", "plaintext")).upper()
     if protocol not in _PROTOCOLS:
         yield (
@@ -205,8 +210,10 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def _needed(mechanism: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The options without which a login by this mechanism is not sent. A token comes from an endpoint (OpenID
-    Connect): a callback of the program cannot be sent to the tasks."""
+    """The options that a login by this mechanism needs.
+
+    A token must come from an endpoint (OpenID Connect), because a Python callback cannot be sent to the tasks.
+    """
     match mechanism:
         case "GSSAPI":
             return ()
@@ -241,7 +248,7 @@ LOGINS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "G
 
 
 def owned_table(owned: tuple[Owned, ...]) -> str:
-    """These options as a Markdown table, for the documentation."""
+    """The options that a program must not set, as a Markdown table for the documentation."""
     rows = [
         f"| `{each.name}` | {'' if each.value is None else f'`{as_text(each.value)}`'} | {each.why} | {each.instead} |"
         for each in owned

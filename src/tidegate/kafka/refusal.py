@@ -1,4 +1,4 @@
-"""What solves it when brokers do not let a client in, or refuse what it asks."""
+"""Errors with a next step for brokers that refuse a client or one of its requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _OTHERWISE = "see whether the brokers run, the address and options are right and
 def unreachable(
     expected: str, error: KafkaException, where: str, *, right: Right | None = None, clients: Clients | None = None
 ) -> TidegateError:
-    """What a client of Kafka could not do, in the words of the catalogue. `right`: what the user needs for it;
-    `clients`: for a client that has had no answer yet, their listener is asked why it lets no client in."""
+    """The error for a call of a Kafka client that failed.
+
+    `right`: the right that the user needs for the call. `clients`: given for a client that never had an answer; its
+    listener is then asked why it accepts no client.
+    """
     return TidegateError(
         Code.KAFKA_UNREACHABLE,
         expected=expected,
@@ -36,14 +39,14 @@ def unreachable(
 
 
 def _said(error: KafkaException) -> str:
-    """The client has several texts for brokers that do not answer, by what it has waited for at that moment."""
+    """The error's text. All texts of the client for brokers that do not answer become one."""
     if not error.args or code_of(error) == KafkaError._TIMED_OUT:  # pyright: ignore[reportPrivateUsage]
         return "no answer in time"
     return str(error.args[0])
 
 
 def remedy(error: KafkaException, clients: Clients | None) -> str | None:
-    """What solves it, by what listens there and by the error; None where neither tells."""
+    """The next step that the listener and the error suggest; None if neither gives one."""
     listener = None if clients is None else listener_at(clients.servers)
     settings: Mapping[str, Any] = {} if clients is None else clients.options
     told = None if listener is None else hint(settings, listener)
@@ -55,6 +58,6 @@ def _allowed(error: KafkaException, right: Right | None) -> str | None:
 
 
 def code_of(error: KafkaException) -> int | None:
-    """The number of a Kafka error."""
+    """The number of a Kafka error; None if the error has none."""
     inner = error.args[0] if error.args else None
     return inner.code() if isinstance(inner, KafkaError) else None

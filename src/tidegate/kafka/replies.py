@@ -1,4 +1,4 @@
-"""What a broker answers to a request of the protocol, as far as it is told apart here."""
+"""Error codes in the answers of brokers, as far as tidegate distinguishes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import kafka.errors as kafka_errors
 
 
 class Reply(IntEnum):
-    """Error codes of the protocol that are told apart here (kafka.apache.org/protocol, "Error Codes")."""
+    """Error codes of the protocol that tidegate distinguishes (kafka.apache.org/protocol, "Error Codes")."""
 
     NO_ANSWER = -2
     NONE = 0
@@ -50,7 +50,7 @@ PASSING = frozenset(
 
 
 class KafkaRefused(Exception):
-    """An answer that trying again does not change, or a cluster that stayed out of reach."""
+    """Raised for an answer that a retry does not change, or if the cluster could not be reached until the deadline."""
 
     def __init__(self, request: str, code: int, detail: str = "") -> None:
         self.code = code
@@ -62,7 +62,7 @@ _CODES = frozenset(Reply)
 
 
 class CoordinatorType(IntEnum):
-    """Of what a coordinator is asked for."""
+    """The kind of key for which a coordinator is looked up."""
 
     GROUP = 0
     TRANSACTION = 1

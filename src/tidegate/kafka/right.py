@@ -1,4 +1,4 @@
-"""A right that a user of Kafka may have, in the words of the tool that grants it."""
+"""A right of a Kafka user, with the names of the tool that grants rights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An operation on a resource, as `kafka-acls` names both: ("Write", "transactional-id")."""
+    """An operation on a resource, with the names of `kafka-acls`, such as ("Write", "transactional-id")."""
 
     operation: str
     kind: str
@@ -20,7 +20,7 @@ class Right:
         return f"{self.operation.upper()} on {what}"
 
     def grant(self) -> str:
-        """The arguments of `kafka-acls` that give it."""
+        """The arguments of `kafka-acls` that grant this right."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
         whom = "--bootstrap-server ... --add --allow-principal User:..."
         return f"{whom} --operation {self.operation} --{self.kind} {self.name}{pattern}"

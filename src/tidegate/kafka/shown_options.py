@@ -1,4 +1,4 @@
-"""Which options of a client may be written into a file, because they hold no secret."""
+"""Selects the options of a client that may be written to a file, because they hold no secret."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from tidegate.kafka.wire_options import CONNECTS
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that hold no secret: where a value can be read counts as none (`env:NAME`, `file:PATH`)."""
+    """The options that hold no secret. A value that only says where the secret is (`env:NAME`, `file:PATH`) is none."""
     return {name: value for name, value in options.items() if _may_be_shown(name, value)}
 
 
 def _may_be_shown(name: str, value: str) -> bool:
-    """Of logins and TLS only what is known to be no secret; of the rest what does not sound like one."""
+    """True if a value may be shown.
+
+    Options of logins and TLS are shown only if they are known to be no secret, others unless their name sounds like
+    one.
+    """
     if value.startswith(("env:", "file:")):
         return True
     if name.startswith(_OF_A_LOGIN):

@@ -1,4 +1,4 @@
-"""Transactions of Kafka as the wire names and describes them, and the marks that prove one."""
+"""Transactions of Kafka as requests name and describe them, and the offsets that prove their commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class CoordinatorState(Enum):
-    """How a transaction stands at its coordinator, as far as it matters here."""
+    """The state of a transaction at its coordinator, as far as tidegate distinguishes it."""
 
     OPEN = "Ongoing"
     ENDING = "ending"
@@ -16,7 +16,10 @@ class CoordinatorState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """The identity of one transaction: it serves one attempt, and never another."""
+    """The identity of one transaction: a transactional id with producer id and epoch.
+
+    It is used for one attempt only.
+    """
 
     transactional_id: str
     producer_id: int
@@ -24,15 +27,16 @@ class Producer:
 
     @property
     def name(self) -> str:
-        """How a sink names this transaction: its id alone may serve another one by now."""
+        """The name of this transaction in a sink. The transactional id alone could be in use by a later one."""
         return f"{self.transactional_id}@{self.producer_id}:{self.producer_epoch}"
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id at its coordinator; `partitions` are those of the open transaction, as (topic, number).
+    """The state of a transactional id at its coordinator. `partitions`: (topic, number) of its open transaction.
 
-    `begun_ms`: when the open transaction began, by the broker's clock (Unix time); None where none is open.
+    `begun_ms`: when the open transaction began, in milliseconds of Unix time by the broker's clock; None if none is
+    open.
     """
 
     producer: Producer
@@ -41,13 +45,16 @@ class TransactionDescription:
     begun_ms: int | None = None
 
     def is_open(self, producer: Producer) -> bool:
-        """Whether this very producer's transaction is open."""
+        """True if the open transaction belongs to this producer."""
         return self.state is CoordinatorState.OPEN and self.producer == producer
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMark:
-    """An offset of a consumer group that was committed with a transaction: what proves that it was."""
+    """An offset of a consumer group that was committed as part of a transaction.
+
+    It proves that the transaction committed.
+    """
 
     group: str
     topic: str

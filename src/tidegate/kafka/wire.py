@@ -1,7 +1,8 @@
-"""The requests of Kafka's protocol that no client offers: to end, describe, fence and prove others' transactions.
+"""Requests of Kafka's protocol that no client library offers: commit, describe and fence transactions of other
+processes.
 
-Everything here that reads, and fencing, is tried again until a deadline while a coordinator moves or is away. EndTxn
-is sent once, and its answer given as it came: what an answer means is the sink's to say.
+Requests that only read, and fencing, are retried until a deadline while a coordinator moves or does not answer. EndTxn
+is sent once, and its answer is returned unchanged: the sink decides what it means.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _BEFORE_IMPLICIT_ADD = {AddOffsetsToTxnRequest: 3, TxnOffsetCommitRequest: 4}
 
 
 class Wire(Connections):
-    """The requests of one process to a cluster. Threads may share one. Raises KafkaRefused."""
+    """The requests of one process to a cluster. Threads may share it. Methods raise KafkaRefused."""
 
     # --- transactions --------------------------------------------------------------------------------------
 
     def fence(self, transactional_id: str, timeout_ms: int) -> Producer:
-        """InitProducerId: whatever is open under this id is aborted, and every older producer of it fenced."""
+        """Send InitProducerId: it aborts the open transaction of this id and fences all older producers of it."""
 
         async def ask() -> Producer:
             request = InitProducerIdRequest(
@@ -50,8 +51,10 @@ class Wire(Connections):
         return self._patiently(ask)
 
     def describe(self, transactional_ids: Iterable[str], *, settled: bool = False) -> dict[str, TransactionDescription]:
-        """How these ids stand; those that their coordinator does not know are left out. With `settled`, waits while
-        a transaction is being ended."""
+        """The state of each transactional id; ids that their coordinator does not know are left out.
+
+        With `settled`, it waits until no commit or abort is in progress.
+        """
 
         async def ask() -> dict[str, TransactionDescription]:
             found: dict[str, TransactionDescription] = {}
@@ -68,7 +71,10 @@ class Wire(Connections):
         return self._patiently(ask)
 
     def open_transactions(self) -> list[tuple[str, int]]:
-        """(transactional id, producer id) of every open transaction, on all coordinators; a silent one is an error."""
+        """(transactional id, producer id) of every open transaction on all coordinators.
+
+        Raises if a coordinator does not answer.
+        """
 
         async def ask() -> list[tuple[str, int]]:
             found: list[tuple[str, int]] = []
@@ -82,7 +88,10 @@ class Wire(Connections):
         return self._patiently(ask)
 
     def commit(self, producers: Sequence[Producer]) -> list[int]:
-        """EndTxn for all at once, each sent one time. The error codes, in order; NO_ANSWER where none came."""
+        """Send EndTxn once for each producer, all at the same time.
+
+        Returns the error codes in order; NO_ANSWER for no answer.
+        """
 
         async def ask() -> list[int]:
             sent = [await self._start_ending(producer) for producer in producers]
@@ -120,7 +129,7 @@ class Wire(Connections):
     # --- evidence ------------------------------------------------------------------------------------------
 
     def send_mark(self, producer: Producer, mark: OffsetMark) -> None:
-        """Make `mark` part of the producer's open transaction: it is committed with it, or not at all."""
+        """Add `mark` to the producer's open transaction, so that it is committed or aborted with it."""
 
         async def add() -> None:
             request = AddOffsetsToTxnRequest(
@@ -143,11 +152,12 @@ class Wire(Connections):
         self._patiently(write)
 
     def marks(self, wanted: Mapping[str, str | None], *, stable: bool = True) -> dict[str, list[OffsetMark]]:
-        """The committed marks of groups, by name; `wanted` says in which topic a group's mark is, where that is known.
+        """The committed marks of consumer groups, by group name. `wanted`: for each group the topic of its mark, or
+        None.
 
-        With `stable`, waits while a transaction is open or being ended on a group whose topic is given: a commit may
-        be over at its own coordinator and not yet seen at the group's. Without a topic the broker says nothing of
-        partitions that have only pending offsets.
+        With `stable`, it waits while a transaction that includes the group is open or being ended: the group's
+        coordinator may see a commit later than the transaction's. This needs the group's topic, because without it the
+        broker does not report partitions with pending offsets only.
         """
 
         async def ask() -> dict[str, list[OffsetMark]]:
@@ -163,7 +173,7 @@ class Wire(Connections):
         return self._patiently(ask) if wanted else {}
 
     def groups(self) -> list[str]:
-        """The names of all consumer groups, on all brokers."""
+        """The names of all consumer groups, from all brokers."""
 
         async def ask() -> list[str]:
             found: list[str] = []
@@ -176,7 +186,7 @@ class Wire(Connections):
         return self._patiently(ask)
 
     def delete_groups(self, names: Sequence[str]) -> None:
-        """Remove consumer groups with all their marks; one that is not there is no error."""
+        """Remove consumer groups with all their marks. Does nothing for a group that does not exist."""
 
         async def ask() -> None:
             for node, groups in await self._by_coordinator(CoordinatorType.GROUP, names):

@@ -1,4 +1,4 @@
-"""The options of librdkafka that the client takes which speaks the protocol here."""
+"""Converts options of librdkafka into those of the Python client that sends protocol requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MECHANISMS: frozenset[str] = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512
 
 
 def wire_settings(clients: Clients) -> dict[str, Any]:
-    """Its settings, from those of librdkafka."""
+    """The settings of that client, from the options of librdkafka."""
     given = clients.settings()
     settings: dict[str, Any] = {ours: given[name] for name, ours in _OPTIONS.items() if name in given}
     settings["bootstrap_servers"] = str(settings["bootstrap_servers"]).split(",")

@@ -1,1 +1,1 @@
-"""Sources, as Spark reads them."""
+"""Sources as Spark reads them."""

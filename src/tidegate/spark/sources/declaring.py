@@ -1,4 +1,4 @@
-"""A source as `Job.source` takes it: its stream, what answers for it at a start, and how it is described."""
+"""What `Job.source` makes of a source: its stream, the object that opens it at a start, and its description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.spark.sources.streams import loses_what_arrives, vouch_for
 
 
 class Through(Enum):
-    """What the queries read."""
+    """How the queries read a source."""
 
     SOURCE = "the source itself"
     LOG = "an ingest log that keeps the source's rows"
@@ -28,8 +28,12 @@ class Through(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSource:
-    """`rows`: what the program builds its queries on. `positioned`: what answers for the source at a start; None where
-    Spark alone does. `loses_what_arrives`: whether rows that arrive while no job runs are lost."""
+    """A source that a program has declared.
+
+    `rows`: the DataFrame on which the program builds its queries. `positioned`: the object that opens the source at a
+    start; None for a stream that only Spark handles. `loses_what_arrives`: True if rows that arrive while no job runs
+    are lost.
+    """
 
     rows: DataFrame
     positioned: PositionedSource | None
@@ -46,8 +50,11 @@ def declare_source(
     through: Through,
     recall: Callable[[PositionedSource], None],
 ) -> DeclaredSource:
-    """The source, once nothing of it stands against a job of this level. `where` names it in errors. `recall` tells a
-    source of tidegate's own what the newest *start* of the job says of it."""
+    """Declare a source. Raises if the source does not allow the job's level.
+
+    `where`: the name of the source in errors. `recall`: called for a source of tidegate's own, to give it its position
+    in the job's newest *start*.
+    """
     positioned = durable(given, where) if through is Through.LOG else _positioned(given)
     if positioned is not None:
         recall(positioned)

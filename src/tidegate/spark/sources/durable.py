@@ -1,4 +1,4 @@
-"""`job.source(..., durable=True)`: any source that cannot be read again, behind an ingest log."""
+"""Puts an ingest log in front of any source that cannot be read again: `job.source(..., durable=True)`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidegate.spark.sources.streams import traits_of
 
 
 def durable(given: RowSource | StreamLoader | DataFrame, where: str) -> IngestedSource:
-    """The source behind an ingest log. Raises SOURCE_OPTION where it can be read again and so needs none."""
+    """The source with an ingest log. Raises SOURCE_OPTION if the source can be read again and needs no log."""
     match given:
         case SocketSource():
             return given.behind_a_log
@@ -50,7 +50,7 @@ def durable(given: RowSource | StreamLoader | DataFrame, where: str) -> Ingested
 
 
 class IngestedRows(IngestedSource):
-    """A `RowSource` behind an ingest log."""
+    """A `RowSource` with an ingest log."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -63,7 +63,7 @@ class IngestedRows(IngestedSource):
 
 
 class IngestedStream(IngestedSource):
-    """A stream of Spark's behind an ingest log: one of its formats, or a Python data source."""
+    """A stream of Spark with an ingest log: one of Spark's formats, or a Python data source."""
 
     def __init__(self, source: SparkSource | DataFrame) -> None:
         self._source = source
@@ -84,10 +84,10 @@ class IngestedStream(IngestedSource):
 
 
 class StreamFeed:
-    """A query of Spark's own, beside those of the job, that appends the rows of its batches to the log.
+    """A separate streaming query that appends the rows of its batches to the ingest log.
 
-    Each start of the job begins a new one: its checkpoint is in a temporary folder. So a source that cannot be read
-    again begins where it begins in a new query, and no batch is appended twice.
+    Each start of the job begins a new query with a checkpoint in a temporary folder. So a source that cannot be read
+    again begins where it begins in any new query, and no batch is appended twice.
     """
 
     def __init__(self, rows: DataFrame, log: IngestLog, where: str) -> None:
@@ -128,7 +128,10 @@ class StreamFeed:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _append(self, batch: DataFrame, number: int) -> None:
-        """In Spark's thread: what leaves it is short, because a long traceback overflows the thread's stack."""
+        """Append the rows of a batch to the log. Called in a thread of Spark.
+
+        An error that it raises is short, because a long traceback would overflow that thread's stack.
+        """
         try:
             batches = batch.toArrow().to_batches()
             payload = arrow_payload(self._schema, batches)

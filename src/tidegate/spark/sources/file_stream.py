@@ -1,7 +1,7 @@
-"""The stream of a file source: Spark's own readers, over the files that tidegate names for each epoch.
+"""The stream of a file source: Spark's own readers read the files that tidegate names for each epoch.
 
-Spark makes a source of the description of files in a plan. Ours (`java/TidegateFiles.java`) is one that asks this
-process where an epoch ends and which files it has, through the socket that also brings each epoch.
+Spark creates a source from the description of files in a plan. Ours (`java/TidegateFiles.java`) asks this process where
+an epoch ends and which files it has. It uses the socket over which Spark also calls Python for each epoch.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ _LOG = logging.getLogger("tidegate")
 def stream_of(
     session: SparkSession, rows: DataFrame, reader_at: Callable[[str], FileReader], *, is_folder: bool
 ) -> DataFrame:
-    """`rows`, a stream of Spark's file source and nothing else, read as the readers say. `reader_at` gives the reader
-    for a place, the folder that Spark gives a source of the query in its checkpoint.
-    `is_folder`: the path is no pattern, and its partitions begin below it."""
+    """Replace Spark's file source in the stream `rows`, so that the readers decide which files it reads.
+
+    `rows` reads files and nothing else. `reader_at`: returns the reader for a place, the folder that Spark gives each
+    source of a query in its checkpoint. `is_folder`: the path is no pattern, and its partition folders begin below it.
+    """
     frame = cast("Any", rows._jdf)  # pyright: ignore[reportPrivateUsage]
     leaf = frame.queryExecution().analyzed()
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
@@ -41,8 +43,10 @@ def stream_of(
 
 
 class ReaderCall:
-    """What Spark's stream thread asks: a JSON object as text, answered by another. An error is told as text, for what
-    leaves a call of Python's is long, and would overflow the thread's stack."""
+    """Answers the questions of Spark's stream thread: a JSON object as text in, another one out.
+
+    Errors are returned as text, because the traceback of a Python exception would overflow that thread's stack.
+    """
 
     def __init__(self, reader_at: Callable[[str], FileReader]) -> None:
         self._reader_at = reader_at

@@ -1,4 +1,4 @@
-"""What only the JVM knows of files: the file system of a path, the encoding of names, the formats for files."""
+"""Facts about files that only the JVM knows: the file system of a path, the encoding of names, the file formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 
 def qualified(session: SparkSession, path: str) -> str:
-    """A path with its scheme, as Hadoop completes it; as it is where Hadoop does not know the scheme."""
+    """The path with its scheme, as Hadoop completes it; unchanged if Hadoop does not know the scheme."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     context: Any = session.sparkContext._jsc  # pyright: ignore[reportPrivateUsage]
     try:
@@ -21,13 +21,13 @@ def qualified(session: SparkSession, path: str) -> str:
 
 
 def encoding_of_names(session: SparkSession) -> str:
-    """By its locale, Java opens a file whose name is not ASCII, or finds nothing."""
+    """The encoding in which Java reads file names. It depends on the locale and decides which names Java can open."""
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
 
 
 def is_of_files(session: SparkSession, format: str) -> bool:
-    """Whether Spark reads files by this format. One that it does not know is for Spark to refuse."""
+    """True if this format reads files. False for a format that Spark does not know: Spark refuses it later."""
     classic: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     jvm: Any = session.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
     of_files, loader = "org.apache.spark.sql.execution.datasources", classic.getClass().getClassLoader()

@@ -1,4 +1,4 @@
-"""The file source: files that appear in a folder, each read once, by any of Spark's formats for files."""
+"""The source `FileSource`: files that appear in a folder, each read once, in any of Spark's file formats."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ _WITHOUT_SCHEMA = frozenset({"text", "binaryfile"})
 
 
 class FileSource(DescribedFiles, PositionedSource):
-    """Files that appear in a folder, or that a pattern fits; any of Spark's formats for files.
+    """Files that appear in a folder or match a pattern, in any of Spark's file formats.
 
-    `schema`: inferred at the first start where none is given. `pattern`: of file names. `recursive`: also files in
-    folders below, which are no partitions then. `max_files` and `max_bytes` limit an epoch. `settle`: a new file is
-    read when two listings so far apart have shown the same size and time. `after_done`: what becomes of a file behind
-    the oldest retained checkpoint of every query that reads it: "keep", "delete" or "archive:DIR". `lost`: whether a
-    file that went, or changed, before its epoch was done "refuse"s the job, or is one to "skip". `changed`: what is
-    done with a file that was read and then changed: "ignore", "refuse", or "reread" as a new one. `options`, and all
-    other keywords, are those of Spark's format.
+    `schema`: of the rows; inferred at the first start if none is given. `pattern`: a pattern for file names.
+    `recursive`: also read all subfolders, which are then no partitions. `max_files` and `max_bytes` limit an epoch.
+    `settle`: a new file is read when two listings that are so far apart show the same size and time.
 
-    Files are read in the order of their times, then of their names. Hidden names and those that begin with `_` are
-    left out. An at-most-once job reads the files that were not there when it started.
+    `after_done`: what to do with a file that no retained checkpoint of any query needs: "keep", "delete" or
+    "archive:DIR". `lost`: what to do if a file is missing or changed before its epoch is done: "refuse" or "skip".
+    `changed`: what to do with a file that changed after it was read: "ignore", "refuse", or "reread" as a new file.
+    `options` and all other keywords are options of Spark's format.
+
+    Files are read in the order of their times, then of their names. Hidden files, and files whose names begin with `_`,
+    are skipped. An at-most-once job reads only files that appear after its start.
     """
 
     kind: ClassVar[str] = "files"
@@ -105,11 +106,11 @@ class FileSource(DescribedFiles, PositionedSource):
         return OpenedFiles(self, ground)
 
     def options(self, where: str) -> FileOptions:
-        """What was given. Raises SOURCE_OPTION."""
+        """The options that the program gave. Raises SOURCE_OPTION for an invalid one."""
         return self._options(where)
 
     def place(self, session: SparkSession, where: str) -> FilesPlace:
-        """Where the files are."""
+        """The root folder and the selection of files."""
         options = self._options(where)
         try:
             root, patterns = split(self.path)
@@ -150,7 +151,7 @@ class FileSource(DescribedFiles, PositionedSource):
         return {**options.spark, **recursive, **pattern}
 
     def _inferred(self, session: SparkSession, where: str, options: FileOptions) -> StructType:
-        """The schema of what is there now."""
+        """The schema that Spark infers from the files that exist now."""
         reader = session.read.format(self.format).options(**self._for_spark(options))
         try:
             return reader.load(self.path).schema

@@ -1,4 +1,4 @@
-"""Spark's own streaming formats: what each would declare of itself if it were a source of tidegate's."""
+"""Spark's own streaming formats, and the traits of each, as a source of tidegate would declare them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from tidegate.sources.base import Absence, Begins, Replay, Traits
 
 @dataclass(frozen=True, slots=True)
 class SparkFormat:
-    """`newest`: the options with which the format begins behind its newest row. `in_plans`: how its name ends in the
-    plan of a query, where that is not the format."""
+    """A streaming format of Spark.
+
+    `newest`: the options with which the format begins after its newest row. `in_plans`: the end of its name in a query
+    plan, if that differs from the format's name.
+    """
 
     traits: Traits
     newest: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -39,12 +42,12 @@ _FILES = "filesource["
 
 
 def is_of_files(name: str) -> bool:
-    """Whether the name in a plan is that of Spark's file source."""
+    """True if this name in a query plan is that of Spark's file source."""
     return name.lower().startswith(_FILES)
 
 
 def format_in_plan(name: str) -> SparkFormat | None:
-    """The format behind a stream, by its name in the plan of a query; None where it has declared nothing."""
+    """The format of a stream with this name in the query plan; None if its traits are not known."""
     if is_of_files(name):
         return _TABLE
     lower = name.lower()

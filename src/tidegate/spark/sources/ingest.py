@@ -1,7 +1,7 @@
-"""A source that cannot be read again, read through an ingest log: its rows are kept before an epoch has them.
+"""Reads a source that cannot be read again through an ingest log: rows are in the log before an epoch can have them.
 
-A *feed* takes the rows from the source into the log while the job runs. The queries read the log, as often as they
-need. What of the log no reader and no checkpoint needs any more is trimmed.
+A *feed* writes the rows of the source to the log while the job runs. The queries read the log, as often as they need.
+The part of the log that no reader and no checkpoint needs any more is removed.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _LOG = logging.getLogger("tidegate")
 
 
 class IngestedSource(PositionedSource):
-    """A source behind an ingest log, as the job sees it."""
+    """A source with an ingest log, as the job sees it."""
 
     writes = True
 
     @abstractmethod
     def rows(self, session: SparkSession, where: str) -> LoggedRows:
-        """How the rows of the log are read. Raises what stands against a start."""
+        """The object that converts the log into rows. Raises if the source cannot be used for a start."""
 
     @abstractmethod
     def feed(self, log: IngestLog, ground: Ground) -> Feed:
-        """What fills the log during one start."""
+        """The feed that fills the log during one start of the job."""
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
         if not is_local(session):
@@ -59,7 +59,9 @@ class IngestedSource(PositionedSource):
         return self.frame(session, where, None, None)
 
     def frame(self, session: SparkSession, where: str, folder: Path | None, begin: IngestPosition | None) -> DataFrame:
-        """The stream of the log in `folder` from `begin` on; of both None: what the program builds its queries on."""
+        """The stream of the log in `folder`, from position `begin`. If both are None: the stream on which the program
+        builds its queries.
+        """
         rows = self.rows(session, where)
         return frame_of(session, IngestReader, rows.schema, where, rows=rows, folder=folder, begin=begin)
 
@@ -71,9 +73,9 @@ class IngestedSource(PositionedSource):
 
 
 class OpenedIngest(OpenedSource, Companion):
-    """The log of one source during one start of its job, the feed that fills it, and how far it may be trimmed.
+    """The log of one source during one start of its job, its feed, and the position up to which it may be trimmed.
 
-    A job that ends when it has caught up computes what the log holds. Its feed does not start.
+    In a run until `caught-up` the feed does not start: the job processes the rows in the log.
     """
 
     def __init__(self, source: IngestedSource, ground: Ground) -> None:
@@ -118,7 +120,7 @@ class OpenedIngest(OpenedSource, Companion):
 
 
 class JudgedIngest(OpenedSource):
-    """The log that a restored job will resume from, while the restore is judged."""
+    """The log from which a restored job will resume. Used while the restore is checked; nothing is written."""
 
     def __init__(self, source: IngestedSource, joined: JoinedLog, ground: Ground) -> None:
         self._source = source
@@ -143,9 +145,9 @@ class JudgedIngest(OpenedSource):
 
 
 class KeptInput:
-    """Where the newest done epochs of every reader end: what lies before all of them is needed by nobody.
+    """The end positions of the newest done epochs of every reader. Rows before all of them are not needed any more.
 
-    A reader counts from its start on: until it has done so many epochs in this run, everything is kept.
+    For each reader counting begins at the start: until it has done enough epochs in this run, no row is removed.
     """
 
     def __init__(self, readers: frozenset[str], epochs: int) -> None:
@@ -154,7 +156,10 @@ class KeptInput:
         self._lock = Lock()
 
     def done(self, reader: str, end: IngestPosition) -> IngestPosition | None:
-        """Note the end of a reader's epoch; where the oldest one begins that is still needed, None when unknown."""
+        """Record the end of a reader's epoch.
+
+        Returns the begin of the oldest epoch that is needed; None if it is not known.
+        """
         with self._lock:
             self._ends[reader].append(end)
             if any(len(ends) < self._epochs for ends in self._ends.values()):
@@ -163,8 +168,10 @@ class KeptInput:
 
 
 class Trimmer:
-    """Trims a log behind the epochs of all its readers, and behind the retained checkpoints that are written by then;
-    told by one reader. What fails is a warning."""
+    """Removes the part of a log that no reader and no retained checkpoint needs. One reader's epochs trigger it.
+
+    A failure is logged as a warning.
+    """
 
     def __init__(self, reader: str, kept: KeptInput, log: IngestLog, folder: Path) -> None:
         self._reader = reader
@@ -187,16 +194,18 @@ class Trimmer:
         return None if self._done is None else max(0, self._log.end.line - self._done.line)
 
     def close(self) -> None:
-        """Nothing: the log is closed with the job."""
+        """Does nothing: the log is closed with the job."""
 
 
 class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Positions in a process that Spark keeps for the query; `read` in the tasks."""
+    """Reads an ingest log for Spark: finds positions in a process that Spark keeps for the query; `read` runs in the
+    tasks.
+    """
 
     def __init__(
         self, where: str, word: str, rows: LoggedRows, folder: Path | None, begin: IngestPosition | None
     ) -> None:
-        """`folder` and `begin` are None where no query of the job reads the stream: then it is refused."""
+        """`folder` and `begin` are None for a stream outside the job's queries: reading it is refused."""
         with told_by_source(word):
             if folder is None or begin is None:
                 raise outside_a_job(where)
@@ -235,7 +244,7 @@ class IngestReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from self._rows.batches(frame)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark says it before the epoch is decided."""
+        """Does nothing: Spark calls it before the epoch is decided."""
 
 
 def _position(offset: Mapping[str, Any]) -> IngestPosition:

@@ -1,6 +1,6 @@
-"""The options of a consumer of Kafka's own client for Java, which Spark's connector takes behind `kafka.`.
+"""The option names of Kafka's Java consumer. Spark's Kafka connector takes them with the prefix `kafka.`.
 
-They are those of Kafka 4.1 (`ConsumerConfig.configNames`). A test compares them with the jar of the broker for tests.
+They are those of Kafka 4.1 (`ConsumerConfig.configNames`). A test compares them with the jar of the test broker.
 """
 
 from __future__ import annotations

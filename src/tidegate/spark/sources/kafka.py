@@ -1,7 +1,7 @@
-"""The Kafka source: a stream reader of Spark's Python Data Source API over confluent-kafka, without jars.
+"""The Kafka source: a stream reader of Spark's Python Data Source API with confluent-kafka, without jars.
 
-Where it begins is asked once, before Spark starts the query, and stands in *start*; Spark's own question for a first
-offset, which comes several times and again at every replay, is answered from there and nowhere else.
+The position where it begins is found once, before Spark starts the query, and recorded in *start*. Spark asks for the
+first offset several times, and again at every replay; the answer is always the one in *start*.
 """
 
 from __future__ import annotations
@@ -49,19 +49,22 @@ _LOG = logging.getLogger("tidegate")
 
 
 class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
-    """Records of topics, with the columns of Spark's Kafka connector; only committed ones of transactional topics.
+    """Records of topics, with the columns of Spark's Kafka connector; from transactional topics only committed records.
 
-    `topics`, `pattern` (a regular expression for whole names) or `partitions` (`{"lines": [0, 1]}`): one of them.
-    `start` and `stop`: "earliest", "latest", a datetime with its time zone, or one of these or an offset for every
-    partition (`{"lines": {0: 17, 1: "latest"}}`); they are asked once, at the first start. A `stop` that lies before
-    the start is refused. An at-most-once job starts at the latest.
-    `start="group"` goes on where the consumer group of `group` stands, with a partition it never read at its oldest.
-    `options` are those of librdkafka; a value `env:NAME` or `file:PATH` is read where a client is opened.
-    `headers=True` adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is about the size
-    of keys and values, by the mean of the records that come next. `group`: the consumer group to which finished
-    offsets are committed, for lag tools alone (`{}` stands for `<job>.<query>.<source>`); None for no group.
-    `lost`: whether records that went before they were read, or a topic that was made anew, "refuse" the job, or it is
-    to "skip" them: it goes on at the oldest that are kept, and warns with their number.
+    Give one of `topics`, `pattern` (a regular expression that matches whole names) or `partitions` (`{"lines": [0,
+    1]}`). `start` and `stop`: "earliest", "latest", a datetime with its time zone, or one of these or an offset for
+    every partition (`{"lines": {0: 17, 1: "latest"}}`). They are looked up once, at the first start. A `stop` before
+    the start is refused. An at-most-once job starts at the latest. `start="group"` begins at the committed offsets of
+    the consumer group `group`; a partition without one begins at its oldest record.
+
+    `options` are those of librdkafka. A value `env:NAME` or `file:PATH` is read when a client is opened. `headers=True`
+    adds the column of headers. `max_rows` and `max_bytes` limit an epoch; `max_bytes` is approximate: it uses the mean
+    size of the next keys and values. `group`: the consumer group to which offsets of done epochs are committed, for lag
+    tools only (`{}` stands for `<job>.<query>.<source>`); None: no group.
+
+    `lost`: what to do if records were deleted before they were read, or a topic was created again: "refuse" the start
+    or the epoch, or "skip" them. With "skip" it continues at the oldest record and logs a warning with the number of
+    lost ones.
     """
 
     kind: ClassVar[str] = "kafka"
@@ -146,7 +149,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         raise_all([*mine, *option_violations(self.clients, _SOURCE, where)], where)
 
     def _violations(self) -> Iterator[tuple[str, str, str]]:
-        """Of each: what was expected, what was found, what to do."""
+        """For each invalid option: what was expected, what was found, what to do."""
         given = [self.selection.topics, self.selection.pattern, self.selection.partitions]
         count = sum(1 for each in given if each)
         if count != 1:
@@ -178,7 +181,10 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
 
 
 def _spot_violated(what: str, spot: object, numbers: tuple[type, ...]) -> Iterator[tuple[str, str, str]]:
-    """What stands against a place in a partition, or in all of them, where an offset (`numbers`) makes no sense."""
+    """Problems with the place in a partition, or in all partitions.
+
+    `numbers`: the types that an offset may have, if any.
+    """
     match spot:
         case "earliest" | "latest":
             pass
@@ -200,7 +206,7 @@ _WITH_A_ZONE = "from datetime import timezone, and write datetime(..., tzinfo=ti
 
 
 class KafkaMonitor:
-    """Tells a consumer group how far the source is, and counts what its epochs have skipped since the start."""
+    """Commits the offsets of done epochs to a consumer group, and counts the records that epochs have skipped."""
 
     def __init__(self, name: str, group: LagGroup | None, behind: LagGauge) -> None:
         self._name = name
@@ -243,7 +249,10 @@ class KafkaMonitor:
 
 
 class KafkaDataSource(DataSource):
-    """What Spark knows of a Kafka source. Each use has a subclass of its own, so that no option shows a secret."""
+    """The Kafka source as Spark registers it.
+
+    Each use has its own subclass, so that no option of Spark holds a secret.
+    """
 
     label: ClassVar[str]
     reading: ClassVar[TopicReading]
@@ -263,7 +272,10 @@ class KafkaDataSource(DataSource):
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Positions in a process that Spark keeps for the query; `read` in the tasks. They share what is pickled."""
+    """Finds positions in a process that Spark keeps for the query; `read` runs in the tasks.
+
+    The object is pickled to both.
+    """
 
     def __init__(self, reading: TopicReading, bounds: Bounds | None, about: Subject, word: str) -> None:
         self._reading = reading
@@ -295,12 +307,14 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read(self._reading, wanted, _ARROW_WITH_HEADERS if self._reading.headers else _ARROW)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark says it before the epoch is decided."""
+        """Does nothing: Spark calls it before the epoch is decided."""
 
     @contextmanager
     def _as_told(self) -> Generator[None, None, None]:
-        """In a process of Spark's: what is logged inside is about the query that reads, and the task's epoch; what is
-        raised reaches the driver whole."""
+        """A context for code in a process of Spark. Log lines in it name the query and the task's epoch.
+
+        An error that it raises reaches the driver with all its parts.
+        """
         set_up_below_run(os.environ)
         with about_all_of(self._about, epoch=_epoch_of_task()), told_by_source(self._word):
             yield
@@ -327,7 +341,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _epoch_of_task() -> int | None:
-    """Spark's batch id, where this is a task of a batch."""
+    """Spark's batch id in a task of a batch; None elsewhere."""
     context = TaskContext.get()
     number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     return int(number) if number is not None and number.isdigit() else None

@@ -1,4 +1,4 @@
-"""Tidegate's own sources during one start of a job: opened, or only looked at while a restore is judged."""
+"""Tidegate's own sources during one start of a job: opened, or only inspected while a restore is checked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grounds_of(
     bounded: bool,
     restore: JobRestore | None,
 ) -> dict[str, Ground]:
-    """What the start gives each source that has readers, by uid."""
+    """For each source that queries read, by uid: what this start gives it."""
     return {
         uid: Ground(
             session=session,
@@ -50,8 +50,11 @@ def grounds_of(
 
 
 def oldest_positions(folder: Path, readers: Iterable[str]) -> dict[str, Sequence[str | None]]:
-    """By reader, where the sources of its query stand in the oldest checkpoint that the job's present generation has
-    retained; nothing while there is one of an older generation, whose positions are others."""
+    """For each reader, the positions of its query's sources in the oldest retained checkpoint of the present
+    generation.
+
+    Empty while a checkpoint of an older generation is retained, because that has other positions.
+    """
     numbers = retained_numbers(folder)
     record = read_retained(folder, numbers[0]) if numbers else None
     found: dict[str, Sequence[str | None]] = {}
@@ -65,7 +68,7 @@ def oldest_positions(folder: Path, readers: Iterable[str]) -> dict[str, Sequence
 def open_sources(
     sources: Mapping[str, PositionedSource], grounds: Mapping[str, Ground], stack: ExitStack, *, only_look: bool
 ) -> dict[str, OpenedSource]:
-    """The sources that have a ground, by uid, until `stack` ends. `only_look`: nothing is written."""
+    """Open the sources in `grounds`, by uid; `stack` closes them. `only_look`: inspect them and write nothing."""
     opened: dict[str, OpenedSource] = {}
     for uid, ground in grounds.items():
         source = sources[uid]
@@ -76,21 +79,23 @@ def open_sources(
 
 
 def recall(source: PositionedSource, uid: str, folder: Path) -> None:
-    """Tell a source what the newest *start* of the job in this folder says of it."""
+    """Give a source its position in the job's newest *start* in this folder."""
     begun = begun_at(folder, uid)
     if begun is not None:
         source.recall(position_of(begun))
 
 
 def verify_read(opened: Mapping[str, OpenedSource], readers: Mapping[str, str]) -> None:
-    """Behind an epoch's tasks: raise where they have not read what the epoch has. `readers`: by source, the names of
-    the query's readings."""
+    """Called after the tasks of an epoch. Raises if they have read something else than the epoch's input.
+
+    `readers`: for each source, the name under which the query reads it.
+    """
     for uid, reader in readers.items():
         if uid in opened:
             opened[uid].verify(reader)
 
 
 def end_input(sources: Iterable[OpenedSource]) -> None:
-    """Every query has ended: nothing more is taken in."""
+    """Stop taking in new rows. Called when every query has ended."""
     for source in sources:
         source.end_input()

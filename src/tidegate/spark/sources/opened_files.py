@@ -1,4 +1,4 @@
-"""A file source during one start of its job: its readings, and what becomes of files that are done."""
+"""A file source during one start of its job: its readers, and the removal of files that are done."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _LOG = logging.getLogger("tidegate")
 
 
 class FilesBegun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What *start* says of a file source: the schema of its files, as JSON, which is inferred once."""
+    """What *start* records of a file source: the schema of its files as JSON, because it is inferred only once."""
 
     schema: str = ""
 
 
 class DeclaredFiles(Protocol):
-    """What the program has said of a file source."""
+    """The declaration of a file source in the program."""
 
     @property
     def rows(self) -> DataFrame | None:
-        """What the program has built its queries on."""
+        """The DataFrame on which the program has built its queries."""
         ...
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame: ...
@@ -98,12 +98,15 @@ class OpenedFiles(OpenedSource):
             each.reader.verify()
 
     def close(self) -> None:
-        """What is under way is waited for: behind this, another driver may have the folder."""
+        """Wait for work that is under way, and end. After that, another driver may use the folder."""
         self._behind_the_epochs.shutdown(wait=True, cancel_futures=True)
         self._let_go()
 
     def _settle_down(self, reader: str) -> None:
-        """In a thread of its own. What fails is a warning: every name is in the lists until it is in the index."""
+        """Compact the log of a reader, in a separate thread.
+
+        A failure is logged as a warning and does no harm: names are in the lists until they are in the index.
+        """
         try:
             self._let_go()
             for each in self._readings.get(reader, ()):
@@ -114,7 +117,10 @@ class OpenedFiles(OpenedSource):
             _LOG.warning("%s: the index of files is not put together (%s)", self._ground.where, error)
 
     def _let_go(self) -> None:
-        """Let files go that are behind the oldest retained checkpoint of every query. Not before each of them reads."""
+        """Remove or archive files that no retained checkpoint of any query needs.
+
+        Does nothing until every query reads.
+        """
         readings = [(reader, each) for reader, found in self._readings.items() for each in found]
         if self._cleaning is None or not self._ground.readers <= {reader for reader, _ in readings}:
             return
@@ -151,27 +157,27 @@ class OpenedFiles(OpenedSource):
 
 @dataclass(frozen=True, slots=True)
 class FilesReading:
-    """A place of a source in Spark's plan of a query, and what reads there. `log`: the folder of Spark's log."""
+    """The reading of a source at one place in Spark's plan of a query. `log`: the folder of Spark's log for it."""
 
     place: int
     log: Path
     reader: FileReader
 
     def committed(self) -> int:
-        """The newest list that an epoch has which Spark has committed: nothing asks for it, or an older one, again."""
+        """The number of the newest list whose epoch Spark has committed. Spark asks for no list up to it again."""
         storage = open_storage(self.log)
         numbers = entry_numbers(storage.list(COMMITS))
         position = _position(storage, numbers[-1], self.place) if numbers else None
         return -1 if position is None else position_of(position).logOffset
 
     def ends(self, positions: Sequence[str | None] | None) -> int:
-        """The newest list up to the positions of an epoch."""
+        """The number of the newest list in these positions of an epoch."""
         position = None if positions is None or self.place >= len(positions) else positions[self.place]
         return -1 if position is None else position_of(position).logOffset
 
 
 class DoneEpochMonitor(Monitor):
-    """Hears of each epoch that is done, and has what is behind it put in order."""
+    """Is told of each done epoch, and compacts and removes what older epochs have left."""
 
     def __init__(self, settle_down: Callable[[], object]) -> None:
         self._settle_down = settle_down
@@ -184,11 +190,13 @@ class DoneEpochMonitor(Monitor):
         return None  # a file does not say how many rows it has
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there is nothing to close."""
 
 
 def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
-    """The newest position of a source in Spark's log, and the newest that is committed; None where there is none."""
+    """The newest position of a source in Spark's log, and the newest that is committed; None for one that does not
+    exist.
+    """
     storage = open_storage(checkpoint)
     logged = entry_numbers(storage.list(OFFSETS))
     committed = entry_numbers(storage.list(COMMITS))

@@ -1,8 +1,8 @@
-"""The options that Spark's own sources know: Spark takes any other name, and then does without what it says.
+"""Checks the option names of Spark's own sources. Spark itself ignores an unknown name without an error.
 
-What a format reads of a file, Spark lists itself (`DataSourceOptions`). A name with a point in it may be for what lies
-behind a source (Hadoop's file systems, a plug-in of a Kafka client): it is refused only where it is spelt almost as one
-that is known.
+Spark lists the options of its file formats itself (`DataSourceOptions`). A name with a dot may be an option of a
+library below the source (Hadoop's file systems, a plug-in of a Kafka client): it is refused only if it is almost a
+known name.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _OTHERS: Mapping[str, frozenset[str]] = {
 
 
 def unknown_options(session: SparkSession, format: str, given: Iterable[str], where: str) -> Iterator[TidegateError]:
-    """What stands against the names of a source's options; nothing for a format that is not known here."""
+    """An error for each unknown option name of a source. None for a format whose options are not known here."""
     known = _known(session, format.lower())
     folded = {name.lower() for name in known}
     for name in given if known else ():

@@ -1,4 +1,4 @@
-"""The errors that several sources share."""
+"""Errors that several sources share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.spark.sources.formats import FORMATS
 
 
 def not_replayable(found: str, where: str, level: Level) -> TidegateError:
-    """A source whose rows cannot be read again, in a job that has to."""
+    """The error for a source that cannot be read again, in a job whose level requires that."""
     return TidegateError(
         Code.SOURCE_NOT_REPLAYABLE,
         expected=f"one of {_those_with(Replay.EXACT)}, or a source that declares Replay.EXACT",
@@ -22,7 +22,7 @@ def not_replayable(found: str, where: str, level: Level) -> TidegateError:
 
 
 def not_newest(found: str, where: str) -> TidegateError:
-    """A source that cannot begin at its newest input, in an at-most-once job."""
+    """The error for a source that cannot begin after its newest row, in an at-most-once job."""
     return TidegateError(
         Code.SOURCE_NOT_NEWEST,
         expected=f"one of {_those_with(Begins.EITHER, Begins.NEWEST)}, or FileSource(...), or a source that declares"
@@ -34,7 +34,7 @@ def not_newest(found: str, where: str) -> TidegateError:
 
 
 def other_source(expected: str, position: str, where: str) -> TidegateError:
-    """The checkpoint is of another source."""
+    """The error for a checkpoint that another source has written."""
     return TidegateError(
         Code.SOURCES_CHANGED,
         expected=f"a checkpoint of {expected}",
@@ -44,7 +44,7 @@ def other_source(expected: str, position: str, where: str) -> TidegateError:
 
 
 def outside_a_job(where: str) -> TidegateError:
-    """A streaming query that is none of the job reads the source."""
+    """The error for a source that a streaming query outside the job reads."""
     return TidegateError(
         Code.SOURCE_OPTION,
         expected="a query of the job, whose ledger says where the source begins",
@@ -55,7 +55,7 @@ def outside_a_job(where: str) -> TidegateError:
 
 
 def not_local(master: str, where: str) -> TidegateError:
-    """The ingest log is on a disk that the tasks of a cluster do not see."""
+    """The error for an ingest log under a cluster master: the tasks cannot see the log's disk."""
     return TidegateError(
         Code.SOURCE_LOCAL_ONLY,
         expected="a local master: the tasks read the ingest log from this machine's disk",

@@ -1,6 +1,6 @@
-"""A `RowSource` as Spark reads it: a stream reader of Spark's Python Data Source API.
+"""Reads a `RowSource` for Spark, as a stream reader of Spark's Python Data Source API.
 
-Where a query begins is asked once, on the driver, and is kept in *start*.
+The position where a query begins is asked once, on the driver, and recorded in *start*.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.spark.telling import WORD, told_by_source
 
 
 class RowsOfSource(PositionedSource, OpenedSource):
-    """What a `RowSource` that can be read again is for the job."""
+    """A `RowSource` that can be read again, as the job uses it."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -59,7 +59,7 @@ class RowsOfSource(PositionedSource, OpenedSource):
 
 
 class RowsMonitor:
-    """Counts the rows that are there and not done."""
+    """Counts the rows that are not done yet."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -69,7 +69,7 @@ class RowsMonitor:
         self._done = msgspec.json.decode(position, type=dict[str, int])
 
     def behind(self) -> int | None:
-        """None before the first epoch is done, and where the source does not answer."""
+        """None before the first epoch is done, and if the source does not answer."""
         if self._done is None:
             return None
         try:
@@ -79,11 +79,11 @@ class RowsMonitor:
         return sum(max(0, at - self._done.get(part, at)) for part, at in newest.items())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there is nothing to close."""
 
 
 class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Positions in a process that Spark keeps for the query; `read` in the tasks."""
+    """Finds positions in a process that Spark keeps for the query; `read` runs in the tasks."""
 
     def __init__(self, where: str, word: str, source: RowSource, begin: Position | None) -> None:
         self._where = where
@@ -118,12 +118,14 @@ class RowsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield with_schema(batch, schema, self._where)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark says it before the epoch is decided."""
+        """Does nothing: Spark calls it before the epoch is decided."""
 
 
 class BoundDataSource(DataSource):
-    """What Spark knows of a stream that is read in Python. Each use has a subclass of its own, so that no option shows
-    a secret."""
+    """A stream that Python reads, as Spark registers it.
+
+    Each use has its own subclass, so that no option holds a secret.
+    """
 
     label: ClassVar[str]
     columns: ClassVar[StructType]
@@ -142,7 +144,10 @@ class BoundDataSource(DataSource):
 
 
 def frame_of(session: SparkSession, reader: type[Any], schema: pa.Schema, where: str, **given: object) -> DataFrame:
-    """The stream that `reader` gives, made with `where`, the word of this driver and what is `given`."""
+    """The stream that `reader` provides.
+
+    The reader is made with `where`, this driver's key, and the `given` arguments.
+    """
     label = f"tidegate-{reader.__name__.lower()}-{next(_labels)}"
     members = {
         "label": label,
@@ -164,8 +169,10 @@ def frame_of(session: SparkSession, reader: type[Any], schema: pa.Schema, where:
 
 
 def refuse_unfit(source: RowSource, where: str, level: Level) -> None:
-    """Raise where a source that is read directly cannot give what the level needs. Several processes read it, so that
-    no level does without `Replay.EXACT`."""
+    """Raise if a source that is read without an ingest log does not allow the level.
+
+    Every level needs `Replay.EXACT` here, because several processes read the source.
+    """
     name = type(source).__name__
     if source.traits.replay is not Replay.EXACT:
         raise not_replayable(name, where, level)
@@ -174,7 +181,7 @@ def refuse_unfit(source: RowSource, where: str, level: Level) -> None:
 
 
 def position_of(position: str, where: str) -> Position:
-    """A position as *start* has it. Raises SOURCES_CHANGED where it is none of a `RowSource`."""
+    """The position in a text of *start*. Raises SOURCES_CHANGED if another kind of source wrote it."""
     try:
         return msgspec.json.decode(position, type=dict[str, int])
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Lines from a TCP server: as Spark reads them, or through an ingest log that keeps them from their arrival on."""
+"""Lines from a TCP server: read by Spark's own socket source, or through an ingest log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tidegate.supervise.receiver import Peer, Receiver
 
 
 class SocketSource(SparkSource, DescribedSocket):
-    """Lines (column `value`) from a TCP server. The server keeps none of them, so a plain socket is for at-most-once
-    jobs only.
+    """Lines (column `value`) from a TCP server. The server cannot send a line again, so a plain socket is for
+    at-most-once jobs only.
 
-    With `durable=True` the lines are kept in an ingest log in the job's folder. Every level holds from a line's arrival
-    in the log on. A connection that ends is then opened again. A line has at most `max_line_bytes` and ends with `\\n`
-    or `\\r\\n`. Bytes that are no UTF-8 are kept in the log as they came, and are U+FFFD in `value`.
+    With `durable=True` lines are first written to an ingest log in the job's folder. Every level is then possible for a
+    line that is in the log, and a broken connection is opened again. A line has at most `max_line_bytes` and ends with
+    `\\n` or `\\r\\n`. The log holds the original bytes; bytes that are not valid UTF-8 are U+FFFD in `value`.
     """
 
     kind: ClassVar[str] = "socket"
@@ -44,7 +44,7 @@ class SocketSource(SparkSource, DescribedSocket):
 
 
 class IngestedSocket(IngestedSource):
-    """A socket behind its ingest log."""
+    """A socket with its ingest log."""
 
     def __init__(self, host: str, port: int, max_line_bytes: int) -> None:
         self._host = host

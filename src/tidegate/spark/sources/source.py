@@ -1,4 +1,6 @@
-"""What a source is for a job: it is loaded when it is declared, opened at a start, and told how far its readers are."""
+"""The interface between a source and a job: a source is loaded when it is declared, opened at a start, and then
+monitored.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,26 @@ from tidegate.spark.companions import Companion
 
 
 class StreamLoader(Protocol):
-    """Something that `Job.source` can read."""
+    """A source that `Job.source` can load."""
 
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        """The streaming DataFrame for a job of this level; `where` names the source in errors."""
+        """The streaming DataFrame for a job of this level. `where`: the name of the source in errors."""
         ...
 
 
 class Monitor(Protocol):
-    """Is told how far a source is, for those who only watch. It never raises, and holds nothing up."""
+    """Is told how far a source was processed, to report it outside the job. It must never raise or block."""
 
     def tell(self, position: str) -> None:
-        """Everything up to this position is done."""
+        """Called when everything up to this position is done."""
         ...
 
     def behind(self) -> int | None:
-        """Rows that are there and not done yet; None while nobody can tell."""
+        """The lag: rows that exist in the source and are not done yet; None if it is not known."""
         ...
 
     def close(self) -> None:
-        """The query has ended; there is little time."""
+        """Called when the query has ended. Must return quickly."""
         ...
 
 
@@ -44,11 +46,11 @@ class Monitor(Protocol):
 class Ground:
     """What one start of a job gives a source of tidegate's own.
 
-    `session`: the job's. `folder`: its own in the job's folder. `readers`: the names under which `monitor` will be
-    asked, one by query. `retained`: the done epochs of a query that can be gone back to. `epochs_kept`: of how many
-    epochs a query's files stay. `bounded`: the job ends when it has caught up. `oldest`: by reader, where the sources
-    of its query stand in the job's oldest retained checkpoint. `saved`: what a savepoint holds of an ingest log that
-    the source resumes from.
+    `session`: the job's Spark session. `folder`: the source's folder in the job's folder. `readers`: the names with
+    which `monitor` will be called, one for each query. `retained`: returns the done epochs of a query to which a
+    restore can go back. `epochs_kept`: for how many epochs a query's files are kept. `bounded`: True in a run until
+    `caught-up`. `oldest`: for each reader, the positions of its query's sources in the job's oldest retained
+    checkpoint. `saved`: the part of an ingest log in a savepoint from which the source resumes.
     """
 
     session: SparkSession
@@ -63,49 +65,61 @@ class Ground:
 
 
 class OpenedSource(ABC):
-    """A source of tidegate's own during one start of its job, whose locks are held."""
+    """A source of tidegate's own during one start of its job. The job's locks are held."""
 
     @abstractmethod
     def begin(self, where: str, level: Level) -> str:
-        """Where a query begins that has no *start* yet. Asks the outside world; the answer never moves again."""
+        """The position where a query without a *start* begins.
+
+        Asks the external system; the answer is recorded and final.
+        """
 
     def compare(self, where: str, reached: str) -> None:
-        """Raise when this is not the source in which a checkpoint has reached that position. Called before anything
-        is taken in: what came meanwhile could stand where the checkpoint means other rows."""
+        """Raise if this is not the source in which a checkpoint has reached that position.
+
+        Called before any row is read: otherwise new rows could get positions that other rows have in the checkpoint.
+        """
 
     @abstractmethod
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
-        """The stream for one query, with the columns of `load`, that begins at what *start* says. `reader` is the name
-        of the query's reading, as for `monitor`."""
+        """The stream for one query, with the columns of `load`. It begins at `position`, which comes from *start*.
+
+        `reader`: the name of the query's reading, as in `monitor`.
+        """
 
     @abstractmethod
     def monitor(self, name: str) -> Monitor | None:
-        """What is told when an epoch is done; `name` is that of the job, the query and the source."""
+        """The object that is told of each done epoch, or None. `name`: names the job, the query and the source."""
 
     def verify(self, reader: str) -> None:
-        """Behind the tasks of an epoch of a reading, before the epoch is prepared: raise when the tasks have not read
-        what the epoch has."""
+        """Called after the tasks of an epoch and before it is prepared.
+
+        Raises if the tasks have read something else than the epoch's input.
+        """
 
     def companion(self) -> Companion | None:
-        """What goes along with the job."""
+        """An object that runs beside the job, or None."""
         return None
 
     def joined(self) -> JoinedLog | None:
-        """The ingest log that a restore resumes from, of a source that was only looked at."""
+        """The ingest log from which a restore resumes, for a source that is only inspected; None for other sources."""
         return None
 
     def end_input(self) -> None:
-        """Every query has ended: nothing more is taken in."""
+        """Stop taking in new rows. Called when every query has ended."""
 
     def close(self) -> None:
-        """The job has ended, or did not start; its locks are still held."""
+        """Close the source. Called when the job has ended or has failed to start; its locks are still held."""
 
 
 ResultT = TypeVar("ResultT")
 
 
 def verified(verify: Callable[[], None], compute: Callable[[], ResultT]) -> ResultT:
-    """What `compute` gives, if it has read what the epoch has. Where it fails, `verify` may say better why."""
+    """Call `compute` and then `verify`, and return what `compute` returned.
+
+    If `compute` fails, `verify` is called too, because its error may name the cause better.
+    """
     try:
         found = compute()
     except BaseException:
@@ -116,22 +130,25 @@ def verified(verify: Callable[[], None], compute: Callable[[], ResultT]) -> Resu
 
 
 class PositionedSource(ABC):
-    """A source of tidegate's own: *start* records the position where it begins, before Spark starts the query."""
+    """A source of tidegate's own: the position where it begins is recorded in *start* before Spark starts the query."""
 
     writes: ClassVar[bool] = False
     """Whether opening it writes into the job's folder, which a mere check must not."""
 
     @abstractmethod
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        """As `StreamLoader.load`: what the program builds its queries on. No query reads it as it is: see `bound`."""
+        """As `StreamLoader.load`: the stream on which the program builds its queries.
+
+        The queries read the one of `bound`.
+        """
 
     def recall(self, position: str) -> None:
-        """Before `load`: what the newest *start* of the job says of this source."""
+        """Called before `load` with the position of this source in the job's newest *start*."""
 
     @abstractmethod
     def opened(self, ground: Ground) -> OpenedSource:
-        """What answers for this source during one start of a job."""
+        """Open this source for one start of a job."""
 
     def looked_at(self, ground: Ground) -> OpenedSource:
-        """What answers for it while a restore is judged. Writes nothing."""
+        """Inspect this source while a restore is checked. Must write nothing."""
         return self.opened(ground)

@@ -19,10 +19,10 @@ from tidegate.spark.sources.refusals import not_newest, not_replayable
 
 
 class SparkSource(Source):
-    """Any of Spark's streaming formats, by its name, or by the class of a Python data source.
+    """A streaming format of Spark, given by its name or by the class of a Python data source.
 
-    `schema`: of the rows, where the format asks for one. `replayable`: True vouches that a format gives the same rows
-    again for the same offsets. A class of the program's own declares its `traits` (`tidegate.source_api.Traits`)
+    `schema`: the columns of the rows, for a format that needs it. `replayable`: True promises that the format returns
+    the same rows again for the same offsets. A class of your own declares its `traits` (`tidegate.source_api.Traits`)
     itself. All other keywords are options of the format.
     """
 
@@ -69,7 +69,7 @@ class SparkSource(Source):
         return {} if known is None else known.newest
 
     def read(self, session: SparkSession, where: str, options: Mapping[str, str]) -> DataFrame:
-        """The stream as Spark gives it, with these options on top. Raises SOURCE_REFUSED and OPTION_UNKNOWN."""
+        """The stream from Spark, with these additional options. Raises SOURCE_REFUSED and OPTION_UNKNOWN."""
         raise_all(list(unknown_options(session, self.format, self.options, where)), where)
         for name, value in self.options.items():
             if is_secret(name):
@@ -93,7 +93,7 @@ class SparkSource(Source):
 
 
 class RateSource(SparkSource):
-    """Rows (timestamp, value) at a steady rate, for demos and tests."""
+    """Rows (timestamp, value) at a constant rate, for demos and tests."""
 
     def __init__(self, *, rows_per_second: int = 1, **options: str | int | bool) -> None:
         super().__init__("rate")

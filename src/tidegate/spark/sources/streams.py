@@ -1,4 +1,4 @@
-"""Which sources a query reads, in Spark's order, and what stands against a stream of the program's own."""
+"""Finds which sources a query reads, in Spark's order, and checks streams that the program has made itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.spark.sources.refusals import not_newest, not_replayable
 
 
 class SourceRegistry:
-    """Which uid stands behind each stream of a plan; Spark's offsets go by position, so the order counts."""
+    """The uid of each stream in a query plan. Spark stores offsets by position, so the order is important."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -25,7 +25,7 @@ class SourceRegistry:
         self._alive: list[Any] = []
 
     def add(self, uid: str, rows: DataFrame, where: str) -> None:
-        """Know the stream behind `rows` as `uid`. Refuses what is not one stream."""
+        """Register the stream of `rows` under a uid. Raises if `rows` is not exactly one stream."""
         streams = _streams(rows)
         if len(streams) != 1:
             raise TidegateError(
@@ -39,7 +39,7 @@ class SourceRegistry:
         self._uids[self._identity(streams[0])] = uid
 
     def uids_of(self, rows: DataFrame, where: str) -> tuple[str, ...]:
-        """The uids of the streams that a query reads, by Spark's position."""
+        """The uids of the streams that a query reads, in Spark's order."""
         streams = _streams(rows)
         uids = [self._uids.get(self._identity(stream)) for stream in streams]
         if not uids or None in uids:
@@ -53,7 +53,7 @@ class SourceRegistry:
         return tuple(uid for uid in uids if uid is not None)
 
     def put_in_place(self, rows: DataFrame, streams: Mapping[str, DataFrame]) -> DataFrame:
-        """`rows` reading, for each uid of `streams`, that stream instead of the one that is known by it."""
+        """`rows` with the stream of each uid in `streams` replaced by the given one."""
 
         def stream_for(leaf: Any) -> DataFrame | None:
             uid = self._uids.get(self._identity(_stream(leaf))) if _is_stream(leaf) else None
@@ -67,7 +67,7 @@ class SourceRegistry:
 
 
 def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
-    """Refuse a stream of the program's own whose format does not declare what the level needs."""
+    """Raise if a stream that the program has made itself has a format that does not allow the job's level."""
     names = [str(leaf.sourceName()).lower() for leaf in _stream_leaves(rows)]
     formats = {name: format_in_plan(name) for name in names}
     if level is Level.AT_MOST_ONCE:
@@ -80,23 +80,23 @@ def vouch_for(rows: DataFrame, where: str, level: Level) -> None:
 
 
 def traits_of(rows: DataFrame) -> list[Traits]:
-    """What the formats of a stream's plan declare, as far as they do."""
+    """The traits of the formats in a stream's plan. Formats without known traits are left out."""
     found = [format_in_plan(str(leaf.sourceName())) for leaf in _stream_leaves(rows)]
     return [each.traits for each in found if each is not None]
 
 
 def loses_what_arrives(rows: DataFrame) -> bool:
-    """Whether rows that arrive while no job reads the stream are lost."""
+    """True if rows that arrive while no job reads the stream are lost."""
     return any(traits.absence is Absence.LOST for traits in traits_of(rows))
 
 
 def reads_files(rows: DataFrame) -> tuple[bool, ...]:
-    """Of each stream of a plan, by Spark's position, whether it is Spark's file source."""
+    """For each stream of a plan, in Spark's order: True if it is Spark's file source."""
     return tuple(is_of_files(str(leaf.sourceName())) for leaf in _stream_leaves(rows))
 
 
 def _streams(rows: DataFrame) -> list[Any]:
-    """The JVM object behind each stream of the plan; it is the same in every DataFrame made from the stream."""
+    """The JVM object of each stream in the plan. It is the same in every DataFrame that is made from the stream."""
     return [_stream(leaf) for leaf in _stream_leaves(rows)]
 
 

@@ -18,6 +18,7 @@ from tidegate import FileSink, Job, SQLiteSink, TidegateError
 from tidegate.core.errors import Code
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.query_run import QueryRun
+from tidegate.spark.run_threads import RunThreads
 from tidegate.testing.memory import MemorySink
 
 
@@ -166,7 +167,7 @@ def test_a_stop_reaches_a_query_that_has_ended_while_its_sink_is_down(place: Pla
     sink = ShelfSink("shelf", place.folder)
     sink.moods.busy = -1
     handle = shelf_job(place, sink).start(until="caught-up")
-    wait_until(handle.runs[0].has_ended, "the end of the query")
+    wait_until(handle.runs[0].threads.has_ended, "the end of the query")
     assert error_of(lambda: handle.stop(timeout_seconds=0.2)).code == "TG-SINK-UNAVAILABLE"
     sink.moods.busy = 0
     run(shelf_job(place, sink))
@@ -274,7 +275,7 @@ def test_when_spark_does_not_start_the_second_query_the_first_is_ended(place: Pl
     with monkeypatch.context() as patched:
         patched.setattr(QueryRun, "start", start_but_not_the_second)
         assert error_of(lambda: two_queries(place).start(until="caught-up")).where == "fragile"
-    assert [each.has_ended() for each in started] == [True]
+    assert [each.threads.has_ended() for each in started] == [True]
     run(two_queries(place))
     assert place.words_out("calm") == place.words_out("fragile") == {0: ["sea"]}
 
@@ -340,7 +341,7 @@ def test_a_stop_does_not_wait_for_an_epoch_whose_query_is_dead(place: Place, mon
     """The stop comes after the query has died, and before anybody has noticed."""
     (place.folder / "spoils").touch()
     place.write("sea")
-    monkeypatch.setattr(QueryRun, "has_ended", lambda _: False)
+    monkeypatch.setattr(RunThreads, "has_ended", lambda _: False)
     handle = spoilt_job(place).start()
     wait_until(lambda: place.log("ledger/prepared"), "a prepared epoch")
     wait_until(lambda: not place.spark.streams.active, "a dead query")

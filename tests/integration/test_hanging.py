@@ -203,7 +203,7 @@ def test_a_commit_that_hangs_does_not_hide_what_ended_the_query(place: Place, mo
     sink.moods.gate.set()
     assert error.catalogue_entry is Code.EPOCH_FAILED
     assert "epoch 1" in str(error)
-    assert handle.end_state(error) is JobState.FAILED
+    assert handle.outcome.end_state(error) is JobState.FAILED
     assert refused.catalogue_entry is Code.DRIVER_ALIVE
 
 
@@ -239,7 +239,7 @@ def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
         handle.wait()
     assert opens == ["first", "second"] * 2
     assert place.spark.streams.active == []
-    assert not handle.may_still_write()
+    assert not any(run.threads.may_still_write() for run in handle.runs)
 
 
 def test_a_query_that_failed_runs_again_while_another_one_waits_for_its_sink(place: Place):

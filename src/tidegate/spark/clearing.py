@@ -24,5 +24,5 @@ class Clearing(Companion):
         self._handle = handle
 
     def ended(self, error: BaseException | None) -> None:
-        if self._handle is not None and self._handle.has_given_up_its_checkpoints:
+        if self._handle is not None and self._handle.outcome.has_given_up_its_checkpoints:
             self._delete()

@@ -99,10 +99,10 @@ class Clerk(Ticking):
 
     def _checkpoint(self, handle: LiveJob, request: Request) -> None:
         """A checkpoint is done when all epochs are done that were under way at its request."""
-        targets = self._checkpoints.setdefault(request.id, handle.under_way())
-        if handle.has_done(targets):
+        targets = self._checkpoints.setdefault(request.id, handle.figures.under_way())
+        if handle.figures.has_done(targets):
             del self._checkpoints[request.id]
-            self._answer(request, Outcome.DONE, _REACHED, handle.finished())
+            self._answer(request, Outcome.DONE, _REACHED, handle.figures.finished())
 
     def _savepoint(self, handle: LiveJob, request: Request) -> None:
         word = self._savepoints.look_after(handle, request)
@@ -156,7 +156,7 @@ class Clerk(Ticking):
             asked = request.id in self._endings
             self._tell(request, self._savepoints.of_the_end(handle, request, error, asked=asked))
             return
-        wrong = handle.wrong(error)
+        wrong = handle.outcome.wrong(error)
         well = wrong in (Wrong.NOTHING, Wrong.SAVEPOINT)
         ended = "the job has ended before" if well else f"the job failed: {error}"
         if request.kind is Kind.SAVEPOINT:
@@ -171,16 +171,16 @@ class Clerk(Ticking):
         elif outcome is Outcome.PENDING and isinstance(error, TidegateError):
             detail = what_waits(error)
         else:
-            detail = in_one_line(handle.not_drained()) if well and wish is Wish.NOT_DRAINED else ended
-        self._answer(request, outcome, detail, handle.finished())
+            detail = in_one_line(handle.outcome.not_drained()) if well and wish is Wish.NOT_DRAINED else ended
+        self._answer(request, outcome, detail, handle.figures.finished())
 
     def _wish(self, handle: LiveJob, request: Request) -> Wish:
         match request.kind:
             case Kind.CHECKPOINT:
-                reached = handle.has_done(self._checkpoints.get(request.id, handle.under_way()))
+                reached = handle.figures.has_done(self._checkpoints.get(request.id, handle.figures.under_way()))
                 return Wish.CHECKPOINT_REACHED if reached else Wish.CHECKPOINT
             case Kind.DRAIN:
-                return Wish.DRAINED if handle.is_drained else Wish.NOT_DRAINED
+                return Wish.DRAINED if handle.outcome.is_drained else Wish.NOT_DRAINED
             case Kind.CANCEL:
                 return Wish.CANCEL
             case _:

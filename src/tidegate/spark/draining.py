@@ -149,9 +149,9 @@ def _run_once(run: QueryRun, reins: Reins) -> None:
     try:
         if run.runner.run(epoch_waits()):  # recovery may have set it aside; then Spark would read new input
             run.start(_ONE_EPOCH)
-        while not run.has_ended():
+        while not run.threads.has_ended():
             if reins.is_cut_short():
-                run.stop(0)
+                run.threads.stop(0)
                 break
             reins.look()
             time.sleep(_LOOK_SECONDS)

@@ -1,8 +1,9 @@
-"""The figures of a run of a query."""
+"""The figures of a job's queries: how far each has come, and how long its epochs take."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -13,7 +14,7 @@ _FIGURES_KEPT = 1000
 
 @dataclass(slots=True)
 class Figures:
-    """The figures of a run, only for status and progress."""
+    """The figures of a query in this process, only for status and progress."""
 
     epoch: int = -1
     finished: int = -1
@@ -29,6 +30,29 @@ class Figures:
     def medians(self) -> tuple[float | None, float | None]:
         """Median time from `offsets/N`, and from `commits/N`, appearing to *done*, in milliseconds."""
         return _median(self.epoch_ms), _median(self.commit_delay_ms)
+
+
+class JobFigures:
+    """The figures of every query of a job. They outlive the runs of a query."""
+
+    def __init__(self, uids: Iterable[str]) -> None:
+        self.of = {uid: Figures() for uid in uids}
+
+    def under_way(self) -> dict[str, int]:
+        """For each query, the current epoch, or the newest done one if there is none."""
+        return {uid: max(each.epoch, each.finished, 0) for uid, each in self.of.items()}
+
+    def has_done(self, epochs: Mapping[str, int]) -> bool:
+        """True if all these epochs, by query, are done."""
+        return all(self.of[uid].finished >= epoch for uid, epoch in epochs.items())
+
+    def finished(self) -> dict[str, int]:
+        """For each query, the newest done epoch; -1 if there is none."""
+        return {uid: each.finished for uid, each in self.of.items()}
+
+    def last_epoch_ms(self, uid: str) -> float | None:
+        """Duration of the newest done epoch of a query, from Spark's choice of its input on."""
+        return next(reversed(self.of[uid].epoch_ms), None)
 
 
 def keep_age(figures: list[float], seen: RecordStat | None) -> None:

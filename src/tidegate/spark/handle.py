@@ -34,8 +34,8 @@ class JobHandle(JobLife):
                     raise
                 self.ask_to_stop()
                 ended = self._ended.wait()
-        if ended and self._error is not None:
-            raise self._error
+        if ended and self.outcome.error is not None:
+            raise self.outcome.error
         return ended
 
     def await_end(self, timeout_seconds: float | None = None) -> bool:
@@ -56,7 +56,7 @@ class JobHandle(JobLife):
         (self.ask_to_drain if drain else self.ask_to_stop)(timeout_seconds)
         self.wait()
         if drain and not self.is_drained:
-            raise self.not_drained()
+            raise self.outcome.not_drained()
 
     def cancel(self) -> None:
         """End at once. Blocks until the job has ended. Undecided epochs are aborted; the next start reads their input
@@ -124,12 +124,12 @@ class JobHandle(JobLife):
 
         None if `timeout_seconds` passed, or the job ended, before that. Raises the error of a failed job.
         """
-        targets = self.under_way()
+        targets = self.figures.under_way()
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        while not self.has_done(targets):
+        while not self.figures.has_done(targets):
             if self.wait(_LOOK_SECONDS) or (end is not None and time.monotonic() >= end):
-                return self.finished() if self.has_done(targets) else None
-        return self.finished()
+                return self.figures.finished() if self.figures.has_done(targets) else None
+        return self.figures.finished()
 
     def savepoint(
         self,

@@ -63,7 +63,7 @@ class Historian(Ticking):
             epoch=epoch,
             run=run,
             at=time.time(),
-            duration_ms=None if run == 0 or self._handle is None else self._handle.last_epoch_ms(query),
+            duration_ms=None if run == 0 or self._handle is None else self._handle.figures.last_epoch_ms(query),
             rows=rows,
             aborted=self._aborted.pop(query, 0),
             redone=self._redone.pop(query, 0),

@@ -24,7 +24,7 @@ from tidegate.operate.endings import EndMode
 from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.draining import Draining
-from tidegate.spark.figures import Figures
+from tidegate.spark.figures import JobFigures
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.session import lives
@@ -88,7 +88,7 @@ class JobRuns:
         self._trigger = trigger_of(rules.bounded, rules.interval_seconds)
         self._waiting: list[WaitingQuery] = []
         self._failed: QueryRun | None = None
-        self.figures = {plan.query.uid: Figures() for plan in plans}
+        self.figures = JobFigures(plan.query.uid for plan in plans)
         self._tolerances = {
             plan.query.uid: Tolerance(rules.tolerable_failures, rules.failed_epochs.get(plan.query.uid, 0))
             for plan in plans
@@ -96,6 +96,11 @@ class JobRuns:
         self.tolerated: TidegateError | None = None
         """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         self.now = [self._run_of(plan) for plan in plans]
+
+    @property
+    def are_bounded(self) -> bool:
+        """True if each run ends when it has caught up."""
+        return self._rules.bounded
 
     def start(self, *, recover_only: bool, started: Callable[[], None]) -> None:
         """Recover every query, then start every query, then call `started`. After an error, all runs are ended first;
@@ -118,7 +123,7 @@ class JobRuns:
         errors: list[BaseException] = []
         try:
             while (alive or self._waiting) and not self._asked.await_asked(_LOOK_SECONDS):
-                for run in [each for each in alive if each.has_come_to_rest()]:
+                for run in [each for each in alive if each.threads.has_come_to_rest()]:
                     alive.remove(run)
                     if self._goes_on_after(run):
                         self._waiting.append(WaitingQuery(run, restart_at=time.monotonic()))
@@ -134,7 +139,7 @@ class JobRuns:
         """Cut off overdue epochs of all queries, also while the watching thread waits for the sink of another query."""
         for run in list(self.now):
             with suppress(Py4JError, OSError):  # a lost JVM: the watching thread finds it, too
-                run.keep_time()
+                run.threads.keep_time()
 
     def hurry_all(self, timeout_seconds: float) -> None:
         """The end of the job is requested: no run waits longer for its sinks."""
@@ -145,7 +150,7 @@ class JobRuns:
         """True if a thread of a query lives that cannot be stopped: this process keeps everything that the job
         holds.
         """
-        return any(run.may_still_write() for run in self.now)
+        return any(run.threads.may_still_write() for run in self.now)
 
     def left_behind(self) -> TidegateError | None:
         """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
@@ -156,7 +161,7 @@ class JobRuns:
         return {} if self._failed is None else self._failed.place()
 
     def _run_of(self, plan: QueryPlan) -> QueryRun:
-        return QueryRun(plan, self._session, self.figures[plan.query.uid], self._tell)
+        return QueryRun(plan, self._session, self.figures.of[plan.query.uid], self._tell)
 
     def _goes_on_after(self, run: QueryRun) -> bool:
         """True if another run follows: for a tolerated failed epoch, which runs again with the same input, or for the
@@ -179,14 +184,14 @@ class JobRuns:
             return False
         uid, (epoch, fault) = run.plan.query.uid, run.failed_epoch
         tolerance, here = self._tolerances[uid], run.plan.again_here
-        tolerated = tolerance.failed(self.figures[uid].epochs) and (here or self._rules.pause_after is not None)
+        tolerated = tolerance.failed(self.figures.of[uid].epochs) and (here or self._rules.pause_after is not None)
         run.tell(EpochFailed(epoch, fault, tolerance.in_a_row, tolerated, tolerated and not here))
         self.tolerated = error if tolerated and not here else None
         return tolerated and here
 
     def failed_epochs(self) -> dict[str, int]:
         """For each query, the number of failed epochs in a row."""
-        return {uid: each.count(self.figures[uid].epochs) for uid, each in self._tolerances.items()}
+        return {uid: each.count(self.figures.of[uid].epochs) for uid, each in self._tolerances.items()}
 
     def _start_run(self, run: QueryRun) -> None:
         run.start(self._trigger, leaves_due_epoch=self._rules.leaves_due_epoch)
@@ -200,16 +205,16 @@ class JobRuns:
 
     def hurry(self, run: QueryRun, timeout_seconds: float) -> None:
         if self._asked.ending is EndMode.CANCEL:
-            run.cancel()
+            run.threads.cancel()
         elif self._draining.is_under_way:
-            run.allow_waiting(timeout_seconds)
+            run.threads.allow_waiting(timeout_seconds)
         else:
-            run.limit_waiting(timeout_seconds)
+            run.threads.limit_waiting(timeout_seconds)
 
     def _put_off(self, run: QueryRun, error: TidegateError) -> None:
         """Schedule the next run of the query, or raise the error if there is none."""
         self._failed = run
-        may_go_on = run.plan.again_here and not run.may_still_write() and lives(self._session)
+        may_go_on = run.plan.again_here and not run.threads.may_still_write() and lives(self._session)
         trusted = error.catalogue_entry not in ENDS_THE_DRIVER and not is_of_a_failed_sync(error)
         if self._rules.pause_after is None or not may_go_on or not trusted or self._asked.is_asked():
             raise error
@@ -257,7 +262,10 @@ class JobRuns:
         """Stop all, then close all. After every run has ended, the first error is raised, of `errors` or from here. The
         error of a sink that is not ready counts after any other.
         """
-        for end in [*(partial(run.stop, self._asked.timeout_seconds) for run in runs), *(run.close for run in runs)]:
+        for end in [
+            *(partial(run.threads.stop, self._asked.timeout_seconds) for run in runs),
+            *(run.close for run in runs),
+        ]:
             try:
                 end()
             except BaseException as error:  # noqa: BLE001 (the first is raised below)

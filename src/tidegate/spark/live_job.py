@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,61 +9,14 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.endings import EndMode
+from tidegate.spark.figures import JobFigures
 from tidegate.spark.job_status import JobStatus
 from tidegate.spark.last_savepoint import LastSavepoint
 from tidegate.spark.savepointing import SavepointTaker
 
 
-class LiveJob(Protocol):
-    """A job from its start to its end, for its companions. They never reach its queries' runs."""
-
-    @property
-    def name(self) -> str: ...
-
-    def status(self) -> JobStatus:
-        """The current state of the job."""
-        ...
-
-    def epoch_seconds(self) -> float:
-        """Longest remaining time of the current epochs; 0 if there is none."""
-        ...
-
-    def under_way(self) -> dict[str, int]:
-        """For each query, the current epoch, or the newest done one if there is none."""
-        ...
-
-    def has_done(self, epochs: Mapping[str, int]) -> bool:
-        """True if all these epochs, by query, are done."""
-        ...
-
-    def finished(self) -> dict[str, int]:
-        """For each query, the newest done epoch; -1 if there is none."""
-        ...
-
-    def last_epoch_ms(self, uid: str) -> float | None:
-        """Duration of the newest done epoch of a query."""
-        ...
-
-    def folder_of(self, uid: str) -> Path:
-        """The folders of a query's ledger and of Spark's log."""
-        ...
-
-    # --- its end -------------------------------------------------------------------------------------------
-
-    def ask_to_stop(self, timeout_seconds: float | None = None) -> None: ...
-
-    def ask_to_drain(self, timeout_seconds: float | None = None) -> None: ...
-
-    def ask_to_cancel(self) -> None: ...
-
-    def ask_to_end_with_savepoint(
-        self,
-        ending: EndMode,
-        id: str,
-        folder: str | Path | None,
-        form: SavepointFormat = SavepointFormat.NATIVE,
-        timeout_seconds: float | None = None,
-    ) -> None: ...
+class EndOfJob(Protocol):
+    """How a job has ended, for its companions."""
 
     def end_state(self, error: BaseException | None) -> JobState:
         """The state of a job that has ended with this error, or with none."""
@@ -88,6 +40,48 @@ class LiveJob(Protocol):
 
     @property
     def has_given_up_its_checkpoints(self) -> bool: ...
+
+
+class LiveJob(Protocol):
+    """A job from its start to its end, for its companions. They never reach its queries' runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def status(self) -> JobStatus:
+        """The current state of the job."""
+        ...
+
+    def epoch_seconds(self) -> float:
+        """Longest remaining time of the current epochs; 0 if there is none."""
+        ...
+
+    @property
+    def figures(self) -> JobFigures: ...
+
+    def folder_of(self, uid: str) -> Path:
+        """The folders of a query's ledger and of Spark's log."""
+        ...
+
+    # --- its end -------------------------------------------------------------------------------------------
+
+    def ask_to_stop(self, timeout_seconds: float | None = None) -> None: ...
+
+    def ask_to_drain(self, timeout_seconds: float | None = None) -> None: ...
+
+    def ask_to_cancel(self) -> None: ...
+
+    def ask_to_end_with_savepoint(
+        self,
+        ending: EndMode,
+        id: str,
+        folder: str | Path | None,
+        form: SavepointFormat = SavepointFormat.NATIVE,
+        timeout_seconds: float | None = None,
+    ) -> None: ...
+
+    @property
+    def outcome(self) -> EndOfJob: ...
 
     # --- its savepoints ------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Pulse(Ticking):
     def last(self, error: BaseException | None) -> None:
         if self._handle is not None:
             said = "" if error is None else _in_a_line(error)
-            self._write(self._handle, self._handle.end_state(error), said, self._handle.wrong(error))
+            self._write(self._handle, self._handle.outcome.end_state(error), said, self._handle.outcome.wrong(error))
 
     def _write(self, handle: LiveJob, state: JobState, error: str, wrong: Wrong | None = None) -> None:
         now = time.time()

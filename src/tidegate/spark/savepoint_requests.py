@@ -70,7 +70,7 @@ class SavepointRequests:
         if taking is not None:
             return self._become(taking, request)
         self._forget(request)
-        return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.finished())
+        return Word(Outcome.FAILED, f"no savepoint was begun: {ended}", handle.figures.finished())
 
     def may_go_there(self, handle: LiveJob, request: Request) -> bool:
         """True if the folder for a savepoint of the job's end has been checked; raises the violation."""
@@ -85,8 +85,8 @@ class SavepointRequests:
     def of_the_end(self, handle: LiveJob, request: Request, error: BaseException | None, *, asked: bool) -> Word:
         """The answer to a request to end the job with a savepoint. `asked`: the request reached the job."""
         self._forget(request)
-        last, finished = handle.last_savepoint, handle.finished()
-        ended = f"the job is {handle.end_state(error).value}"
+        last, finished = handle.last_savepoint, handle.figures.finished()
+        ended = f"the job is {handle.outcome.end_state(error).value}"
         why = last.error or error
         wish = Wish.NOT_HEARD if not asked else Wish.NOT_SAVED if last.savepoint is None else Wish.SAVED
         outcome = ANSWER.cell(wish, wrong_of(why, is_the_last_savepoint=False))
@@ -105,7 +105,7 @@ class SavepointRequests:
     def _begin(self, handle: LiveJob, request: Request) -> None:
         savepoints = handle.savepoints()
         savepoints.check(request.id, request.into, request.format)
-        if handle.has_done(self._targets.setdefault(request.id, handle.under_way())):
+        if handle.figures.has_done(self._targets.setdefault(request.id, handle.figures.under_way())):
             self._taking[request.id] = savepoints.begin(request.id, request.into, request.format)
 
     def tell(self, request_id: str, copying: Copying) -> None:
@@ -162,8 +162,8 @@ def what_waits(error: TidegateError) -> str:
 
 def how_it_ended(handle: LiveJob) -> str:
     """The answer for a job that ended without an error."""
-    state = handle.end_state(None)
-    drained = ", and drained: nothing resumes from its checkpoint" if handle.is_drained else ""
+    state = handle.outcome.end_state(None)
+    drained = ", and drained: nothing resumes from its checkpoint" if handle.outcome.is_drained else ""
     unsaved = ", without a savepoint" if state is JobState.STOPPED and handle.last_savepoint.savepoint is None else ""
     ended = f"the job is {state.value}{drained or unsaved}"
-    return ended if handle.left_behind is None else f"{ended}; {what_waits(handle.left_behind)}"
+    return ended if handle.outcome.left_behind is None else f"{ended}; {what_waits(handle.outcome.left_behind)}"

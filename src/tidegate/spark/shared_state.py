@@ -1,9 +1,9 @@
 """The state that the threads of one run of a query share.
 
 A run has three threads. Spark's stream thread calls for each epoch (`epoch_thread`), the finisher commits after it
-(`finisher`), and the watching thread of the job starts and ends both (`query_run`). Two others only read and signal:
-the job's clock, which cuts off an epoch that takes too long, and any thread that requests the end of the job. All
-shared state is here, under one lock. No call that could hang is made under it.
+(`finisher`), and the watching thread of the job starts both (`query_run`) and ends both (`run_threads`). Two others
+only read and signal: the job's clock, which cuts off an epoch that takes too long, and any thread that requests the end
+of the job. All shared state is here, under one lock. No call that could hang is made under it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,104 @@
+"""How far a run has come: each event of the protocol, entered where the run's threads, its figures and its sources
+look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidegate.core import happenings as hp
+from tidegate.core.effects import Happening
+from tidegate.core.ledger import COMMITS, OFFSETS, entry, read_decided
+from tidegate.core.spark_log import parse_offsets
+from tidegate.operate.runner import Runner
+from tidegate.spark.figures import Figures, keep_age
+from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.shared_state import SharedState
+from tidegate.spark.sources.source import Monitor
+from tidegate.spark.stream_thread import StreamThread
+from tidegate.spark.supervised import start_moves
+from tidegate.storages.storage import Storage
+
+
+class RunProgress:
+    """The progress of one run. `listener` is notified of each event, with the query and the run."""
+
+    def __init__(
+        self,
+        plan: QueryPlan,
+        runner: Runner,
+        storage: Storage,
+        shared: SharedState,
+        thread: StreamThread,
+        figures: Figures,
+        listener: Callable[[str, int, Happening], None],
+    ) -> None:
+        self._plan = plan
+        self._runner = runner
+        self._storage = storage
+        self._shared = shared
+        self._thread = thread
+        self._figures = figures
+        self._listener = listener
+        self.monitors: Mapping[str, Monitor] = {}
+        """The sources that are told of done epochs, by uid; none before the run reads."""
+
+    def tell(self, run: int, happening: Happening) -> None:
+        """Record the event of run `run` (0: not opened yet), wake waiting threads, and notify the listener."""
+        with self._shared.changed:
+            self._note(happening)
+            self._shared.changed.notify_all()
+        start_moves(f"query {self._plan.query.uid}, {happening}")
+        self._listener(self._plan.query.uid, run, happening)
+        if isinstance(happening, hp.EpochDone) and self.monitors:
+            self._tell_monitors(happening.epoch)
+
+    def behind(self) -> int | None:
+        """Rows of the sources that are not done yet; None if no source can tell."""
+        told = [rows for monitor in self.monitors.values() if (rows := monitor.behind()) is not None]
+        return sum(told) if told else None
+
+    def close(self) -> None:
+        """The run has ended: release what watches its sources."""
+        for monitor in self.monitors.values():
+            monitor.close()
+
+    def _note(self, happening: Happening) -> None:
+        match happening:
+            case hp.EpochPrepared(epoch):
+                self._shared.watch.prepared()
+                self._shared.prepared = epoch
+            case hp.EpochDone(epoch, rows):
+                self._note_done(epoch, rows)
+            case hp.RowsShown(_, _, rows):
+                self._figures.rows += rows
+            case hp.RowsGivenUp(_, _, rows):
+                self._figures.given_up += rows
+            case hp.DeadLettersWritten(_, _, rows):
+                self._figures.dead_letters += rows
+            case hp.TransactionsAborted(count):
+                self._figures.aborted += count
+            case hp.TransactionRedone():
+                self._figures.redone += 1
+            case _:
+                pass
+
+    def _note_done(self, epoch: int, rows: int) -> None:
+        shared, figures = self._shared, self._figures
+        shared.finished = figures.finished = epoch
+        if shared.current == epoch:
+            shared.current = None
+        shared.watch.done()
+        shared.patience.has_served()
+        figures.epochs += 1
+        figures.rows += rows
+        if self._thread.stream is not None:
+            keep_age(figures.epoch_ms, self._storage.look(entry(OFFSETS, epoch)))
+            keep_age(figures.commit_delay_ms, self._storage.look(entry(COMMITS, epoch)))
+
+    def _tell_monitors(self, epoch: int) -> None:
+        decided = self._runner.run(read_decided(epoch))
+        offsets = None if decided is None else parse_offsets(decided.offsets)
+        for uid, position in zip(self._plan.query.sources, () if offsets is None else offsets.positions, strict=False):
+            if uid in self.monitors and position is not None:
+                self.monitors[uid].tell(position)

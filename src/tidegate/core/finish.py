@@ -1,7 +1,36 @@
 """From Spark's `commits/N` to *done/N*: decide, commit, redo, finish, clean up.
 
-The finisher of a run and the start of the next epoch may decide. Only the finisher (and recovery, before it) commits.
-The order of steps in here is the protocol; `states.TRANSACTION` defines the effect of each answer.
+How it works. An epoch is *logged* when `commits/N` is there, *decided* when *decided/N* is, and *done* when *done/N* is
+(`states.EPOCH`). A logged epoch counts: its state survives and its input does not come again, so its rows must become
+visible, once. A process may die between any two effects. Recovery then calls the functions of this file again.
+
+`finish_epoch` does this, and each step needs the ones before it:
+
+1. `decide` writes *decided/N*, create-if-absent. Two runs may have prepared the epoch, and `commits/N` does not say
+   which of them wrote the surviving state. So the decision names the one prepared record with the offsets and state ids
+   of Spark's log, by its digest, and keeps Spark's bytes, because Spark purges its log. After a death before this step
+   recovery finds the same log and decides the same. After a death behind it, recovery reads the decision.
+2. Each sink is asked to commit the decided transactions, until it has committed all of them. They become visible only
+   now: before the decision another run's transactions might be the right ones. The sink keeps evidence together with
+   the rows. After a death here recovery commits again; a sink answers `already` for what it has.
+3. *done/N* is written when every sink has committed, so no record says more than the sinks hold. After a death before
+   it, step 2 is repeated, without effect.
+4. *finished_through* takes over the epoch and the evidence of its sinks. It never goes back, and outlives *done/N*.
+   After a death before it, `catch_up` does this step at the next start.
+5. `clean_up` removes the journals of done epochs, and old records. It comes last: a lost transaction is written again
+   from its journal, so the journal stays until *done*. After a death here the next epoch removes the rest.
+
+What a sink answers decides the state of a transaction (`states.TRANSACTION`). `retry`: it stays *committing*, and is
+tried again. `unknown`: it is *suspect*. It is fenced first and its evidence is looked for then, because without the
+fence a commit on its way could still arrive after the look. `lost`, or no evidence after the fence: it is written again
+from its journal. Without a journal, or if the sink cannot tell, the job stops and says which rows are in question; it
+never guesses.
+
+Who does what. The finisher of a run (`finish_as_they_come`) and recovery do all steps, oldest epoch first. The start of
+epoch N+1 also decides the epochs before it, because Spark may soon purge what a decision is made from; it commits
+nothing. An older run may be alive in spite of the locks. So each epoch and each try of a commit begins with the
+question whether a newer run exists, the loser of a create-if-absent uses the record that won, and a superseded run
+raises no verdict about data that its successor may have cleaned up.
 """
 
 from __future__ import annotations

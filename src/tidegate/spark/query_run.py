@@ -1,7 +1,41 @@
-"""One run of one query, from recovery to its end: it opens, starts and ends its threads.
+"""One run of one query in one process, from recovery to its end.
 
-The core defines the order of the protocol's steps, `run_state` the states of a run. The work of each thread is in
-`epoch_thread`, `finisher` and `stream_thread`, their end in `run_threads`.
+How it works. A run is *open* while it may take epochs, *ending* when its end was requested, and *ended* or *stopped*
+when Spark's stream thread is gone (`run_state.RUN`). Two states are for good: *lost*, if Spark's start does not return,
+and *stuck*, if its thread does not end. Such a run keeps what the job holds, as long as Spark's thread may write
+`commits/N`. These states are in memory alone. A process may die in any of them, and the next run knows only the
+records.
+
+A run goes through these steps, and each needs the ones before it:
+
+1. `open` claims *runs/R* and recovers (`core/recover`): the decided epochs of dead runs are done, and Spark's log holds
+   the decisions. It comes before Spark's start, because Spark believes its log. Then it removes what only a dead run
+   could need: older generations, checksums, the state of an epoch that never began. After a death here the next `open`
+   does the same again.
+2. `start` starts the finisher first, then Spark: the finisher has nothing to do until an epoch is prepared, and an
+   epoch needs it. A death between them leaves no record.
+3. In Spark's stream thread, for each epoch N (`epoch_thread`, `core/epoch`): Spark has written `offsets/N`. The epochs
+   below are decided, the rows are computed and pre-committed in one action, Spark's state files are synced, then
+   *prepared/N.R* is written, and only then the call returns to Spark. A sink below exactly-once shows its rows just
+   before *prepared* (`core/straight`). Before *prepared* a death leaves open transactions, which the next run aborts;
+   Spark runs the epoch again with the same input.
+4. Spark writes `commits/N`, and may call with epoch N+1 at once. After a death between *prepared* and `commits/N` the
+   epoch is undecided: the next run gives it up, and Spark runs it again. After `commits/N` it is decided by what the
+   records say.
+5. In the finisher's thread (`finisher`, `core/finish`): it sees `commits/N`, and decides, commits and finishes the
+   epoch beside the computation of the next one. After a death here the next run finishes it.
+6. The end, from the job's thread (`run_threads`). A request lets the current epoch become done, for as long as the stop
+   may wait, because the epoch would otherwise be computed twice. Then Spark's query is stopped and its thread awaited,
+   then the finisher. This order matters: an epoch that Spark logs last is finished, too, and nothing else writes after
+   it.
+7. `close` raises the error that ended the run, its cause before its consequences (`run_failure`). Without an error it
+   decides and gives up what is left (`close_run`): open transactions of an undecided epoch are aborted now and not only
+   at the next start. After a death before it, or an error, the next `open` does this.
+
+An error in any thread is kept in `shared_state` and ends the run; it is raised by `close`, after both threads have
+ended. An epoch that takes too long is cut off: its input comes again, and its time is recorded, so that the next run
+can give it more (`overdue_note`). A thread that refuses an epoch never returns to Spark normally: Spark would write
+`commits/N` for an epoch without *prepared*.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ from tidegate.core.records import (
 )
 from tidegate.sinks.base import SinkPlan, Transaction
 from tidegate.sinks.files.sink import FileSink
-from tidegate.sinks.files.stage import FileTransaction, _MeasuredFile
+from tidegate.sinks.files.transaction import FileTransaction, _MeasuredFile
 from tidegate.sinks.rows import RowRefused, RowWriter
+from tidegate.sinks.sqlite.disk import connected
 from tidegate.sinks.sqlite.ledger import LEDGER, record
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.sinks.standing import Entry
@@ -47,7 +48,7 @@ class FlawedTable(SQLiteSink):
     kills: ClassVar[int] = FEW_KILLS
 
     def execute(self, statement: str, *values: object) -> list[tuple[object, ...]]:
-        with self._target() as target:
+        with connected(self.path) as target:
             return target.execute(statement, values).fetchall()
 
 
@@ -260,7 +261,7 @@ class WritesTheEvidenceAfterTheRows(FlawedTable):
                 return super().commit(committables)
             answers = super().commit_straight(committables)
             if all(answer.outcome is Outcome.COMMITTED for answer in answers):
-                with self._target() as target:
+                with connected(self.path) as target:
                     record(target, committables[0].attempt.sink, Entry.of(committables))
             return answers
 

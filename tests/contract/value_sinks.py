@@ -25,7 +25,7 @@ from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.records import Committable, JournalRef, Outcome
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
-from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.sqlite.sink import SQLiteSink

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructType, UserDefinedType
 from tests.integration.place import Place, error_of, run, setting
 from tidegate import FileSink, PrintSink, SQLiteSink, TidegateError
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
-from tidegate.sinks.kafka.checks import _KafkaCheck
+from tidegate.sinks.kafka.check import _KafkaCheck
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.value_table import TABLE, SparkType, Target
 from tidegate.spark.projection import sink_schema

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidegate.sinks.kafka.producers import _PRODUCERS, _WIRES, Producers
+from tidegate.sinks.kafka.producers import _PRODUCERS, Producers
+from tidegate.sinks.kafka.wires import _WIRES
 from tidegate.testing.kafka import Broker
 
 

@@ -23,8 +23,8 @@ from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.brokers import TopicSeen, missing_requests, on_one_disk, versions
 from tidegate.kafka.clients import Clients
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.kafka.producers import wire_of
 from tidegate.sinks.kafka.sink import KafkaSink
+from tidegate.sinks.kafka.wires import wire_of
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
@@ -309,7 +309,7 @@ def test_brokers_that_are_too_old_are_refused_with_what_they_lack(
     old[offset_fetch] = (0, 7)
     assert missing_requests(old) == ["DescribeTransactions 0", "ListTransactions 0 to 2", "OffsetFetch 8"]
     assert missing_requests({**offered, end_txn: (5, 6)}) == ["EndTxn 0 to 4"]
-    monkeypatch.setattr("tidegate.sinks.kafka.checks.versions", lambda _: old)
+    monkeypatch.setattr("tidegate.sinks.kafka.check.versions", lambda _: old)
     (error,) = refused(sink_of(broker, topic))
     assert "Kafka 3.0 or newer" in error.expected
     assert "DescribeTransactions" in error.found

@@ -21,9 +21,9 @@ from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import Reply
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.kafka.producers import wire_of
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.kafka.transaction import Handle, TransactionBroken
+from tidegate.sinks.kafka.wires import wire_of
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.process import Process, _look

@@ -27,9 +27,10 @@ from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.transactions import Producer
 from tidegate.sinks.base import SinkPlan, Transaction
-from tidegate.sinks.kafka.producers import ProducerTurn, wire_of
+from tidegate.sinks.kafka.producers import ProducerTurn
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.kafka.transaction import Handle, KafkaTransaction, TransactionBroken
+from tidegate.sinks.kafka.wires import wire_of
 from tidegate.sinks.rows import RowRefused, place_of
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 from tidegate.testing.kafka import Broker
@@ -345,7 +346,7 @@ def test_what_an_attempt_left_open_is_aborted_while_the_job_runs(
     sink: KafkaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lost against another attempt of its task: nobody decides it, and readers wait behind it."""
-    monkeypatch.setattr("tidegate.sinks.kafka.sink._LOOK_FOR_ORPHANS_SECONDS", 0.0)
+    monkeypatch.setattr("tidegate.sinks.kafka.watch.LOOK_FOR_ORPHANS_SECONDS", 0.0)
     transactions = [sink.begin(attempt_of(task_attempt=each)) for each in range(2)]
     for number, transaction in enumerate(transactions):
         transaction.write(rows_from(number, 1))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.kafka.sink import KafkaSink
 from tidegate.sinks.rows import RowRefused
 

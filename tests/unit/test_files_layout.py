@@ -16,11 +16,11 @@ from tests.support.fs_recorder import Event, FsRecorder
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.files import stage as file_stage
+from tidegate.sinks.files import transaction as file_stage
 from tidegate.sinks.files.hive_folders import by_folder, folder_name
 from tidegate.sinks.files.parts import parts_of
 from tidegate.sinks.files.sink import FileSink
-from tidegate.sinks.files.stage import FileTransaction
+from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.rows import RowRefused
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 

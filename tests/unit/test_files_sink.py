@@ -20,7 +20,8 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.records import Attempt, Committable, Evidence, Outcome
 from tidegate.sinks import marks
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.files.sink import FileSink, final_name
+from tidegate.sinks.files.names import final_name
+from tidegate.sinks.files.sink import FileSink
 from tidegate.sinks.standing import Standing
 from tidegate.testing.contract import IDENTITY, SCHEMA, attempt_of, rows_from
 
@@ -208,7 +209,7 @@ def test_a_commit_that_broke_off_between_two_renames_is_finished(
 def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     committable = prepared(sink)
-    sink._claim([committable])
+    sink._committer._claim([committable])
     staged(sink, committable).write_bytes(b"")
     assert outcomes(sink, committable) == [Outcome.LOST]
     assert visible(tmp_path) == []
@@ -217,8 +218,8 @@ def test_a_stage_that_was_torn_between_claim_and_rename_is_lost(tmp_path: Path) 
 def test_two_timelines_that_prepared_side_by_side_cannot_both_be_seen(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     ours, theirs = prepared(sink, attempt_of(run=1)), prepared(sink, attempt_of(run=2))
-    assert sink._claim([theirs]) is Standing.SAME  # and dies before its first rename
-    assert sink._claim([ours]) is Standing.OTHER  # looked at the same moment, came second
+    assert sink._committer._claim([theirs]) is Standing.SAME  # and dies before its first rename
+    assert sink._committer._claim([ours]) is Standing.OTHER  # looked at the same moment, came second
     assert outcomes(sink, ours) == [Outcome.UNKNOWN]
     assert sink.evidence(ours) is Evidence.OTHER
     assert visible(tmp_path) == []

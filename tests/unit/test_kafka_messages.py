@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.kafka.messages import Message
 from tidegate.sinks.kafka.sink import KafkaSink
 

@@ -18,7 +18,7 @@ from tests.support.kafka_rows import RowsOfKafka
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.base import SinkPlan, TwoPhaseSink
 from tidegate.sinks.files.sink import FileSink
-from tidegate.sinks.kafka.checks import layout_of
+from tidegate.sinks.kafka.declared import layout_of
 from tidegate.sinks.printing import PrintSink
 from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
 from tidegate.sinks.rows import RowRefused

@@ -198,7 +198,7 @@ def test_a_sink_that_is_not_ready_is_waited_for_and_said(tmp_path: Path, monkeyp
 def test_a_commit_that_went_through_although_another_sink_is_down_is_told_by_its_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.sinks.files.sink.FileSink._commit", _disk_is_away)
+    monkeypatch.setattr("tidegate.sinks.files.committer.FileCommitter._commit", _disk_is_away)
     job = KilledJob(tmp_path)
     in_table, *_, in_files = job.prepare(0)
     job.log(0)
@@ -214,7 +214,7 @@ def test_what_nobody_can_tell_has_an_exit_code_of_its_own(tmp_path: Path, monkey
     job = KilledJob(tmp_path)
     *_, in_files = job.prepare(0)
     job.log(0)
-    monkeypatch.setattr("tidegate.sinks.files.sink.FileSink._commit", _disk_is_away)
+    monkeypatch.setattr("tidegate.sinks.files.committer.FileCommitter._commit", _disk_is_away)
     monkeypatch.setattr("tidegate.sinks.files.sink.FileSink.evidence", _cannot_be_asked)
     where = ["--dir", str(job.root), "--wait", "0.1", "--json"]
     said = tidegate("txn", "commit", "job", name_of(in_files), *where)

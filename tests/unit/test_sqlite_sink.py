@@ -442,7 +442,7 @@ def rows_without_a_log(database: Path, copy: Path) -> list[tuple[int]]:
 
 
 def test_a_commit_syncs_the_folder_after_its_journal_is_gone(tmp_path: Path) -> None:
-    with opened(tmp_path / "t.db")._target() as target:
+    with sqlite_disk.connected(opened(tmp_path / "t.db").path) as target:
         assert target.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
 
 

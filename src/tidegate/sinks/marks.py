@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.records import SinkIdentity
+from tidegate.core.records import Position, SinkIdentity
 from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import ensure_folder, sync_folder, write_synced
 from tidegate.sinks.staging import file_name
@@ -87,6 +87,11 @@ class Marks:
         ]
         mine = [(at, entry) for at, entry, is_named in newest if is_named or entry.job_id == identity.job_id]
         return max(mine, key=lambda each: each[0])[1] if mine else None
+
+    def position(self, identity: SinkIdentity) -> Position | None:
+        """The position of the newest entry."""
+        newest = self.newest(identity)
+        return None if newest is None else newest.position
 
     def forget(self, identity: SinkIdentity) -> None:
         """Remove all marks of the identity's job id, in all generations."""

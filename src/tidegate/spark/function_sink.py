@@ -23,7 +23,8 @@ from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSi
 from tidegate.sinks.files.check import folder_violations, row_violations
 from tidegate.sinks.files.formats import FORMATS
 from tidegate.sinks.files.parts import flaws_of, parts_of
-from tidegate.sinks.files.stage import FileShape, FileTransaction
+from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.files.transaction import FileTransaction
 from tidegate.sinks.marks import Marks
 from tidegate.sinks.staging import StagedFiles
 from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one

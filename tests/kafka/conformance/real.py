@@ -19,7 +19,8 @@ from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
 from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer
 from tidegate.kafka.wire import Wire, _mark_request, _marks_wanted
-from tidegate.sinks.kafka.producers import _WIRES, Opened, ProducerSettings
+from tidegate.sinks.kafka.producers import Opened, ProducerSettings
+from tidegate.sinks.kafka.wires import _WIRES
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.topics import make_topic
 

@@ -11,9 +11,18 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
-from tidegate.sinks.files.stage import FileShape
+from tidegate.sinks.files.declared import DeclaredFileSink
+from tidegate.sinks.files.names import hidden_in
+from tidegate.sinks.files.shape import FileShape
 from tidegate.sinks.staging import unwritable
 from tidegate.sinks.value_table import Target, names_in, violations
+
+
+def violations_of(sink: DeclaredFileSink, plan: SinkPlan) -> list[TidegateError]:
+    """Every violation, for rows of `plan.schema`."""
+    where = f"sink {sink.uid!r}: {sink.path}"
+    folder = [_url(where)] if sink.is_url else folder_violations(plan, sink.path, hidden_in(sink.path), where)
+    return [*folder, *_mode(plan, where), *row_violations(plan.schema, sink.shape, where)]
 
 
 def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
@@ -41,6 +50,27 @@ def row_violations(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[
     yield from _duplicate_names(schema, where)
     yield from _partition_columns(schema, shape.partition_by, where)
     yield from _columns(schema, shape, where)
+
+
+def _url(where: str) -> TidegateError:
+    return TidegateError(
+        Code.SINK_UNUSABLE,
+        expected="a folder on a local disk",
+        found="a URL",
+        where=where,
+        next_step="give the sink a path= of this machine, without a scheme; remote storage can be mounted there",
+    )
+
+
+def _mode(plan: SinkPlan, where: str) -> Iterator[TidegateError]:
+    if plan.mode == "complete":
+        yield TidegateError(
+            Code.OUTPUT_MODE,
+            expected="mode append or update",
+            found="mode complete: every epoch would append all rows again",
+            where=where,
+            next_step='use mode="update" or "append"',
+        )
 
 
 def _columns(schema: pa.Schema, shape: FileShape, where: str) -> Iterator[TidegateError]:

@@ -9,15 +9,12 @@ from contextlib import contextmanager
 import msgspec
 
 from tidegate.core.health import Finding, failed_by, ok, warn
-from tidegate.core.records import SinkIdentity
 from tidegate.kafka.brokers import OLDEST
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.shown_options import shown_options
-from tidegate.kafka.transactions import TransactionDescription
-from tidegate.sinks.base import OpenTransaction, SinkPlan
-from tidegate.sinks.kafka.checks import CheckedSink as DeclaredSink
-from tidegate.sinks.kafka.checks import cluster_violations_of
-from tidegate.sinks.kafka.names import TransactionalId
+from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.kafka.check import cluster_violations_of
+from tidegate.sinks.kafka.declared import DeclaredKafkaSink
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +37,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"Kafka {self.servers}, {'topics by row' if self.topic is None else f'topic {self.topic}'}"
 
 
-def target_of(sink: DeclaredSink) -> KafkaTarget:
+def target_of(sink: DeclaredKafkaSink) -> KafkaTarget:
     kept = shown_options(sink.clients.options)
     return KafkaTarget(
         servers=sink.clients.servers,
@@ -63,23 +60,7 @@ def options_of(target: KafkaTarget, put_in: Mapping[str, str]) -> dict[str, str]
     return {**target.options, **{name: put_in[name] for name in target.left_out}}
 
 
-def open_of(
-    described: Sequence[TransactionDescription], identity: SinkIdentity, topic: str | None
-) -> Sequence[OpenTransaction]:
-    """The transactions of this job, and transactions in its topic of an older life of it or of another job under its
-    names.
-    """
-    found: list[OpenTransaction] = []
-    for each in described:
-        whose = TransactionalId.parse(each.producer.transactional_id)
-        mine = whose is not None and whose.job_id == identity.job_id
-        if mine or topic in {None, *(name for name, _ in each.partitions)}:
-            since = None if each.begun_ms is None else each.begun_ms / 1000
-            found.append(OpenTransaction(each.producer.name, since, mine))
-    return found
-
-
-def probed(sink: DeclaredSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
+def probed(sink: DeclaredKafkaSink, what: str, plan: SinkPlan) -> Sequence[Finding]:
     """Brokers, rights and transactions of the cluster, as the sink would use them. Topics are not checked."""
     with _warnings() as warnings:
         violations = cluster_violations_of(sink, plan)

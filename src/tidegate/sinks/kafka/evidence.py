@@ -43,6 +43,16 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
     return Position(job_id=job_id, generation=generation, epoch=epoch, digest=digest_of_all(digests))
 
 
+def forget_in(wire: Wire, identity: SinkIdentity, *, prefix: str) -> None:
+    """Delete the groups with the marks of this job's transactions. They are all the evidence that exists."""
+    mine = [
+        name
+        for name in wire.groups()
+        if (found := TransactionalId.parse(name)) is not None and found.belongs_to(prefix, identity)
+    ]
+    wire.delete_groups(mine)
+
+
 def marks_of(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[OffsetMark]:
     """The marks of groups: at the place of the current settings, and at the places of all older settings."""
     known = {name: topic for name, topic in wanted.items() if topic is not None}

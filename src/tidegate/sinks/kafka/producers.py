@@ -19,9 +19,9 @@ from tidegate.core.records import Attempt, SinkIdentity
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.transactions import Producer
-from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.slots import TURNS, Slot, Use, take_slot
+from tidegate.sinks.kafka.wires import wire_of
 
 _FIRST_CONTACT_SECONDS = 30.0
 
@@ -201,25 +201,5 @@ def producers_of(settings: ProducerSettings, identity: SinkIdentity) -> Producer
         return _PRODUCERS[key]
 
 
-def wire_of(clients: Clients) -> Wire:
-    """This process's connections for requests that no client offers. Raises KafkaRefused.
-
-    A connection with a refused login is opened again, because its secret may have changed. An unreachable cluster
-    blocks only callers that need this cluster.
-    """
-    key = (os.getpid(), clients.servers, *sorted(clients.options.items()))
-    with _LOCK:
-        opening = _OPENING.setdefault(key, threading.Lock())
-    with opening:
-        if key in _WIRES and _WIRES[key].is_locked_out:
-            _WIRES.pop(key).close()
-        if key not in _WIRES:
-            _WIRES[key] = Wire(clients)
-        return _WIRES[key]
-
-
 _PRODUCERS: dict[tuple[object, ...], Producers] = {}
-_WIRES: dict[tuple[object, ...], Wire] = {}
-_OPENING: dict[tuple[object, ...], threading.Lock] = {}
-"""One lock for each of `_WIRES`: opening one may take as long as the timeout of its servers."""
 _LOCK = threading.Lock()

@@ -13,7 +13,8 @@ from functools import partial
 from tidegate.kafka.brokers import look_at, settings_of
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.wire import Wire
-from tidegate.sinks.kafka.producers import sending, wire_of
+from tidegate.sinks.kafka.producers import sending
+from tidegate.sinks.kafka.wires import wire_of
 
 _KEPT_SECONDS = 10.0
 _FRESH_SECONDS = 1.0

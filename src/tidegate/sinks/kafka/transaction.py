@@ -19,9 +19,10 @@ from tidegate.kafka.wire import OFFSETS_TOPIC
 from tidegate.sinks.base import Transaction
 from tidegate.sinks.kafka.looked_at import Looked, shortly
 from tidegate.sinks.kafka.messages import Message
-from tidegate.sinks.kafka.producers import ProducerSettings, ProducerTurn, wire_of
+from tidegate.sinks.kafka.producers import ProducerSettings, ProducerTurn
 from tidegate.sinks.kafka.record_size import runs
 from tidegate.sinks.kafka.topic_limits import limits_of
+from tidegate.sinks.kafka.wires import wire_of
 from tidegate.sinks.rows import RowRefused
 
 _HEADERS_BYTES = 1000

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.sqlite.conflicts import unfit_policy
+from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.sqlite.ledger import LEDGER
 from tidegate.sinks.sqlite.stage import uri
 from tidegate.sinks.sqlite.values import affinity_of
@@ -27,19 +28,21 @@ _HOLDS: dict[str, frozenset[str]] = {
 """The column affinities that keep our values unchanged. A column without a type has affinity BLOB."""
 
 
-def violations_of(plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> list[TidegateError]:
-    """Every violation, for rows of `plan.schema` that go to `table` in `path`."""
-    check = _SQLiteCheck(plan, path, table, key)
-    return [*check.surroundings(), *check.settings(), *check.rows(), *check.existing_table()]
+def violations_of(sink: DeclaredSQLiteSink, plan: SinkPlan) -> list[TidegateError]:
+    """Every violation, for rows of `plan.schema`."""
+    check = _SQLiteCheck(sink, plan)
+    found = [*check.surroundings(), *check.settings(), *check.rows(), *check.existing_table()]
+    unfit = unfit_policy(sink.uid, sink.on_conflict, sink.key, sink.conflicts_into)
+    return found if unfit is None else [*found, unfit]
 
 
 class _SQLiteCheck:
-    def __init__(self, plan: SinkPlan, path: Path, table: str, key: Sequence[str]) -> None:
+    def __init__(self, sink: DeclaredSQLiteSink, plan: SinkPlan) -> None:
         self._plan = plan
-        self._path = path
-        self._table = table
-        self._key = key
-        self._where = f"sink {plan.identity.sink!r}: table {table!r} in {path}"
+        self._path = sink.path
+        self._table = sink.table
+        self._key = sink.key
+        self._where = f"sink {plan.identity.sink!r}: table {sink.table!r} in {sink.path}"
 
     def surroundings(self) -> Iterator[TidegateError]:
         if not self._plan.local_master:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from tidegate.core.health import Finding, failed, ok
+from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.staging import unwritable
 
 
@@ -27,8 +29,24 @@ class SQLiteTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"SQLite {self.path}, table {self.table}"
 
 
-def probed(path: Path, what: str) -> Finding:
-    """Takes and releases the write lock. Writes nothing."""
+def target_of(sink: DeclaredSQLiteSink) -> SQLiteTarget:
+    return SQLiteTarget(
+        path=str(sink.path),
+        table=sink.table,
+        key=sink.key,
+        invalid_text=sink.rules.invalid_text.value,
+        nan=sink.rules.nan.value,
+        on_conflict=sink.on_conflict.value,
+        conflicts_into=sink.conflicts_into,
+    )
+
+
+def probed(sink: DeclaredSQLiteSink, what: str) -> Sequence[Finding]:
+    """Takes and releases the write lock of the database. Writes nothing."""
+    return [_probed(sink.path, what)]
+
+
+def _probed(path: Path, what: str) -> Finding:
     if not path.exists():
         flaw = unwritable(path.parent)
         if flaw is not None:

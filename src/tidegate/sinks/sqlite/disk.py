@@ -25,10 +25,13 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SinkIdentity
 from tidegate.disk.durable import refuse_if_failed, sync_failed, sync_folder
+from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.sqlite.ledger import entry_of, record, take_out
 from tidegate.sinks.sqlite.stage import uri
+from tidegate.sinks.sqlite.words import remedy_of
 from tidegate.sinks.standing import Entry
 
 BUSY_TIMEOUT_SECONDS = 5.0
@@ -54,6 +57,22 @@ def connected(path: Path, mode: str = "rw") -> Generator[sqlite3.Connection]:
         if _is_of_a_sync(error):
             raise sync_failed(path, OSError(errno.EIO, f"SQLite: {error}")) from error
         raise
+
+
+@contextmanager
+def reached(sink: DeclaredSQLiteSink, mode: str = "rw") -> Generator[sqlite3.Connection]:
+    """A connection to the database of a sink. An error of SQLite ends the run: SINK_UNUSABLE."""
+    try:
+        with connected(sink.path, mode) as target:
+            yield target
+    except sqlite3.Error as error:
+        raise TidegateError(
+            Code.SINK_UNUSABLE,
+            expected="a SQLite database that can be opened and written",
+            found=str(error),
+            where=f"sink {sink.uid!r}: {sink.path}",
+            next_step=remedy_of(error, sink.path),
+        ) from None
 
 
 @contextmanager

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
-import secrets
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.health import Finding
 from tidegate.core.levels import Level
 from tidegate.core.records import (
@@ -23,30 +21,25 @@ from tidegate.core.records import (
     Attempt,
     Committable,
     Evidence,
-    Outcome,
     Position,
     SinkIdentity,
 )
 from tidegate.disk.durable import ensure_folder, sync_folder
 from tidegate.sinks.arrow import fields_of
-from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink, answer_all
+from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
 from tidegate.sinks.row_values import InvalidText, NaN, option_of
 from tidegate.sinks.rows import RowRefused
 from tidegate.sinks.sqlite.check import violations_of
-from tidegate.sinks.sqlite.conflicts import Inserts, OnConflict, unfit_policy
+from tidegate.sinks.sqlite.committer import SQLiteCommitter
+from tidegate.sinks.sqlite.conflicts import OnConflict
 from tidegate.sinks.sqlite.constraints import constraints_of
-from tidegate.sinks.sqlite.described import SQLiteTarget, probed
-from tidegate.sinks.sqlite.disk import connected, make_durable, transaction
-from tidegate.sinks.sqlite.ledger import CREATE_LEDGER, entry_of, newest_of, record, remove
+from tidegate.sinks.sqlite.described import SQLiteTarget, probed, target_of
+from tidegate.sinks.sqlite.disk import connected, reached, transaction
+from tidegate.sinks.sqlite.ledger import CREATE_LEDGER, newest_of, remove
 from tidegate.sinks.sqlite.names import list_of, quoted
-from tidegate.sinks.sqlite.stage import ATTACHED_AT_ONCE, SQLiteTransaction, attach, fold, names_in
+from tidegate.sinks.sqlite.transaction import SQLiteTransaction
 from tidegate.sinks.sqlite.values import SQLiteRules, affinity_of
-from tidegate.sinks.sqlite.words import remedy_of
-from tidegate.sinks.staging import Seal, StagedFiles
-from tidegate.sinks.standing import PROVES, Entry, Standing, in_words, standing_of_epoch, standing_of_one
-
-_Answers = list[Answer]
-_LOG = logging.getLogger("tidegate")
+from tidegate.sinks.staging import StagedFiles
 
 
 class SQLiteSink(TwoPhaseSink):
@@ -102,16 +95,7 @@ class SQLiteSink(TwoPhaseSink):
     kind: ClassVar[str] = "sqlite"
 
     def describe(self) -> Mapping[str, object]:
-        target = SQLiteTarget(
-            path=str(self.path),
-            table=self.table,
-            key=self.key,
-            invalid_text=self.rules.invalid_text.value,
-            nan=self.rules.nan.value,
-            on_conflict=self.on_conflict.value,
-            conflicts_into=self.conflicts_into,
-        )
-        return msgspec.to_builtins(target)
+        return msgspec.to_builtins(target_of(self))
 
     @classmethod
     def from_description(
@@ -136,36 +120,28 @@ class SQLiteSink(TwoPhaseSink):
         return str(msgspec.convert(described, SQLiteTarget))
 
     def probe(self, what: str, plan: SinkPlan) -> Sequence[Finding]:
-        return [probed(self.path, what)]
+        return probed(self, what)
 
     # --- before a query starts -----------------------------------------------------------------------------
 
     def check(self, plan: SinkPlan) -> Sequence[TidegateError]:
-        found = violations_of(plan, self.path, self.table, self.key)
-        unfit = unfit_policy(self.uid, self.on_conflict, self.key, self.conflicts_into)
-        return found if unfit is None else [*found, unfit]
+        return violations_of(self, plan)
 
     def open(self, plan: SinkPlan) -> None:
         ensure_folder(self._stage.root)
         columns = [f"{quoted(field.name)} {affinity_of(field.type)}" for field in fields_of(plan.schema)]
         if self.key:
             columns.append(f"PRIMARY KEY ({list_of(self.key)})")
-        try:
-            with self._target("rwc") as target:
-                target.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns)})")
-                target.execute(CREATE_LEDGER)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+        with reached(self, "rwc") as target:
+            target.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns)})")
+            target.execute(CREATE_LEDGER)
         sync_folder(self.path.parent)
 
     def position(self, identity: SinkIdentity) -> Position | None:
         if not self.path.exists():
             return None
-        try:
-            with self._target() as target:
-                return newest_of(target, identity)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
+        with reached(self) as target:
+            return newest_of(target, identity)
 
     # --- in a task -----------------------------------------------------------------------------------------
 
@@ -173,7 +149,7 @@ class SQLiteSink(TwoPhaseSink):
         """With the current constraints of the table. If they cannot be read now, with the constraints of the last
         read.
         """
-        with suppress(sqlite3.Error), self._target() as target:
+        with suppress(sqlite3.Error), connected(self.path) as target:
             self.rules = dataclasses.replace(self.rules, constraints=constraints_of(target, self.table))
         return self
 
@@ -186,39 +162,17 @@ class SQLiteSink(TwoPhaseSink):
     # --- the commit phase, on a driver ---------------------------------------------------------------------
 
     def commit(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        if not committables:
-            return []
-        try:
-            return self._commit(committables)
-        except (sqlite3.Error, OSError) as error:
-            # locked, full, missing, no rights: each of these can be repaired
-            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
+        return self._committer.commit(committables)
 
     def commit_straight(self, committables: Sequence[Committable]) -> Sequence[Answer]:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        try:
-            with self._target() as target:
-                lost = self._lost(in_task_order)
-                if lost:
-                    return lost
-                with self._attached(target, in_task_order) as schemas, transaction(target):
-                    self._insert(target, schemas, in_task_order[0].attempt)
-        except (sqlite3.Error, OSError) as error:
-            return answer_all(committables, Outcome.RETRY, f"{self.path}: {error}")
-        return answer_all(committables, Outcome.COMMITTED, "")
+        return self._committer.commit_straight(committables)
 
     def evidence(self, committable: Committable) -> Evidence:
-        attempt = committable.attempt
-        try:
-            with self._target() as target:
-                newest = newest_of(target, attempt.sink)
-                found = entry_of(target, attempt.sink, attempt.epoch)
-                standing = standing_of_one(committable, found, newest)
-                if standing is Standing.SAME and found is not None:
-                    make_durable(target, self.path, attempt.sink, found)
-        except (sqlite3.Error, OSError):
-            return Evidence.UNKNOWN
-        return PROVES[standing]
+        return self._committer.evidence(committable)
+
+    @property
+    def _committer(self) -> SQLiteCommitter:
+        return SQLiteCommitter(self, self._stage)
 
     # --- clean-up, on a driver -----------------------------------------------------------------------------
 
@@ -229,103 +183,6 @@ class SQLiteSink(TwoPhaseSink):
         return self._stage.discard(identity, from_epoch)
 
     def forget(self, identity: SinkIdentity) -> None:
-        if not self.path.exists():
-            return
-        try:
-            with self._target() as target, transaction(target):
+        if self.path.exists():
+            with reached(self) as target, transaction(target):
                 remove(target, identity)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-
-    # --- the one transaction -------------------------------------------------------------------------------
-
-    def _commit(self, committables: Sequence[Committable]) -> _Answers:
-        in_task_order = sorted(committables, key=lambda committable: committable.attempt.task)
-        with self._target() as target:
-            # First read the stage, then the ledger. This order reveals a commit and clean-up of another process in
-            # between.
-            lost = self._lost(committables)
-            standing = self._standing(target, committables)
-            if standing is Standing.OPEN and lost:
-                return lost
-            if standing is Standing.OPEN:
-                standing = self._take(target, in_task_order)
-            if standing is Standing.SAME:
-                make_durable(target, self.path, committables[0].attempt.sink, Entry.of(committables))
-            return self._answer(target, committables, standing)
-
-    def _take(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Standing:
-        """Take the staged rows into the table. Returns the state of the epoch after the write lock was taken."""
-        with self._attached(target, in_task_order) as schemas, transaction(target):
-            standing = self._standing(target, in_task_order)
-            if standing is Standing.OPEN:
-                self._insert(target, schemas, in_task_order[0].attempt)
-                record(target, in_task_order[0].attempt.sink, Entry.of(in_task_order))
-            return standing
-
-    def _insert(self, target: sqlite3.Connection, schemas: Sequence[str], attempt: Attempt) -> None:
-        policy, upsert = self.on_conflict, self._upsert(names_in(target, schemas[0]))
-        inserts = Inserts(target, self.table, attempt, upsert=upsert, policy=policy, letters=self.conflicts_into)
-        conflicts = sum(inserts.take(schema) for schema in schemas)
-        if conflicts:
-            _LOG.warning(
-                "sink %s: %d rows of epoch %d break a UNIQUE index of table %s: %s",
-                *(self.uid, conflicts, attempt.epoch, self.table, policy.becomes),
-                extra={"event": "RowConflicts", "epoch": attempt.epoch},
-            )
-
-    def _upsert(self, names: Sequence[str]) -> str:
-        if not self.key:
-            return ""
-        others = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in self.key]
-        action = f"DO UPDATE SET {', '.join(others)}" if others else "DO NOTHING"
-        return f"ON CONFLICT ({list_of(self.key)}) {action}"
-
-    @contextmanager
-    def _attached(self, target: sqlite3.Connection, in_task_order: Sequence[Committable]) -> Generator[list[str]]:
-        stages = [self._stage.file(committable.attempt) for committable in in_task_order]
-        if len(stages) <= ATTACHED_AT_ONCE:
-            yield attach(target, stages)
-            return
-        # Before the write lock is taken. The file stands beside the stages: a temporary folder may be too small.
-        folded = stages[0].with_name(f"folded-{os.getpid()}-{secrets.token_hex(4)}.tmp")
-        try:
-            fold(stages, folded)
-            yield attach(target, [folded])
-        finally:
-            folded.unlink(missing_ok=True)
-
-    def _standing(self, target: sqlite3.Connection, committables: Sequence[Committable]) -> Standing:
-        wanted, identity = Entry.of(committables), committables[0].attempt.sink
-        return standing_of_epoch(wanted, entry_of(target, identity, wanted.epoch), newest_of(target, identity))
-
-    def _lost(self, committables: Sequence[Committable]) -> _Answers:
-        """An answer for each committable if at least one has lost its stage; otherwise an empty list."""
-        flaws = [Seal.carried_by(each).flaw_of(self._stage.file(each.attempt)) for each in committables]
-        if not any(flaws):
-            return []
-        waiting = Answer(outcome=Outcome.RETRY, detail="not taken: another stage of this epoch is lost")
-        return [Answer(outcome=Outcome.LOST, detail=flaw) if flaw else waiting for flaw in flaws]
-
-    def _answer(self, target: sqlite3.Connection, committables: Sequence[Committable], standing: Standing) -> _Answers:
-        if standing is Standing.OPEN:
-            return answer_all(committables, Outcome.COMMITTED, "")
-        if standing is Standing.SAME:
-            return answer_all(committables, Outcome.ALREADY, "the ledger row is there")
-        attempt = committables[0].attempt
-        told = in_words(standing, attempt.sink, attempt.epoch, newest_of(target, attempt.sink))
-        return answer_all(committables, Outcome.UNKNOWN, f"{self.path}: {told}")
-
-    # --- the target ----------------------------------------------------------------------------------------
-
-    def _target(self, mode: str = "rw") -> AbstractContextManager[sqlite3.Connection]:
-        return connected(self.path, mode)
-
-    def _unusable(self, error: sqlite3.Error) -> TidegateError:
-        return TidegateError(
-            Code.SINK_UNUSABLE,
-            expected="a SQLite database that can be opened and written",
-            found=str(error),
-            where=f"sink {self.uid!r}: {self.path}",
-            next_step=remedy_of(error, self.path),
-        )

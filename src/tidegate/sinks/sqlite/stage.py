@@ -6,20 +6,14 @@ names, because a column with the name "rowid" would hide the order of rows.
 
 from __future__ import annotations
 
+import os
+import secrets
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
-
-import pyarrow as pa
-
-from tidegate.core.records import Attempt, Committable, committable_digest
-from tidegate.sinks.arrow import columns_of
-from tidegate.sinks.base import Transaction
-from tidegate.sinks.sqlite.values import SQLiteRules, values_of
-from tidegate.sinks.staging import Seal, StagedFiles
 
 ATTACHED_AT_ONCE = 8
 """Most databases that SQLite attaches, in its default build."""
@@ -28,54 +22,6 @@ _ROWS_PER_STATEMENT = 16
 """Measured: 0.8 s for a million rows of six columns, against 1.5 s with one row in a statement; 64 are not faster."""
 _VALUES_PER_STATEMENT = 999
 """SQLite's limit before 3.32."""
-
-
-class SQLiteTransaction(Transaction):
-    """Writes one attempt's stage file. Creates nothing on disk before the first row."""
-
-    def __init__(self, stage: StagedFiles, attempt: Attempt, rules: SQLiteRules) -> None:
-        self._stage = stage
-        self._attempt = attempt
-        self._rules = rules
-        self._file = stage.file(attempt)
-        self._connection: sqlite3.Connection | None = None
-        self._rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        refused = self._rules.refused(batch)
-        if refused:
-            raise refused[0]
-        if self._connection is None:
-            self._connection = self._create(batch.schema)
-        columns = [values_of(column) for column in columns_of(self._rules.prepared(batch))]
-        insert_rows(self._connection, columns, batch.num_rows)
-        self._rows += batch.num_rows
-
-    def pre_commit(self) -> Committable | None:
-        if self._connection is None:
-            return None
-        self._connection.execute("COMMIT")
-        self._connection.close()
-        self._stage.sync(self._attempt)
-        seal = Seal.of(self._file)
-        return Committable(
-            attempt=self._attempt,
-            rows=self._rows,
-            digest=committable_digest(self._attempt, seal.checksum),
-            handle=seal.as_handle(),
-        )
-
-    def abort(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._file.unlink(missing_ok=True)
-
-    def _create(self, schema: pa.Schema) -> sqlite3.Connection:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.unlink(missing_ok=True)  # a repeated begin of the same attempt
-        connection = new_stage(self._file, schema.names)
-        connection.execute("BEGIN")
-        return connection
 
 
 def new_stage(file: Path, names: Sequence[str]) -> sqlite3.Connection:
@@ -102,6 +48,23 @@ def insert_rows(connection: sqlite3.Connection, columns: Sequence[Sequence[objec
     connection.executemany(f"INSERT INTO rows VALUES {several_rows}", zip(*[values] * (width * at_once), strict=True))
     rest = zip(*(column[whole:] for column in columns), strict=True)
     connection.executemany(f"INSERT INTO rows VALUES {one_row}", rest)
+
+
+@contextmanager
+def attached(target: sqlite3.Connection, stages: Sequence[Path]) -> Generator[list[str]]:
+    """Attach any number of stage files, read-only. Yields the schema names of the attached databases, which together
+    hold all rows in the order of `stages`.
+    """
+    if len(stages) <= ATTACHED_AT_ONCE:
+        yield attach(target, stages)
+        return
+    # Before the write lock is taken. The file stands beside the stages: a temporary folder may be too small.
+    folded = stages[0].with_name(f"folded-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        fold(stages, folded)
+        yield attach(target, [folded])
+    finally:
+        folded.unlink(missing_ok=True)
 
 
 def attach(connection: sqlite3.Connection, stages: Sequence[Path]) -> list[str]:

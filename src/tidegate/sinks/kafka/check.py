@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Protocol
 
 import pyarrow as pa
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_requests, on_one_disk, versions
-from tidegate.kafka.clients import Clients
 from tidegate.kafka.cluster import Cluster, cluster_of
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
@@ -19,70 +17,29 @@ from tidegate.kafka.right import Right
 from tidegate.kafka.wire import Wire
 from tidegate.kafka.wire_options import CONNECTS, MECHANISMS
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.kafka.declared import DeclaredKafkaSink, layout_of
 from tidegate.sinks.kafka.messages import Layout, MessageFormat, are_headers
 from tidegate.sinks.kafka.names import ids_begin, sink_part
-from tidegate.sinks.kafka.producers import wire_of
 from tidegate.sinks.kafka.rights import missing_by_name, missing_on_topic
-from tidegate.sinks.row_values import InvalidText
+from tidegate.sinks.kafka.wires import wire_of
 from tidegate.sinks.value_table import Target, violations
 
 _LOG = logging.getLogger("tidegate")
 
 
-class CheckedSink(Protocol):
-    """The parts of a sink that the checks need."""
-
-    uid: str
-    topic: str | None
-    key: str | None
-    value: tuple[str, ...]
-    headers: str | None
-    partition: str | None
-    format: str
-    invalid_text: InvalidText
-    prefix: str
-    transaction_timeout: float | None
-    clients: Clients
-
-
-def layout_of(sink: CheckedSink, schema: pa.Schema) -> Layout:
-    """The role of each column, for rows of this schema."""
-    format_ = MessageFormat(sink.format)
-    names = list(schema.names)
-    by_itself = format_ is MessageFormat.RAW
-
-    def column(given: str | None, name: str) -> str | None:
-        return given if given is not None else name if by_itself and name in names else None
-
-    topic_column = None if sink.topic is not None else "topic"
-    partition, headers = column(sink.partition, "partition"), column(sink.headers, "headers")
-    left_out = {topic_column, partition, headers}
-    values = sink.value or (("value",) if by_itself else tuple(name for name in names if name not in left_out))
-    return Layout(
-        format=format_,
-        topic=sink.topic,
-        topic_column=topic_column,
-        key=column(sink.key, "key"),
-        values=values,
-        partition=partition,
-        headers=headers,
-        invalid_text=sink.invalid_text,
-    )
-
-
-def violations_of(sink: CheckedSink, plan: SinkPlan) -> list[TidegateError]:
+def violations_of(sink: DeclaredKafkaSink, plan: SinkPlan) -> list[TidegateError]:
     """Every violation, for rows of `plan.schema`."""
     check = _KafkaCheck(sink, plan)
     return [*check.settings(), *check.rows(), *check.cluster()]
 
 
-def cluster_violations_of(sink: CheckedSink, plan: SinkPlan) -> list[TidegateError]:
+def cluster_violations_of(sink: DeclaredKafkaSink, plan: SinkPlan) -> list[TidegateError]:
     """The violations that the cluster reports. The rows of `plan` are not checked."""
     return list(_KafkaCheck(sink, plan).cluster())
 
 
 class _KafkaCheck:
-    def __init__(self, sink: CheckedSink, plan: SinkPlan) -> None:
+    def __init__(self, sink: DeclaredKafkaSink, plan: SinkPlan) -> None:
         self._sink = sink
         self._plan = plan
 

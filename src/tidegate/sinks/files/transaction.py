@@ -1,12 +1,10 @@
-"""The stage of the file sink: the files of one task attempt, in their final format, under staging names."""
+"""The transaction of the file sink, in a task: it stages files in their final format, under staging names."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -15,11 +13,9 @@ import pyarrow as pa
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Attempt, Committable
 from tidegate.sinks.base import Transaction
-from tidegate.sinks.files.formats import FormatOfFiles
-from tidegate.sinks.files.hive_folders import by_folder, refused_as_folders
 from tidegate.sinks.files.parts import AttemptPart, committable_of
-from tidegate.sinks.row_values import InvalidText, refused_texts, with_valid_texts
-from tidegate.sinks.rows import RowRefused, RowWriter, one_for_each_row
+from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.rows import RowWriter
 from tidegate.sinks.staging import Seal, StagedFiles
 
 if TYPE_CHECKING:
@@ -37,41 +33,7 @@ HELD_BYTES_AT_MOST = 256 * 1024 * 1024
 """Most bytes that the writers of one attempt buffer together, in Arrow's count."""
 
 _STEP_ROWS = 1_000
-"""Bytes between two checks of the size of a file with a size limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileShape:
-    """The layout of rows in files: the columns for Hive's folders, and the limits of a file.
-
-    `max_rows` is exact. `target_bytes` counts buffered Arrow bytes, so files reach about that size, and are smaller if
-    the format compresses. `invalid_text`: None keeps texts unchanged, for files that only Spark reads.
-    """
-
-    format: FormatOfFiles
-    partition_by: tuple[str, ...] = ()
-    max_rows: int | None = None
-    target_bytes: int | None = None
-    invalid_text: InvalidText | None = None
-
-    def refused(self, batch: pa.RecordBatch, target: Path) -> list[RowRefused]:
-        """Refuses the rows of `batch` that files below `target` cannot hold, or that a reader would not return
-        unchanged.
-        """
-        found = [] if self.invalid_text is None else list(refused_texts(batch, self.invalid_text))
-        batch = with_valid_texts(batch) if found else self.prepared(batch)
-        if self.partition_by:
-            found += refused_as_folders(batch, self.partition_by, target)
-        others = [name for name in batch.schema.names if name not in self.partition_by]
-        return one_for_each_row([*found, *self.format.refuses(batch.select(others))])
-
-    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows in the form in which they are written; none of them is refused."""
-        return with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
-
-    def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows for each folder."""
-        return by_folder(batch, self.partition_by) if self.partition_by else iter([("", batch)])
+"""Rows between two checks of the size of a file with a size limit."""
 
 
 class FileTransaction(Transaction):

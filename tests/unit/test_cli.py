@@ -21,6 +21,7 @@ from tidegate.cli import main
 from tidegate.cli.commands import COMMANDS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.testing.demo.driver import DemoFailed
+from tidegate.testing.demo.places import Gate
 from tidegate.testing.demo.run import DemoReport, Event, Options
 
 EXACT = DemoReport(
@@ -216,7 +217,7 @@ def test_the_options_reach_the_demo(run: FakeRun, tmp_path: Path) -> None:
     choices = ["--crashes", "5", "--seed", "9", "--gate", "off", "--lines", "400", "--input", str(texts)]
     assert invoke("demo", *choices, "-D", "checkpointing.interval=250ms")[0] == 0
     assert run.options is not None
-    assert (run.options.crashes, run.options.seed, run.options.gated, run.options.lines) == (5, 9, False, 400)
+    assert (run.options.crashes, run.options.seed, run.options.gate, run.options.lines) == (5, 9, Gate.off, 400)
     assert run.options.text_folder == texts
     assert run.options.settings.checkpointing_interval == 0.25
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -106,7 +106,7 @@ def import_(
     text = found.toml(flink.name)
     to_standard_output = output == "-"
     if not to_standard_output:
-        _write(Path(output), text, overwrite=force)
+        _write(Path(output), text, "w" if force else "x")
     if json:
         print_json(_as_json(found, None if to_standard_output else output))
         return
@@ -120,9 +120,9 @@ def import_(
         typer.echo(f"left out: {each.key}: {each.why}", err=to_standard_output)
 
 
-def _write(path: Path, text: str, *, overwrite: bool) -> None:
+def _write(path: Path, text: str, mode: Literal["w", "x"]) -> None:
     try:
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+        with path.open(mode, encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise TidegateError(

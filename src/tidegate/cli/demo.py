@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,18 +20,11 @@ from tidegate.settings.config import Settings
 from tidegate.settings.given import SettingPlace
 from tidegate.settings.reading import read_settings
 from tidegate.testing.demo.driver import DemoFailed
-from tidegate.testing.demo.places import Places
+from tidegate.testing.demo.places import Gate, Places
 from tidegate.testing.demo.run import Options, run_demo
 
 NOT_EXACT = 1
 WRONG_USAGE = 2
-
-
-class Gate(str, Enum):
-    """Whether tidegate or plain PySpark writes into the sinks."""
-
-    on = "on"
-    off = "off"
 
 
 def demo(
@@ -97,7 +89,7 @@ def demo(
             folder=folder,
             crashes=crashes,
             seed=secrets.randbelow(10_000) if seed is None else seed,
-            gated=gate is Gate.on,
+            gate=gate,
             kafka=kafka,
             lines=lines,
             text_folder=input,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tidegate.testing.demo.places import Gate
 from tidegate.testing.demo.run import Began, DemoProgress, DemoReport, Event, Killed, Options, Preparation, Started
 from tidegate.testing.demo.schedule import Phase
 
@@ -71,14 +72,14 @@ def _line(event: Event, options: Options) -> str | None:
         case Preparation(line):
             return line
         case Began(lines, batches, kills):
-            who = "tidegate" if options.gated else "plain foreachBatch"
+            who = "tidegate" if options.gate is Gate.on else "plain foreachBatch"
             return f"{lines} lines in {batches} batches, {len(kills)} kills, seed {options.seed}, written by {who}"
         case Started(run):
             return f"driver {run} started"
         case Killed(number, kill, queries):
             what = "Python and JVM" if kill.jvm_too else "Python"
             where = f"epoch {kill.epoch} of {' and '.join(queries)}"
-            at = f", at {kill.point}" if options.gated else ""
+            at = f", at {kill.point}" if options.gate is Gate.on else ""
             return f"kill -9 number {number} ({what}) in {where}: phase {kill.phase.name}, {kill.phase.value}{at}"
         case DemoProgress():
             return None

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,13 @@ from tidegate.core.errors import TidegateError
 from tidegate.disk.durable import storage_error
 from tidegate.operate import Failure
 from tidegate.supervise.news import News
+
+
+class LogHome(Enum):
+    """Where the log of a background job stands once the job is known."""
+
+    AS_GIVEN = "under the name that the user gave"
+    JOB = "in the folder of the job, if both are on the same file system"
 
 
 class Detached(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +38,10 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bool) -> Detached:
+def detach(supervise: Callable[[News], int], shown: News, log: Path, home: LogHome) -> Detached:
     """Fork, and run `supervise` in the child. `shown`: the shown lines, which the log gets too.
 
-    `move`: once the job is known, the log moves into its folder (if both are on the same file system). Raises
-    STORAGE_UNUSABLE or STORAGE_FULL, and starts nothing, if the log cannot be opened.
+    Raises STORAGE_UNUSABLE or STORAGE_FULL, and starts nothing, if the log cannot be opened.
     """
     descriptor = _opened(log)
     reading, writing = os.pipe()
@@ -42,7 +49,7 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bo
     if process == 0:
         os.close(reading)
         _be_background(descriptor)
-        os._exit(_supervise(supervise, shown, HandedNews(shown, writing, log, move=move)))
+        os._exit(_supervise(supervise, shown, HandedNews(shown, writing, log, home)))
     os.close(writing)
     os.close(descriptor)
     return _first_news(process, reading, log)
@@ -51,17 +58,17 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, *, move: bo
 class HandedNews(News):
     """Passes the news on, and sends the first important one to the waiting process."""
 
-    def __init__(self, shown: News, told: int, log: Path, *, move: bool) -> None:
+    def __init__(self, shown: News, told: int, log: Path, home: LogHome) -> None:
         self._shown = shown
         self._told: int | None = told
         self._log = log
-        self._move = move
+        self._home = home
         self._job: str | None = None
         self._why = ""
 
     def declared(self, job: str, folder: Path) -> None:
         self._job = job
-        if self._move:
+        if self._home is LogHome.JOB:
             self._log = _moved(self._log, folder / "logs")
         self._shown.declared(job, folder)
 

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 
 from tidegate.cli.cluster_options import OF_A_START, answered, taken_off
 from tidegate.cli.common import Dir, Json, Overrides, Printed, print_json, printed_as
-from tidegate.cli.detached import Detached, detach
+from tidegate.cli.detached import Detached, LogHome, detach
 from tidegate.cli.exits import Exit
 from tidegate.cli.flink_forms import answer_to
 from tidegate.cli.log_options import SHOWS_EVERYTHING, LogFormatOption, LogLevelOption, VerboseOption
@@ -263,7 +263,7 @@ def _run_detached(
         with Signals() as signals:
             return exit_of(_supervise(program, settings, environment, news, signals, Printed.TEXT))
 
-    started = detach(in_background, news_in(choice), log, move=log_file is None)
+    started = detach(in_background, news_in(choice), log, LogHome.JOB if log_file is None else LogHome.AS_GIVEN)
     if shown is Printed.JSON:
         print_json(msgspec.to_builtins(started))
     else:

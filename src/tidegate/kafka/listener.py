@@ -52,7 +52,8 @@ def hint(settings: Mapping[str, Any], listener: BrokerListener) -> str | None:
     protocol = str(settings.get("security.protocol", "plaintext")).upper()
     tls, login = "SSL" in protocol, "SASL" in protocol
     wants_login = bool(listener.mechanisms) or (listener.mechanisms is None and login)
-    right = _protocol(tls=listener.tls, login=wants_login)
+    encrypted = "SSL" if listener.tls else "PLAINTEXT"
+    right = f"SASL_{encrypted}" if wants_login else encrypted
     mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
     if listener.tls and not tls:
         return f"{listener.server} speaks TLS: set security.protocol to {right}, and ssl.ca.location"
@@ -73,11 +74,6 @@ def hint(settings: Mapping[str, Any], listener: BrokerListener) -> str | None:
     if listener.mechanisms and str(mechanism).upper() not in listener.mechanisms:
         return f"{listener.server} takes logins by {', '.join(listener.mechanisms)}: set sasl.mechanism to one of them"
     return None
-
-
-def _protocol(*, tls: bool, login: bool) -> str:
-    encrypted = "SSL" if tls else "PLAINTEXT"
-    return f"SASL_{encrypted}" if login else encrypted
 
 
 def _over_tls(server: str, place: tuple[str, int]) -> BrokerListener | None:

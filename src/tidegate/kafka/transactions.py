@@ -14,6 +14,13 @@ class CoordinatorState(Enum):
     CLOSED = "closed"
 
 
+class Unsettled(Enum):
+    """What a request does while a transaction that it meets is open or being ended."""
+
+    AWAIT = "wait until it has ended"
+    SHOW = "answer what is there now"
+
+
 @dataclass(frozen=True, slots=True)
 class Producer:
     """The identity of one transaction: a transactional id with producer id and epoch.

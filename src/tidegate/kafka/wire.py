@@ -23,7 +23,7 @@ from kafka.protocol.producer.transaction import (
 
 from tidegate.kafka.connections import Connections, Passing
 from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
-from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer, TransactionDescription
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer, TransactionDescription, Unsettled
 
 MARK_PARTITION = 0
 """Where a mark stands in its topic: every topic has this partition."""
@@ -50,10 +50,12 @@ class Wire(Connections):
 
         return self._patiently(ask)
 
-    def describe(self, transactional_ids: Iterable[str], *, settled: bool = False) -> dict[str, TransactionDescription]:
+    def describe(
+        self, transactional_ids: Iterable[str], unsettled: Unsettled = Unsettled.SHOW
+    ) -> dict[str, TransactionDescription]:
         """The state of each transactional id; ids that their coordinator does not know are left out.
 
-        With `settled`, it waits until no commit or abort is in progress.
+        AWAIT waits until no commit or abort is in progress. It does not wait for an open transaction.
         """
 
         async def ask() -> dict[str, TransactionDescription]:
@@ -64,7 +66,8 @@ class Wire(Connections):
                     if each.error_code != Reply.TRANSACTIONAL_ID_NOT_FOUND:
                         self._must("DescribeTransactions", each.error_code, each.transactional_id)
                         found[each.transactional_id] = _described(each)
-            if settled and any(each.state is CoordinatorState.ENDING for each in found.values()):
+            awaited = unsettled is Unsettled.AWAIT
+            if awaited and any(each.state is CoordinatorState.ENDING for each in found.values()):
                 raise Passing("DescribeTransactions", Reply.CONCURRENT_TRANSACTIONS, "")
             return found
 
@@ -151,19 +154,22 @@ class Wire(Connections):
         self._patiently(add)
         self._patiently(write)
 
-    def marks(self, wanted: Mapping[str, str | None], *, stable: bool = True) -> dict[str, list[OffsetMark]]:
+    def marks(
+        self, wanted: Mapping[str, str | None], unsettled: Unsettled = Unsettled.AWAIT
+    ) -> dict[str, list[OffsetMark]]:
         """The committed marks of consumer groups, by group name. `wanted`: for each group the topic of its mark, or
         None.
 
-        With `stable`, it waits while a transaction that includes the group is open or being ended: the group's
-        coordinator may see a commit later than the transaction's. This needs the group's topic, because without it the
-        broker does not report partitions with pending offsets only.
+        AWAIT waits while a transaction that includes the group is open or being ended: the group's coordinator may see
+        a commit later than the transaction's. This needs the group's topic, because without it the broker does not
+        report partitions with pending offsets only.
         """
 
         async def ask() -> dict[str, list[OffsetMark]]:
             found: dict[str, list[OffsetMark]] = {}
             for node, names in await self._by_coordinator(CoordinatorType.GROUP, wanted):
                 groups = [_marks_wanted(name, wanted[name]) for name in names]
+                stable = unsettled is Unsettled.AWAIT
                 request = OffsetFetchRequest(groups=groups, require_stable=stable, min_version=8, max_version=8)
                 for group in (await self._ask(request, node)).groups:
                     self._must("OffsetFetch", group.error_code, group.group_id)

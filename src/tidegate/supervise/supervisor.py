@@ -116,7 +116,7 @@ class Supervisor:
                 select.select([signals, *([] if child.line.ended else [child.line])], [], [], _LOOK_SECONDS)
                 last = self._listen(child, watch) or last
                 over, beat = last is not None or child.has_ended(), self._beat_of(child)
-                self._obey(signals, child, over=over)
+                self._obey(signals, None if over else child)
                 if beat is None and not over:
                     self._serve(child)
                 if self._is_late() or self._at_once:
@@ -198,12 +198,12 @@ class Supervisor:
 
     # --- ending --------------------------------------------------------------------------------------------
 
-    def _obey(self, signals: Signals, child: DriverProcess | None, *, over: bool) -> None:
-        """The first signal stops the job cleanly; a later interrupt ends it at once. `over`: no driver runs that a
-        signal could stop, so the signal did not cause its end."""
+    def _obey(self, signals: Signals, running: DriverProcess | None) -> None:
+        """The first signal stops the job cleanly; a later interrupt ends it at once. `running`: None if no driver runs
+        that a signal could stop, so the signal did not cause its end."""
         for each in signals.arrived():
             if self._stop_by is None:
-                self._stop(child, within_seconds=self._stop_timeout + _STOP_MARGIN_SECONDS, over=over)
+                self._stop(running, within_seconds=self._stop_timeout + _STOP_MARGIN_SECONDS)
             elif each is signal.SIGINT:
                 self._at_once = True
 
@@ -213,16 +213,16 @@ class Supervisor:
         kind = None if self._porter is None else self._porter.asked()
         if kind is not None and self._stop_by is None:
             within = _CANCEL_SECONDS if kind is Kind.CANCEL else self._stop_timeout + _STOP_MARGIN_SECONDS
-            self._stop(child, within_seconds=within, over=child is None)
+            self._stop(child, within_seconds=within)
         elif kind is Kind.CANCEL and self._stop_by is not None:
             self._stop_by = min(self._stop_by, time.monotonic() + _CANCEL_SECONDS)
 
-    def _stop(self, child: DriverProcess | None, *, within_seconds: float, over: bool) -> None:
+    def _stop(self, running: DriverProcess | None, *, within_seconds: float) -> None:
         self._stop_by = time.monotonic() + within_seconds
-        self._stopped_late = over
+        self._stopped_late = running is None
         self._news.stopping()
-        if child is not None and not over:
-            child.tell(Stop())
+        if running is not None:
+            running.tell(Stop())
 
     def _is_late(self) -> bool:
         """True if a stop takes too long, or the exit of a driver that has reported its failure."""
@@ -231,7 +231,7 @@ class Supervisor:
     def _rest(self, signals: Signals) -> bool:
         """Wait for the pause before the next start. Returns False if a stop was requested."""
         while True:
-            self._obey(signals, None, over=True)
+            self._obey(signals, None)
             self._serve(None)
             left = self._restarts.next_start - time.monotonic()
             if self._stop_by is not None or left <= 0:

@@ -17,7 +17,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tidegate.kafka.clients import Clients
 from tidegate.kafka.replies import PASSING, CoordinatorType, KafkaRefused, Reply
-from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Producer, Unsettled
 from tidegate.kafka.wire import Wire, _mark_request, _marks_wanted
 from tidegate.sinks.kafka.producers import Opened, ProducerSettings
 from tidegate.sinks.kafka.wires import _WIRES
@@ -296,7 +296,7 @@ class RealBroker:
         while code in PASSING:
             time.sleep(0.005)
             code = Reply(ask())
-        self.hands.describe([producer.transactional_id], settled=True)
+        self.hands.describe([producer.transactional_id], Unsettled.AWAIT)
         return code
 
     def _until(self, is_so: Any, what: str) -> None:
@@ -323,7 +323,8 @@ class RealBroker:
 
     def evidence(self, name: str, *, stable: bool) -> int | None:
         """The number of the mark that stands; `stable` waits while a transaction is open or being ended on it."""
-        marks = self.hands.marks({name: self.topic}, stable=stable)[name]
+        unsettled = Unsettled.AWAIT if stable else Unsettled.SHOW
+        marks = self.hands.marks({name: self.topic}, unsettled)[name]
         return marks[0].offset if marks else None
 
     def blocked(self) -> set[int]:

@@ -16,6 +16,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import Answer, Committable, Evidence, Outcome
 from tidegate.kafka.cluster import cluster_of
 from tidegate.kafka.replies import PASSING, KafkaRefused, Reply
+from tidegate.kafka.transactions import Unsettled
 from tidegate.sinks.base import answer_all
 from tidegate.sinks.kafka.declared import DeclaredKafkaSink, layout_of
 from tidegate.sinks.kafka.evidence import evidence_in, marks_of
@@ -51,7 +52,7 @@ class KafkaCommitter:
             described = wire.describe([name]).get(name)
             if described is not None and described.is_open(handle.producer):
                 return Evidence.ABSENT
-            marks = marks_of(wire, {name: handle.topic}, stable=True)
+            marks = marks_of(wire, {name: handle.topic}, Unsettled.AWAIT)
         found = [text for mark in marks if (text := evidence_in(mark)) is not None]
         if any(text.digest == committable.digest for text in found):
             return Evidence.PRESENT

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tidegate.core.records import Position, SinkIdentity, digest_of_all
-from tidegate.kafka.transactions import CoordinatorState, OffsetMark
+from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Unsettled
 from tidegate.kafka.wire import Wire
 from tidegate.sinks.kafka.names import TransactionalId
 from tidegate.sinks.kafka.transaction import EvidenceText
@@ -22,10 +22,10 @@ def position_in(wire: Wire, identity: SinkIdentity, *, prefix: str, topic: str |
         if (each.prefix, each.query, each.sink) == (prefix, identity.query, identity.sink)
     ]
     # Do not wait for a decided transaction that is still open: it is committed after this check.
-    described = wire.describe(mine, settled=True)
+    described = wire.describe(mine, Unsettled.AWAIT)
     open_ = {name for name, each in described.items() if each.state is CoordinatorState.OPEN}
-    marks = marks_of(wire, dict.fromkeys(open_, topic), stable=False) | marks_of(
-        wire, dict.fromkeys(set(mine) - open_, topic), stable=True
+    marks = marks_of(wire, dict.fromkeys(open_, topic), Unsettled.SHOW) | marks_of(
+        wire, dict.fromkeys(set(mine) - open_, topic), Unsettled.AWAIT
     )
     found = {
         (text.generation, text.epoch, ids[mark.group].job_id, text.digest)
@@ -53,10 +53,10 @@ def forget_in(wire: Wire, identity: SinkIdentity, *, prefix: str) -> None:
     wire.delete_groups(mine)
 
 
-def marks_of(wire: Wire, wanted: Mapping[str, str | None], *, stable: bool) -> set[OffsetMark]:
+def marks_of(wire: Wire, wanted: Mapping[str, str | None], unsettled: Unsettled) -> set[OffsetMark]:
     """The marks of groups: at the place of the current settings, and at the places of all older settings."""
     known = {name: topic for name, topic in wanted.items() if topic is not None}
-    found = [wire.marks(known, stable=stable), wire.marks(dict.fromkeys(wanted), stable=stable)]
+    found = [wire.marks(known, unsettled), wire.marks(dict.fromkeys(wanted), unsettled)]
     return {mark for groups in found for marks in groups.values() for mark in marks}
 
 

@@ -98,12 +98,12 @@ class _BatchLook:
             return self._no_key(topic, row, message)
         if client_bytes(message) > self._client_most:
             return self._too_large_for_client(topic, limits, row, message)
-        if limits.most_bytes is not None and not self._fits(message, limits.most_bytes, plain=limits.plain):
+        if limits.most_bytes is not None and not self._fits(message, limits.most_bytes, limits):
             return self._too_large(topic, limits.most_bytes, row, message)
         return None
 
-    def _fits(self, message: Message, most: int, *, plain: bool) -> bool:
-        return batch_bytes(message) <= most if plain else fits_compressed(message, most, self._limits.sending)
+    def _fits(self, message: Message, most: int, limits: TopicLimits) -> bool:
+        return batch_bytes(message) <= most if limits.plain else fits_compressed(message, most, self._limits.sending)
 
     # --- error texts ---------------------------------------------------------------------------------------
 

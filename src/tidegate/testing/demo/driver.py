@@ -15,7 +15,7 @@ from pathlib import Path
 from tidegate.settings.config import Settings
 from tidegate.testing.demo import child
 from tidegate.testing.demo.ends import Ends
-from tidegate.testing.demo.places import Places
+from tidegate.testing.demo.places import Gate, Places
 from tidegate.testing.demo.schedule import Kill
 
 _PROGRAMS = Path(__file__).parent / "programs"
@@ -40,12 +40,12 @@ class Driver:
     """A started driver. Closing its standard input tells it to end."""
 
     def __init__(
-        self, places: Places, ends: Ends, run: int, *, gated: bool, settings: Settings, kill: Kill | None
+        self, places: Places, ends: Ends, run: int, gate: Gate, *, settings: Settings, kill: Kill | None
     ) -> None:
         self._places = places
         self._run = run
-        program = _PROGRAMS / (ends.programs.exact if gated else ends.programs.plain)
-        environment = {**_environment(places, run, settings), **ends.environment(), **_hold(places, run, gated, kill)}
+        program = _PROGRAMS / (ends.programs.exact if gate is Gate.on else ends.programs.plain)
+        environment = {**_environment(places, run, settings), **ends.environment(), **_hold(places, run, gate, kill)}
         with places.log(run).open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, str(program)],
@@ -62,12 +62,14 @@ class Driver:
         if self._process.poll() is not None:
             raise DemoFailed(f"driver {self._run} ended by itself:\n{self.last_words()}")
 
-    def kill(self, *, jvm_too: bool) -> None:
-        """Send SIGKILL to the driver's Python process; with `jvm_too`, to the whole process group."""
-        if jvm_too:
-            self._kill_group()
-        else:
-            self._process.kill()
+    def kill(self) -> None:
+        """Send SIGKILL to the driver's whole process group."""
+        self._kill_group()
+        self._close()
+
+    def kill_python(self) -> None:
+        """Send SIGKILL to the driver's Python process alone. Its JVM continues."""
+        self._process.kill()
         self._close()
 
     def end(self) -> None:
@@ -140,11 +142,11 @@ def _environment(places: Places, run: int, settings: Settings) -> dict[str, str]
     }
 
 
-def _hold(places: Places, run: int, gated: bool, kill: Kill | None) -> Mapping[str, str]:
+def _hold(places: Places, run: int, gate: Gate, kill: Kill | None) -> Mapping[str, str]:
     """The environment variables that make the driver wait where `kill` is to strike; empty without a kill."""
     if kill is None:
         return {}
-    if not gated:
+    if gate is Gate.off:
         return {child.HOLD: f"{kill.phase.name}@{kill.epoch}"}
     # A strike holds one thread, so that the second is left for the other query. The names are below the driver's
     # working folder: a path may have characters that end a strike.

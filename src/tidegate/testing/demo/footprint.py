@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tidegate.checkpoints.spark_layout import COMMITS, OFFSETS, entry_numbers
 from tidegate.core.spark_log import parse_offsets
-from tidegate.testing.demo.places import QUERIES, Places
+from tidegate.testing.demo.places import QUERIES, Gate, Places
 from tidegate.testing.demo.schedule import Phase
 
 
@@ -88,10 +88,10 @@ class Footprint:
             self.epoch_ms[epoch] = (ended - began) * 1000
 
 
-def footprints(places: Places, gated: bool) -> Iterator[Footprint]:
-    """A `Footprint` for each query of the demo. `gated`: True for tidegate, False for plain PySpark."""
+def footprints(places: Places, gate: Gate) -> Iterator[Footprint]:
+    """A `Footprint` for each query of the demo."""
     for uid in QUERIES:
-        if gated:
+        if gate is Gate.on:
             generation = places.checkpoints / "demo" / "queries" / uid / "g1"
             yield Footprint(uid, generation / "spark", generation / "ledger", places.table.parent)
         else:

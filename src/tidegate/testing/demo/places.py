@@ -12,6 +12,13 @@ QUERIES = (COUNTS, LINES)
 """The uids of the job's queries."""
 
 
+class Gate(str, Enum):
+    """Whether tidegate or plain PySpark writes into the sinks."""
+
+    on = "on"
+    off = "off"
+
+
 class Topic(Enum):
     """The topics of the demo with Kafka. Their values are JSON, as in the files."""
 

@@ -21,7 +21,7 @@ from tidegate.testing.demo.driver import DemoFailed, Driver
 from tidegate.testing.demo.ends import Ends, FileEnds
 from tidegate.testing.demo.feeder import Feeder, Progress, batches_until, complete
 from tidegate.testing.demo.footprint import Footprint, footprints
-from tidegate.testing.demo.places import COUNTS, LINES, Places
+from tidegate.testing.demo.places import COUNTS, LINES, Gate, Places
 from tidegate.testing.demo.poison import Poisoned, PoisonedEnds, look_at_poison, with_poison
 from tidegate.testing.demo.schedule import Kill, Phase, plan_kills
 from tidegate.testing.demo.text import cut, generated, read_folder
@@ -34,7 +34,7 @@ _LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The user's choices. `folder` must exist and be empty. `gated`: True for tidegate, False for plain PySpark.
+    """The user's choices. `folder` must exist and be empty. `gate`: on for tidegate, off for plain PySpark.
 
     `kafka`: input and output are topics of a broker that runs in `folder` during the demo.
 
@@ -46,7 +46,7 @@ class Options:
     folder: Path
     crashes: int
     seed: int
-    gated: bool
+    gate: Gate
     kafka: bool
     lines: int
     text_folder: Path | None
@@ -155,7 +155,7 @@ def _ends(options: Options, places: Places, tell: Callable[[Event], None]) -> En
         require(Extra.KAFKA)
         from tidegate.testing.demo.topic_ends import TopicEnds  # with the Kafka client, which no help waits for
 
-        return TopicEnds(places, lambda line: tell(Preparation(line)), gated=options.gated)
+        return TopicEnds(places, lambda line: tell(Preparation(line)), options.gate)
     return PoisonedEnds(places) if options.poison else FileEnds(places)
 
 
@@ -191,7 +191,7 @@ class _Campaign:
         self._batches = batches
         self._tell = tell
         self._feeder = Feeder(ends, batches)
-        self._queries = list(footprints(self._places, options.gated))
+        self._queries = list(footprints(self._places, options.gate))
         self._runs = 0
         self._driver: Driver | None = None
         self._ghosts = _Ghosts()
@@ -222,10 +222,12 @@ class _Campaign:
         queries = self._in_phase(kill)
         if not queries:
             raise DemoFailed(f"epoch {kill.epoch} is not where {kill.point} says ({kill.phase.value})")
-        driver.kill(jvm_too=kill.jvm_too)
-        self._driver = None
-        if not kill.jvm_too:
+        if kill.jvm_too:
+            driver.kill()
+        else:
+            driver.kill_python()
             self._ghosts.drivers.append(driver)
+        self._driver = None
         self._kills.append(kill)
         self._tell(Killed(len(self._kills), kill, queries))
 
@@ -254,7 +256,7 @@ class _Campaign:
         phases = Counter(kill.phase for kill in self._kills)
         return DemoReport(
             ok=verdict.exact,
-            gate="on" if self._options.gated else "off",
+            gate=self._options.gate.value,
             seed=self._options.seed,
             records_in=sum(len(batch) for batch in self._batches),
             records_out=records_out,
@@ -278,7 +280,7 @@ class _Campaign:
         for query in self._queries:
             query.since = time.time()
         self._driver = Driver(
-            self._places, self._ends, self._runs, gated=self._options.gated, settings=self._options.settings, kill=kill
+            self._places, self._ends, self._runs, self._options.gate, settings=self._options.settings, kill=kill
         )
         self._tell(Started(self._runs))
         return self._driver
@@ -319,10 +321,10 @@ class _Campaign:
         Each worker process counts failpoints on its own, so only a first task waits. In plain PySpark both queries wait
         only in phase C. In D and E none waits, because no code of the program runs there: the files show the phase.
         """
-        if not self._options.gated and kill.phase in (Phase.D, Phase.E):
+        if self._options.gate is Gate.off and kill.phase in (Phase.D, Phase.E):
             return bool(self._in_phase(kill))
         first, second = (self._places.held(self._runs, query).exists() for query in (1, 2))
-        if not kill.both or (not self._options.gated and kill.phase is not Phase.C):
+        if not kill.both or (self._options.gate is Gate.off and kill.phase is not Phase.C):
             return first
         in_task = kill.point.startswith("task.")
         return first and (second or (in_task and len(self._in_phase(kill)) == len(self._queries)))

@@ -15,7 +15,7 @@ from tidegate.testing.demo import child
 from tidegate.testing.demo.driver import DemoFailed
 from tidegate.testing.demo.ends import Programs
 from tidegate.testing.demo.outputs import as_change, as_line, read_table, rows_of
-from tidegate.testing.demo.places import Places, Topic
+from tidegate.testing.demo.places import Gate, Places, Topic
 from tidegate.testing.kafka import Broker
 from tidegate.testing.kafka.jars import connector_jars
 from tidegate.testing.kafka.topics import NotReadToTheEnd, create_topic, read_all
@@ -31,9 +31,9 @@ class TopicEnds:
     programs = Programs("exact_kafka.py", "plain_kafka.py")
     ahead = 1  # an epoch takes all that has arrived
 
-    def __init__(self, places: Places, tell: Callable[[str], None], *, gated: bool) -> None:
+    def __init__(self, places: Places, tell: Callable[[str], None], gate: Gate) -> None:
         self._places = places
-        self._jars = [] if gated else connector_jars(tell)
+        self._jars = [] if gate is Gate.on else connector_jars(tell)
         self._tell = tell
         self._servers = ""
         self._producer: Producer | None = None

@@ -32,6 +32,7 @@ from tidegate.testing.kafka.cluster_of_folder import (
     refuse_taken_ports,
     refused,
     users_of,
+    with_detours,
 )
 from tidegate.testing.kafka.jars import DEFAULT_VERSION, kafka_jars
 from tidegate.testing.kafka.java import find_java
@@ -117,12 +118,13 @@ class Broker:
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text("*\n", encoding="ascii")
         with _one_command(root):
+            nodes = new_nodes(1 if brokers is None else brokers, port)
             wanted = ClusterRecord(
                 version=version or DEFAULT_VERSION,
                 cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
                 transaction_version=transaction_version,
                 settings=dict(settings or {}),
-                nodes=new_nodes(1 if brokers is None else brokers, port, detour=detour),
+                nodes=with_detours(nodes) if detour else nodes,
                 jvm=tuple(jvm),
                 users=users_of(users),
             )

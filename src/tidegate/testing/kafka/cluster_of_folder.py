@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ MOST_BROKERS = 3
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 
-def new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...]:
+def new_nodes(brokers: int, port: int) -> tuple[NodeRecord, ...]:
     """Nodes with free ports: the numbers from `port` on, or any free ports if `port` is 0."""
     if not 1 <= brokers <= MOST_BROKERS:
         raise bad_value(f"1 to {MOST_BROKERS} brokers", str(brokers), "brokers")
@@ -28,14 +28,20 @@ def new_nodes(brokers: int, port: int, *, detour: bool) -> tuple[NodeRecord, ...
         own = port + number - 1 if port else free_port(taken)
         controller = free_port({*taken, own})
         taken |= {own, controller}
-        node = NodeRecord(number=number, port=own, controller_port=controller)
-        if detour:
-            behind = free_port(taken)
-            shown = free_port({*taken, behind})
-            taken |= {behind, shown}
-            node = replace(node, detour=Detour(port=behind, proxy_port=shown))
-        nodes.append(node)
+        nodes.append(NodeRecord(number=number, port=own, controller_port=controller))
     return tuple(nodes)
+
+
+def with_detours(nodes: Sequence[NodeRecord]) -> tuple[NodeRecord, ...]:
+    """The nodes, each with free ports for a proxy before it."""
+    taken = {port for node in nodes for port in (node.port, node.controller_port)}
+    found: list[NodeRecord] = []
+    for node in nodes:
+        behind = free_port(taken)
+        shown = free_port({*taken, behind})
+        taken |= {behind, shown}
+        found.append(replace(node, detour=Detour(port=behind, proxy_port=shown)))
+    return tuple(found)
 
 
 def users_of(given: Mapping[str, str] | None) -> dict[str, str]:

@@ -80,19 +80,20 @@ class Proxy:
         Later requests on the same connection wait behind it. With `cut`, the client's connection is closed at once, so
         the client sends the request again; the held request is delivered all the same.
         """
-        return self._add(RequestStrike(StrikeKind.HOLD, key, self._loop, seconds, cut, first, count, where))
+        kind = StrikeKind.HOLD_AND_CUT if cut else StrikeKind.HOLD
+        return self._add(RequestStrike(kind, key, self._loop, seconds, first, count, where))
 
     def drop(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
     ) -> RequestStrike:
         """Close the connection before the request reaches the broker."""
-        return self._add(RequestStrike(StrikeKind.DROP, key, self._loop, None, True, first, count, where))
+        return self._add(RequestStrike(StrikeKind.DROP, key, self._loop, None, first, count, where))
 
     def drop_answer(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
     ) -> RequestStrike:
         """Deliver the request to the broker, and close the connection before the answer reaches the client."""
-        return self._add(RequestStrike(StrikeKind.DROP_ANSWER, key, self._loop, None, True, first, count, where))
+        return self._add(RequestStrike(StrikeKind.DROP_ANSWER, key, self._loop, None, first, count, where))
 
     def repeat(
         self, key: int, *, first: int = 1, count: int = 1, where: Callable[[bytes], bool] | None = None
@@ -101,7 +102,7 @@ class Proxy:
 
         The client receives the first answer.
         """
-        return self._add(RequestStrike(StrikeKind.REPEAT, key, self._loop, None, False, first, count, where))
+        return self._add(RequestStrike(StrikeKind.REPEAT, key, self._loop, None, first, count, where))
 
     def forget(self) -> None:
         """Remove all rules and deliver all held requests."""
@@ -216,7 +217,7 @@ class _Connection:
             strike = self._struck_by(frame) if self._late is None else self._late.follows(frame)
             if strike is not None and strike.kind is StrikeKind.DROP:
                 return
-            if strike is not None and strike.kind is StrikeKind.HOLD:
+            if strike is not None and strike.holds:
                 await self._keep_back(strike)
             for _ in range(2 if strike is not None and strike.kind is StrikeKind.REPEAT else 1):
                 if strike is not None:
@@ -228,7 +229,7 @@ class _Connection:
             await self._answered.wait()
 
     async def _keep_back(self, strike: RequestStrike) -> None:
-        if strike.cut and self._late is None:
+        if strike.kind is StrikeKind.HOLD_AND_CUT and self._late is None:
             self._late = strike
             self._writer.write_eof()
         await strike.over()

@@ -16,6 +16,7 @@ class StrikeKind(Enum):
     """What a rule does to a request."""
 
     HOLD = auto()
+    HOLD_AND_CUT = auto()
     DROP = auto()
     DROP_ANSWER = auto()
     REPEAT = auto()
@@ -30,13 +31,11 @@ class RequestStrike:
         key: int,
         loop: asyncio.AbstractEventLoop,
         seconds: float | None,
-        cut: bool,
         first: int,
         count: int,
         where: Callable[[bytes], bool] | None,
     ) -> None:
         self.kind = kind
-        self.cut = cut
         self._key = key
         self._loop = loop
         self._seconds = seconds
@@ -47,6 +46,10 @@ class RequestStrike:
         self._answers: list[bytes] = []
         self._changed = threading.Condition()
         self._released = asyncio.Event()
+
+    @property
+    def holds(self) -> bool:
+        return self.kind in (StrikeKind.HOLD, StrikeKind.HOLD_AND_CUT)
 
     # --- for tests -----------------------------------------------------------------------------------------
 

@@ -76,3 +76,19 @@ def test_no_port_knows_a_path_of_the_disk() -> None:
     assert ports
     for path in ports:
         assert "pathlib" not in path.read_text(), path
+
+
+PARSERS = ("json.decode(", "json.loads(", "json.load(", "msgspec.DecodeError", "ValidationError", "MsgspecError")
+NOT_FROM_OUTSIDE = {
+    "spark/operator_fingerprints.py",  # a plan of the JVM of this process
+    "spark/state/empty.py",  # a schema of the JVM of this process
+    "testing/source_contract.py",  # what was just written, as an author's tools read it
+    "testing/source_readings.py",  # the same
+}
+
+
+def test_json_is_parsed_in_one_place() -> None:
+    """A reader of its own catches fewer of the errors that spoilt bytes raise, and tells them in other words."""
+    texts = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+    found = {name for name, text in texts.items() if any(each in text for each in PARSERS)}
+    assert found == {"core/json_formats.py"} | NOT_FROM_OUTSIDE

@@ -142,6 +142,15 @@ def test_a_request_of_a_newer_version_is_refused_and_not_guessed(desk: Desk, tmp
     assert (refused.outcome, f"version {VERSION + 1}" in refused.detail) == (Outcome.REFUSED, True)
 
 
+def test_an_answer_of_a_newer_version_is_refused_and_not_guessed(desk: Desk, tmp_path: Path):
+    desk.answer(answer())
+    path = tmp_path / "control" / "answers" / "one.json"
+    path.write_bytes(path.read_bytes().replace(f'"version":{VERSION}'.encode(), f'"version":{VERSION + 1}'.encode()))
+    with pytest.raises(TidegateError, match="TG-RECORD-NEWER") as caught:
+        desk.answer_to("one")
+    assert (caught.value.where, caught.value.found) == (str(path), f"format version {VERSION + 1}")
+
+
 def spoilt(**parts: object) -> bytes:
     """A request that is whole but for these parts."""
     return msgspec.json.encode({**msgspec.to_builtins(request("torn")), **parts})

@@ -18,7 +18,7 @@ CORE = Path(tidegate.__file__).parent / "core"
 EXECUTED = (
     *("effects", "epoch", "epoch_time", "errors", "finish", "happenings", "ledger"),
     *("recover", "recovery_plan", "spark_log", "states"),
-    *("records/digests", "records/encoding", "records/job", "records/query", "records/transactions", "records/value"),
+    *("digests", "records/encoding", "records/job", "records/query", "records/transactions", "records/value"),
 )
 ELSEWHERE = {
     *("raise_all", "weakest", "is_newest", "position_of", "_away", "finish_decided"),

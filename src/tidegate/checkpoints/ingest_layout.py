@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 
 INGEST = "ingest"
 """The folder of a job with one log for each source. It belongs to the checkpoints and is removed only with them."""
@@ -102,8 +103,8 @@ def synced_end(folder: Path, where: str) -> IngestPosition:
 def position_in(text: str | None) -> IngestPosition | None:
     """The position in an ingest log from Spark's offsets; None for a source of another kind."""
     try:
-        return None if text is None else msgspec.json.decode(text, type=IngestPosition)
-    except msgspec.MsgspecError:
+        return None if text is None else parsed(text, IngestPosition)
+    except Unreadable:
         return None
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import TidegateError
+from tidegate.core.json_formats import parsed
 from tidegate.disk.durable import storage_error
 from tidegate.operate import Failure
 from tidegate.supervise.news import News
@@ -143,7 +144,7 @@ def _first_news(process: int, reading: int, log: Path) -> Detached:
         said = pipe.read()
     if not said:
         return Detached(job=None, process=process, log=str(log), exit=Exit.FAILED, text=_without_a_word(process, log))
-    known = msgspec.json.decode(said, type=Detached)
+    known = parsed(said, Detached)
     if known.exit is None or known.text:
         return known
     return msgspec.structs.replace(known, text=_read(Path(known.log)))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import msgspec
 import typer
 
 from tidegate.cli.tables import Column, print_table
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.operate import BESIDE_TOPICS, SavedOperatorView, SavedQueryView, SavepointDetails
 
 
@@ -73,8 +73,8 @@ def watermark_text(milliseconds: int) -> str:
 
 def _decoded(end: str) -> Any:
     try:
-        return msgspec.json.decode(end)
-    except msgspec.DecodeError:
+        return parsed(end, object)
+    except Unreadable:
         return None
 
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
+from tidegate.core.json_formats import Unreadable, parsed
+
 NO_OFFSET = "-"
 """Spark's text for a source that has no offset yet."""
 
@@ -78,7 +80,7 @@ def canonical_state_ids(ids: dict[str, Any] | None) -> str | None:
 def with_watermark(offsets: bytes, watermark_ms: int) -> bytes:
     """`offsets/N` as the entry of a no-data epoch after it: the same positions, a later watermark."""
     version, metadata, *positions = offsets.decode().split("\n")
-    changed = {**msgspec.json.decode(metadata), "batchWatermarkMs": watermark_ms}
+    changed = {**parsed(metadata, dict[str, Any]), "batchWatermarkMs": watermark_ms}
     return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
 
 
@@ -172,8 +174,8 @@ def _beside(position: Any, name: str) -> dict[str, Any]:
 
 def _decode(position: str) -> Any:
     try:
-        return msgspec.json.decode(position)
-    except msgspec.DecodeError:
+        return parsed(position, object)
+    except Unreadable:
         return position
 
 
@@ -189,17 +191,16 @@ def _lines(data: bytes | None, versions: tuple[str, ...]) -> list[str] | None:
 
 def _json_object(line: str) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(line)
-    except msgspec.DecodeError:
+        return parsed(line, dict[str, Any])
+    except Unreadable:
         return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _is_position(line: str) -> bool:
     if line == NO_OFFSET:
         return True
     try:
-        msgspec.json.decode(line)
-    except msgspec.DecodeError:
+        parsed(line, object)
+    except Unreadable:
         return False
     return True

@@ -15,6 +15,7 @@ import msgspec
 
 from tidegate.core.guarantees import Guarantee
 from tidegate.core.health import Finding, failed, failed_by, ok, warn
+from tidegate.core.json_formats import parsed
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import all_heard
 from tidegate.logs.last_word import is_verbose
@@ -52,7 +53,7 @@ def check_app(
     said = [line for line in lines if line.startswith(CHECKED)]
     noted = [warn(str(app), *_noted(line)) for line in lines if line.startswith(NOTED)]
     told = [line.removeprefix(GUARANTEED) for line in lines if line.startswith(GUARANTEED)]
-    given = [finding_of(msgspec.json.decode(each, type=Guarantee)) for each in told]
+    given = [finding_of(parsed(each, Guarantee)) for each in told]
     return [*noted, *given, ok(str(app), said[-1].removeprefix("tidegate: "))] if said else _problems(app, done)
 
 
@@ -77,7 +78,7 @@ def check_restore(
         return RestoreCheck(_IMPOSSIBLE, (done,))
     lines = done.stderr.splitlines()
     told = [line.removeprefix(SAYS) for line in lines if line.startswith(SAYS)]
-    said = msgspec.json.decode(told[-1], type=Said) if told else _IMPOSSIBLE
+    said = parsed(told[-1], Said) if told else _IMPOSSIBLE
     stands = any(line.startswith(CHECKED) for line in lines)
     return RestoreCheck(said, () if stands else tuple(_problems(app, done)))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.storages.lease import Holder
 
 BEAT = "beat.json"
@@ -149,8 +149,8 @@ def look_at_beat(job_folder: str | Path) -> tuple[Beat | None, str]:
     except (FileNotFoundError, NotADirectoryError):
         return None, ""
     try:
-        return msgspec.json.decode(data, type=Beat), ""
-    except SPOILT as error:
+        return parsed(data, Beat), ""
+    except Unreadable as error:
         return None, f"{BEAT} cannot be read: {error}"
 
 

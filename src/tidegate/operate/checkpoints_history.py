@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk.durable import storage_error
 
 ENTRIES_KEPT = 1_000
@@ -108,8 +108,8 @@ def _read(path: Path) -> list[DoneCheckpoint]:
 
 def _decoded(line: bytes) -> DoneCheckpoint | None:
     try:
-        return msgspec.json.decode(line, type=DoneCheckpoint)
-    except SPOILT:
+        return parsed(line, DoneCheckpoint)
+    except Unreadable:
         return None
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Flaw, ObjectFormat, Unreadable
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
-from tidegate.core.spoilt import SPOILT
 from tidegate.operate.beat import Incarnation
 from tidegate.storages.opening import open_storage
 
@@ -135,7 +135,7 @@ class Desk:
             if answered.counts_for_good:
                 return request
             self.withdraw(answered)
-        if self._storage.put_if_absent(_request(request.id), msgspec.json.encode(request)):
+        if self._storage.put_if_absent(_request(request.id), _REQUEST.encode(request)):
             return request
         standing = self.standing(request.id)
         if standing is not None:
@@ -149,14 +149,12 @@ class Desk:
         if data is None:
             return None
         try:
-            return msgspec.json.decode(data, type=Answer)
-        except SPOILT as error:
-            raise TidegateError(
-                Code.RECORD_CORRUPT,
-                expected="an answer of a job",
-                found=str(error),
-                where=self._storage.where(_answer(request_id)),
-                next_step="check the job with `tidegate info`, then repeat the request with another id",
+            return _ANSWER.decode(data)
+        except Unreadable as flaw:
+            raise flaw.error(
+                self._storage.where(_answer(request_id)),
+                "check the job with `tidegate info`, then repeat the request with another id",
+                newer_step="use the release that runs the job",
             ) from None
 
     def standing(self, request_id: str) -> Request | None:
@@ -164,7 +162,7 @@ class Desk:
         _must_be_an_id(request_id)
         try:
             return self._request_in(_request(request_id), request_id)
-        except _NoRequest:
+        except Unreadable:
             return None
 
     def withdraw(self, answer: Answer) -> None:
@@ -187,7 +185,7 @@ class Desk:
     def answer(self, answer: Answer) -> Answer:
         """Answer a request and return the stored answer: of two answers at once the first counts. The oldest answers
         are removed."""
-        created = self._storage.put_if_absent(_answer(answer.id), msgspec.json.encode(answer))
+        created = self._storage.put_if_absent(_answer(answer.id), _ANSWER.encode(answer))
         counts = answer if created else self.answer_to(answer.id) or answer
         self._storage.delete(_request(answer.id))
         self._drop_old_answers()
@@ -218,32 +216,28 @@ class Desk:
             return None
         try:
             return self._request_in(path, request_id)
-        except _NewerRequest as newer:
-            self.answer(_refusal(request_id, f"{newer}: use the release that runs the job", now))
-        except _NoRequest as flaw:
+        except Unreadable as flaw:
+            if flaw.flaw is Flaw.NEWER:
+                knows = f"the request has {flaw.found}, and this job's release knows {flaw.expected}"
+                self.answer(_refusal(request_id, f"{knows}: use the release that runs the job", now))
+                return None
             self._set_aside(path, str(flaw))
             self.answer(_refusal(request_id, f"the request cannot be read ({flaw}): repeat it with another id", now))
         return None
 
     def _request_in(self, path: str, request_id: str) -> Request | None:
-        """The request in a file; None if the file is gone. Raises _NoRequest for any other content."""
+        """The request in a file; None if the file is gone. Raises `Unreadable` for any other content."""
         size = self._size(path)
         if size > REQUEST_BYTES_AT_MOST:
-            raise _NoRequest(f"it has {size} bytes, and none has more than {REQUEST_BYTES_AT_MOST}")
+            raise _no_request(f"it has {size} bytes, and none has more than {REQUEST_BYTES_AT_MOST}")
         data = self._storage.read(path)
         if data is None:
             return None
-        try:
-            version = msgspec.json.decode(data, type=_Versioned).version
-            if version > VERSION:
-                raise _NewerRequest(f"the request has version {version}, and this job's release knows up to {VERSION}")
-            request = msgspec.json.decode(data, type=Request)
-        except SPOILT as error:
-            raise _NoRequest(str(error)) from None
+        request = _REQUEST.decode(data)
         if request.id != request_id:
-            raise _NoRequest(f"its id is {shown(request.id)}")
+            raise _no_request(f"its id is {shown(request.id)}")
         if "\0" in (request.into or ""):
-            raise _NoRequest(f"no folder has the name {shown(request.into or '')}")
+            raise _no_request(f"no folder has the name {shown(request.into or '')}")
         return request
 
     def _size(self, path: str) -> int:
@@ -285,16 +279,12 @@ def _meant(kind: Kind | None, into: str | None, form: SavepointFormat) -> str:
     return f"{named}{kept}" if into is None else f"{named}{kept} in {into}"
 
 
-class _Versioned(msgspec.Struct, frozen=True):
-    version: int
+_REQUEST = ObjectFormat(Request, "a request to a job", VERSION, field="version")
+_ANSWER = ObjectFormat(Answer, "an answer of a job", VERSION, field="version")
 
 
-class _NoRequest(Exception):
-    """The file is not a request; the text gives the reason."""
-
-
-class _NewerRequest(_NoRequest):
-    """The file may be a request of a newer release."""
+def _no_request(found: str) -> Unreadable:
+    return Unreadable(Flaw.FIELDS, _REQUEST.noun, found)
 
 
 _SUFFIX = ".json"

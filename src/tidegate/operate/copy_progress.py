@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.savepoints.copying import Copying
 
 PROGRESS = "control/progress"
@@ -44,8 +45,8 @@ def write_progress(job_folder: Path, request_id: str, progress: CopyProgress) ->
 def read_progress(job_folder: Path, request_id: str) -> CopyProgress | None:
     """The progress of a savepoint request; None if unknown."""
     try:
-        return msgspec.json.decode(_path(job_folder, request_id).read_bytes(), type=CopyProgress)
-    except (OSError, msgspec.DecodeError):
+        return parsed(_path(job_folder, request_id).read_bytes(), CopyProgress)
+    except (OSError, Unreadable):
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import ObjectFormat, Unreadable, parsed
 
 FORMAT = 1
 """The format that this release writes. A newer format is not read."""
@@ -21,34 +22,28 @@ OTHER = "other"
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
 
-class _RecordVersion(msgspec.Struct, frozen=True):
-    format: int
+def descriptions_of(noun: str, holds: type[RecordT]) -> ObjectFormat[RecordT]:
+    """The format of a file with descriptions. `noun`: what is described, in the plural."""
+    return ObjectFormat(holds, f"descriptions of the {noun} in format {FORMAT}", FORMAT)
 
 
-def decode_descriptions(data: bytes, type_: type[RecordT], code: Code, noun: str, where: str) -> RecordT:
-    """The record in the file `where`. Raises the error `code` for a newer format or a damaged file.
-
-    `noun`: what is described, in the plural.
-    """
+def decode_descriptions(data: bytes, form: ObjectFormat[RecordT], code: Code, where: str) -> RecordT:
+    """The record in the file `where`. Raises the error `code` for a newer format or a damaged file."""
     try:
-        version = msgspec.json.decode(data, type=_RecordVersion).format
-        if version <= FORMAT:
-            return msgspec.json.decode(data, type=type_)
-        found = f"format {version}"
-    except msgspec.DecodeError as error:
-        found = str(error)
-    raise TidegateError(
-        code,
-        expected=f"descriptions of the {noun} in format {FORMAT}",
-        found=found,
-        where=where,
-        next_step="use the release of tidegate that started the job last, or start the job with this one",
-    )
+        return form.decode(data)
+    except Unreadable as flaw:
+        raise TidegateError(
+            code,
+            expected=form.noun,
+            found=flaw.found,
+            where=where,
+            next_step="use the release of tidegate that started the job last, or start the job with this one",
+        ) from None
 
 
 def through_json(target: Mapping[str, Any]) -> dict[str, Any]:
     """The same values as a reader of the file gets them."""
-    return msgspec.json.decode(msgspec.json.encode(target))
+    return parsed(msgspec.json.encode(target), dict[str, Any])
 
 
 def left_out_options(

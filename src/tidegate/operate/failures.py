@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.operate.reports import FailureReport
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
@@ -89,12 +88,7 @@ def _names(storage: Storage) -> list[str]:
 
 def _decode(storage: Storage, name: str, data: bytes) -> Failure:
     try:
-        return msgspec.json.decode(data, type=Failure)
-    except SPOILT as error:
-        raise TidegateError(
-            Code.RECORD_CORRUPT,
-            expected="a failure of the job's history",
-            found=str(error),
-            where=storage.where(f"{_FOLDER}/{name}"),
-            next_step="remove this file: it belongs only to the history, and no run needs it",
-        ) from error
+        return parsed(data, Failure, "a failure of the job's history")
+    except Unreadable as flaw:
+        where = storage.where(f"{_FOLDER}/{name}")
+        raise flaw.error(where, "remove this file: it belongs only to the history, and no run needs it") from None

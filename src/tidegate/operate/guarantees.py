@@ -8,11 +8,12 @@ import msgspec
 
 from tidegate.core.guarantees import Guarantee
 from tidegate.core.health import Finding, Health
+from tidegate.core.json_formats import ObjectFormat, Unreadable
 from tidegate.storages.storage import Storage
 
 GUARANTEES = "guarantees.json"
 FORMAT = 1
-"""The format that this release writes. Other formats are not read."""
+"""The format that this release writes. A newer format is not read."""
 
 
 class GuaranteeFinding(Finding, frozen=True, kw_only=True):
@@ -26,19 +27,21 @@ class _Guarantees(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: tuple[Guarantee, ...]
 
 
+_FORMAT = ObjectFormat(_Guarantees, "guarantees", FORMAT)
+
+
 def write_guarantees(storage: Storage, guarantees: Sequence[Guarantee]) -> None:
     """Write *guarantees.json* into the job's folder, in place of an older one."""
-    storage.replace(GUARANTEES, msgspec.json.encode(_Guarantees(format=FORMAT, guarantees=tuple(guarantees))))
+    storage.replace(GUARANTEES, _FORMAT.encode(_Guarantees(format=FORMAT, guarantees=tuple(guarantees))))
 
 
 def read_guarantees(storage: Storage) -> Sequence[Guarantee]:
     """The guarantees as the last start found them; empty if no start has written a readable file."""
     data = storage.read(GUARANTEES)
     try:
-        found = None if data is None else msgspec.json.decode(data, type=_Guarantees)
-    except msgspec.DecodeError:
+        return () if data is None else _FORMAT.decode(data).guarantees
+    except Unreadable:
         return ()
-    return () if found is None or found.format != FORMAT else found.guarantees
 
 
 def finding_of(guarantee: Guarantee) -> GuaranteeFinding:

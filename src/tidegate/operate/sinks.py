@@ -19,7 +19,14 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
-from tidegate.operate.described import FORMAT, OTHER, decode_descriptions, left_out_options, through_json
+from tidegate.operate.described import (
+    FORMAT,
+    OTHER,
+    decode_descriptions,
+    descriptions_of,
+    left_out_options,
+    through_json,
+)
 from tidegate.sinks.base import TwoPhaseSink
 from tidegate.sinks.kinds import kind_of, sink_class
 from tidegate.storages.storage import Storage
@@ -56,6 +63,9 @@ class _SinksRecord(msgspec.Struct, frozen=True, kw_only=True):
     sinks: tuple[DescribedSink, ...]
 
 
+_FORMAT = descriptions_of("sinks", _SinksRecord)
+
+
 # --- written by the driver ---------------------------------------------------------------------------------
 
 
@@ -73,7 +83,7 @@ def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
 def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_seconds: float) -> None:
     """Write *sinks.json* into the job's folder, in place of an older one."""
     found = _SinksRecord(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
-    storage.replace(SINKS, msgspec.json.encode(found))
+    storage.replace(SINKS, _FORMAT.encode(found))
 
 
 def _target_of(sink: TwoPhaseSink) -> dict[str, Any]:
@@ -93,7 +103,7 @@ class Sinks:
     def __init__(self, storage: Storage) -> None:
         data = storage.read(SINKS)
         found = (
-            decode_descriptions(data, _SinksRecord, Code.SINK_OUT_OF_REACH, "sinks", SINKS)
+            decode_descriptions(data, _FORMAT, Code.SINK_OUT_OF_REACH, SINKS)
             if data is not None
             else _SinksRecord(format=FORMAT, interval_seconds=0.0, sinks=())
         )

@@ -13,7 +13,14 @@ import msgspec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.health import Finding, warn
-from tidegate.operate.described import FORMAT, OTHER, decode_descriptions, left_out_options, through_json
+from tidegate.operate.described import (
+    FORMAT,
+    OTHER,
+    decode_descriptions,
+    descriptions_of,
+    left_out_options,
+    through_json,
+)
 from tidegate.sources.base import Source
 from tidegate.sources.kinds import kind_of, source_class
 from tidegate.storages.storage import Storage
@@ -39,6 +46,9 @@ class _Sources(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[DescribedSource, ...]
 
 
+_FORMAT = descriptions_of("sources", _Sources)
+
+
 def describe_source(uid: str, source: Source) -> DescribedSource:
     """The source as `open_source` makes it again. Of a class without a kind only its name is known."""
     kind = kind_of(source)
@@ -57,7 +67,7 @@ def only_the_program_opens(uid: str, source: object) -> DescribedSource:
 
 def write_sources(storage: Storage, sources: Sequence[DescribedSource]) -> None:
     """Put *sources.json* into the job's folder, in the place of an older one."""
-    storage.replace(SOURCES, msgspec.json.encode(_Sources(format=FORMAT, sources=tuple(sources))))
+    storage.replace(SOURCES, _FORMAT.encode(_Sources(format=FORMAT, sources=tuple(sources))))
 
 
 def read_sources(storage: Storage) -> Sequence[DescribedSource]:
@@ -65,7 +75,7 @@ def read_sources(storage: Storage) -> Sequence[DescribedSource]:
     data = storage.read(SOURCES)
     if data is None:
         return ()
-    return decode_descriptions(data, _Sources, Code.SOURCE_OUT_OF_REACH, "sources", SOURCES).sources
+    return decode_descriptions(data, _FORMAT, Code.SOURCE_OUT_OF_REACH, SOURCES).sources
 
 
 def open_source(described: DescribedSource, options: Mapping[str, str]) -> Source:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk import flocks
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.operate.beat import Incarnation, Post
@@ -91,6 +91,6 @@ def supervisor_alive(job: str, job_folder: str | Path) -> TidegateError:
 
 def _read(path: Path) -> Supervising | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Supervising)
-    except (OSError, *SPOILT):
+        return parsed(path.read_bytes(), Supervising)
+    except (OSError, Unreadable):
         return None

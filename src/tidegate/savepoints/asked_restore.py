@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 
 RESTORE_VARIABLE = "TIDEGATE_RESTORE"
 """Environment variable of a program: the restore of its start, as JSON of `core.restoring.Restore`."""
@@ -44,8 +45,8 @@ def handed_on(variable: str, kind: type[_Handed], command: str) -> _Handed | Non
     if not text:
         return None
     try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
+        return parsed(text, kind)
+    except Unreadable as error:
         raise TidegateError(
             Code.SETTING_VALUE,
             expected=f"what `{command}` hands on",

@@ -10,27 +10,28 @@ from typing import Any
 
 import msgspec
 
+from tidegate.core.json_formats import parsed
 from tidegate.core.spark_log import NO_OFFSET, parse_offsets
 
 
 def with_settings(offsets: bytes, settings: Mapping[str, str]) -> bytes:
     """`offsets/N` with other settings: a restart takes them from the log, not from the session."""
     version, metadata, *positions = offsets.decode().split("\n")
-    found = msgspec.json.decode(metadata)
+    found = parsed(metadata, dict[str, Any])
     changed = {**found, "conf": {**found.get("conf", {}), **settings}}
     return "\n".join([version, msgspec.json.encode(changed).decode(), *positions]).encode()
 
 
 def state_ids_of(commits: bytes) -> dict[int, list[list[str]]]:
     """The ids of the state files in a complete entry: by operator, by partition, one for each store."""
-    metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
+    metadata = parsed(commits.decode().split("\n")[1], dict[str, Any])
     ids: dict[str, list[list[str]]] = metadata.get("stateUniqueIds") or {}
     return {int(operator): partitions for operator, partitions in ids.items()}
 
 
 def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | None) -> bytes:
     """`commits/N` for state in other files: in version 2 with their ids, in version 1, which has no ids, with None."""
-    metadata = msgspec.json.decode(commits.decode().split("\n")[1], type=dict[str, Any])
+    metadata = parsed(commits.decode().split("\n")[1], dict[str, Any])
     metadata.pop("stateUniqueIds", None)
     if ids is not None:
         metadata["stateUniqueIds"] = {str(operator): partitions for operator, partitions in ids.items()}
@@ -42,7 +43,7 @@ def with_operators(commits: bytes, places: Mapping[int, int]) -> bytes:
     ValueError for an invalid entry.
     """
     version, metadata = commits.decode().split("\n")
-    found = msgspec.json.decode(metadata, type=dict[str, Any])
+    found = parsed(metadata, dict[str, Any])
     ids: dict[str, object] | None = found.get("stateUniqueIds")
     if ids is None:
         return commits
@@ -53,7 +54,7 @@ def with_operators(commits: bytes, places: Mapping[int, int]) -> bytes:
 def with_next_watermark(commits: bytes, watermark_ms: int) -> bytes:
     """`commits/N` with another watermark of the next epoch."""
     version, metadata = commits.decode().split("\n")
-    changed = {**msgspec.json.decode(metadata), "nextBatchWatermarkMs": watermark_ms}
+    changed = {**parsed(metadata, dict[str, Any]), "nextBatchWatermarkMs": watermark_ms}
     return "\n".join([version, msgspec.json.encode(changed).decode()]).encode()
 
 

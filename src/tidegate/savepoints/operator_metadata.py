@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 
 _NAME = re.compile(r"state/\d+/_metadata/v2/(\d+|\.\d+\.crc)")
 _COUNTS = re.compile(r"state/\d+/_metadata/(metadata|v2/\d+)")
@@ -56,10 +56,10 @@ def renumbered(data: bytes, places: Mapping[int, int], where: str) -> bytes:
     """
     version, newline, body = data.partition(b"\n")
     try:
-        found = msgspec.json.decode(body, type=dict[str, Any])
+        found = parsed(body, dict[str, Any])
         before = found["operatorInfo"]["operatorId"]
         changed = {**found, "operatorInfo": {**found["operatorInfo"], "operatorId": places[before]}}
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (Unreadable, KeyError, TypeError) as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its operator", str(error), where) from None
     schemas = f"/state/{before}/_stateSchema/".encode(), f"/state/{places[before]}/_stateSchema/".encode()
     return version + newline + msgspec.json.encode(changed).replace(*schemas)
@@ -69,9 +69,9 @@ def divided(data: bytes, partitions: int, where: str) -> bytes:
     """The metadata of the same operator with this number of partitions. Raises RECORD_CORRUPT."""
     version, newline, body = data.partition(b"\n")
     try:
-        found = msgspec.json.decode(body, type=dict[str, Any])
+        found = parsed(body, dict[str, Any])
         stores = [{**store, "numPartitions": partitions} for store in found["stateStoreInfo"]]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (Unreadable, KeyError, TypeError) as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
     return version + newline + msgspec.json.encode({**found, "stateStoreInfo": stores})
 
@@ -81,9 +81,9 @@ def prefix_columns(data: bytes, where: str) -> dict[str, int]:
     hashmap. For version 1; version 2 keeps it elsewhere. Raises RECORD_CORRUPT.
     """
     try:
-        found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
+        found = parsed(data.partition(b"\n")[2], dict[str, Any])
         return {store["storeName"]: int(store["numColsPrefixKey"]) for store in found["stateStoreInfo"]}
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (Unreadable, KeyError, TypeError) as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
 
 
@@ -92,10 +92,10 @@ def state_variables(data: bytes, where: str) -> list[str]:
     RECORD_CORRUPT.
     """
     try:
-        found = msgspec.json.decode(data.partition(b"\n")[2], type=dict[str, Any])
-        properties = msgspec.json.decode(found["operatorPropertiesJson"], type=dict[str, Any])
+        found = parsed(data.partition(b"\n")[2], dict[str, Any])
+        properties = parsed(found["operatorPropertiesJson"], dict[str, Any])
         return [variable["stateName"] for variable in properties["stateVariables"]]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (Unreadable, KeyError, TypeError) as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object with its state variables", str(error), where) from None
 
 
@@ -107,8 +107,8 @@ def moved_to(data: bytes, checkpoint: Path, where: str) -> bytes:
     if version != b"v2":
         raise _error(Code.RECORD_NEWER, "version v2", repr(version[:20]), where)
     try:
-        found = msgspec.json.decode(body)
-    except SPOILT as error:
+        found = parsed(body, object)
+    except Unreadable as error:
         raise _error(Code.RECORD_CORRUPT, "a JSON object", str(error), where) from None
     return version + newline + msgspec.json.encode(_moved(found, checkpoint, where))
 

@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.checkpoints.spark_layout import STATE, entry_numbers
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.records import DoneEpoch, SavedQuery, StatefulOperator, digest_of
 from tidegate.core.spark_log import parse_commits, parse_offsets
 
@@ -69,8 +70,8 @@ def _operator(folder: Path, uid: str) -> StatefulOperator:
     epochs = entry_numbers(path.name for path in newer.iterdir()) if newer.is_dir() else []
     path = newer / str(epochs[-1]) if epochs else folder / "metadata"
     try:
-        found = msgspec.json.decode(path.read_bytes().partition(b"\n")[2], type=_Metadata)
-    except (OSError, msgspec.DecodeError) as error:
+        found = parsed(path.read_bytes().partition(b"\n")[2], _Metadata)
+    except (OSError, Unreadable) as error:
         raise _unreadable("Spark's metadata of a stateful operator", path, str(error)) from error
     return StatefulOperator(
         number=found.operatorInfo.operatorId,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
 
-import msgspec
-
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 
 OVERRIDES_VARIABLE = "TIDEGATE_OVERRIDES"
 """The `-D` options of the command that started the program: a JSON list of texts `key=value`."""
@@ -148,8 +147,8 @@ def handed_on(environment: Mapping[str, str]) -> list[str]:
     if not text:
         return []
     try:
-        return msgspec.json.decode(text, type=list[str])
-    except msgspec.DecodeError:
+        return parsed(text, list[str])
+    except Unreadable:
         raise TidegateError(
             Code.SETTING_VALUE,
             expected='a JSON list of texts `key=value`, such as ["checkpointing.interval=1s"]',

@@ -9,7 +9,6 @@ written after the whole epoch was handed over, and proves that.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -18,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.digests import sha256
+from tidegate.core.json_formats import Flaw, ObjectFormat, Unreadable
 from tidegate.core.records import Position, SinkIdentity
-from tidegate.core.spoilt import SPOILT
 from tidegate.disk.durable import ensure_folder, sync_folder, write_synced
 from tidegate.sinks.staging import file_name
 from tidegate.sinks.standing import Entry
@@ -33,13 +32,12 @@ FORMAT = 1
 _NAME = re.compile(r"g(\d+)-e(\d+)\.(\w+)")
 
 
-class _AnyFormat(msgspec.Struct):
-    format: int
-
-
 class _MarkRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int = FORMAT
     entry: Entry
+
+
+_FORMAT = ObjectFormat(_MarkRecord, f"a whole record of format {FORMAT}", FORMAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class Marks:
         ensure_folder(folder)
         draft = folder / f"{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            write_synced(draft, msgspec.json.encode(_MarkRecord(entry=entry)))
+            write_synced(draft, _FORMAT.encode(_MarkRecord(entry=entry)))
             os.link(draft, file)
         except FileExistsError:
             pass
@@ -133,23 +131,13 @@ class Marks:
 
 
 def _read(file: Path) -> Entry:
-    data = file.read_bytes()
     try:
-        if msgspec.json.decode(data, type=_AnyFormat).format > FORMAT:
-            raise _unreadable(Code.RECORD_NEWER, file, "a newer format")
-        record = msgspec.json.decode(data, type=_MarkRecord)
-    except SPOILT as error:
-        raise _unreadable(Code.RECORD_CORRUPT, file, str(error)) from None
-    if hashlib.sha256("\n".join(record.entry.committables).encode()).hexdigest() != record.entry.digest:
-        raise _unreadable(Code.RECORD_CORRUPT, file, "a digest that does not match")
-    return record.entry
+        entry = _FORMAT.decode(file.read_bytes()).entry
+        if sha256("\n".join(entry.committables).encode()) != entry.digest:
+            raise Unreadable(Flaw.ALTERED, _FORMAT.noun, "a digest that does not match")
+    except Unreadable as flaw:
+        raise flaw.error(str(file), _NEXT_STEP, newer_step=_NEXT_STEP) from None
+    return entry
 
 
-def _unreadable(code: Code, file: Path, found: str) -> TidegateError:
-    return TidegateError(
-        code,
-        expected=f"a whole record of format {FORMAT}",
-        found=found,
-        where=str(file),
-        next_step="use the release that wrote it, or put it back from a copy; deleting it would admit another timeline",
-    )
+_NEXT_STEP = "use the release that wrote it, or put it back from a copy; deleting it would admit another timeline"

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tidegate.checkpoints.ingest_frames import Frame, Payload
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import parsed
 from tidegate.sources.base import Position
 
 
@@ -75,7 +76,7 @@ def reached_in(frame: Frame | None) -> Position | None:
         return None
     with pa.ipc.open_stream(frame.payload) as reader:
         mark = (reader.schema.metadata or {}).get(_REACHED)
-    return None if mark is None else msgspec.json.decode(mark, type=dict[str, int])
+    return None if mark is None else parsed(mark, dict[str, int])
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:

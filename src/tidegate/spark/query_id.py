@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from tidegate.checkpoints.spark_layout import COMMITS, METADATA, OFFSETS, checksum_of, entry_numbers
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.storages.storage import Storage
 
 
@@ -22,8 +22,8 @@ def mend_query_id(checkpoint: Storage) -> None:
 
 def _is_whole(data: bytes | None) -> bool:
     try:
-        return data is not None and bool(msgspec.json.decode(data, type=dict[str, str]).get("id"))
-    except SPOILT:
+        return data is not None and bool(parsed(data, dict[str, str]).get("id"))
+    except Unreadable:
         return False
 
 

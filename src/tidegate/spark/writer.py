@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.arrays import binaries
 from tidegate.core.errors import Code, Detail, TidegateError
+from tidegate.core.json_formats import parsed
 from tidegate.core.records import Attempt, Committable, SinkIdentity
 from tidegate.core.telling import ToldStep, told
 from tidegate.disk.strikes import STRIKES
@@ -144,7 +145,7 @@ def _placed(error: Exception, place: Mapping[str, Detail], batch: pa.RecordBatch
 
 def read_results(results: list[bytes]) -> list[TaskResult]:
     """The results of the tasks, in their order."""
-    return [msgspec.json.decode(result, type=TaskResult) for result in results]
+    return [parsed(result, TaskResult) for result in results]
 
 
 class _SinkWriter:

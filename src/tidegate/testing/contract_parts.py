@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import msgspec
 import pyarrow as pa
 
+from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Attempt, Committable, JournalRef, Outcome, SinkIdentity
 from tidegate.sinks.arrow import batch_of
 from tidegate.sinks.base import SinkPlan, Transaction, TwoPhaseSink
@@ -146,7 +147,7 @@ def commit_and_die(pipe: Connection, sink: TwoPhaseSink, plan: SinkPlan) -> None
             order = pipe.recv_bytes()
         except EOFError:
             return
-        place, committables = msgspec.json.decode(order, type=tuple[int, list[Committable]])
+        place, committables = parsed(order, tuple[int, list[Committable]])
         child = os.fork()
         if child == 0:
             _commit_and_exit(pipe, sink, committables, place)

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from tidegate.core.json_formats import parsed
 from tidegate.core.records import Answer, Attempt, Committable, Evidence, Outcome
 from tidegate.sinks.base import JournalKeeper, SinkPlan, Transaction, TwoPhaseSink
 from tidegate.testing.contract_parts import (
@@ -107,7 +108,7 @@ class ContractTools(ABC):
         child.kill()
         child.join()
         demand(child.exitcode == -signal.SIGKILL, "the process that prepared was killed")
-        return self._journalled(msgspec.json.decode(data, type=Committable), batches)
+        return self._journalled(parsed(data, Committable), batches)
 
     def target_has(self, *batches: pa.RecordBatch) -> None:
         """Check that a reader sees exactly these rows now."""
@@ -138,7 +139,7 @@ class ContractTools(ABC):
         if self.make_sink().journal is JournalKeeper.LEDGER:
             reference = ContractJournal(self.folder / "journal").keep(committable.attempt, batches)
             committable = msgspec.structs.replace(committable, journal=reference)
-        return msgspec.json.decode(msgspec.json.encode(committable), type=Committable)
+        return parsed(msgspec.json.encode(committable), Committable)
 
     def committed_by_two_processes(self, committables: Sequence[Committable]) -> list[Answer]:
         together = processes().Barrier(2)
@@ -147,7 +148,7 @@ class ContractTools(ABC):
         ]
         for _, pipe in started:
             demand(pipe.poll(PATIENCE_SECONDS), "a finisher answers in time")
-        answers = [msgspec.json.decode(pipe.recv_bytes(), type=list[Answer]) for _, pipe in started]
+        answers = [parsed(pipe.recv_bytes(), list[Answer]) for _, pipe in started]
         for child, _ in started:
             child.join()
         return [answer for each in answers for answer in each]
@@ -161,7 +162,7 @@ class ContractTools(ABC):
         def commit(committables: Sequence[Committable], place: int) -> int:
             pipe.send_bytes(msgspec.json.encode((place, list(committables))))
             demand(pipe.poll(PATIENCE_SECONDS), "a commit ends in time")
-            calls = msgspec.json.decode(pipe.recv_bytes(), type=int)
+            calls = parsed(pipe.recv_bytes(), int)
             demand(calls >= 0, "a commit returns, or was killed")
             return calls
 

@@ -4,7 +4,7 @@ All other packages import them from here. Each module has one kind of record: `q
 that sinks use are in `transactions`, the bytes in `encoding`.
 """
 
-from tidegate.core.records.digests import digest_of
+from tidegate.core.digests import digest_of
 from tidegate.core.records.encoding import FORMAT, KINDS, decode, encode
 from tidegate.core.records.job import CheckpointRecord, Closing, DoneEpoch, Drain, JobRecord
 from tidegate.core.records.query import (

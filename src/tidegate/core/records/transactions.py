@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from tidegate.core.records.digests import sha256
+from tidegate.core.digests import sha256
 from tidegate.core.records.value import Value
 
 

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import Producer
 
+from tidegate.core.json_formats import parsed
 from tidegate.sinks.kafka.messages import Message
 from tidegate.sinks.kafka.record_size import BATCH_HEADER_BYTES, batch_bytes, client_bytes, record
 
@@ -43,7 +44,7 @@ def _as_sent(message: Message, options: Mapping[str, str]) -> int:
     told: list[int] = []
 
     def note(statistics: str) -> None:
-        told.extend(each.batchsize.max for each in msgspec.json.decode(statistics, type=_SizesByTopic).topics.values())
+        told.extend(each.batchsize.max for each in parsed(statistics, _SizesByTopic).topics.values())
 
     settings: dict[str, Any] = {
         **{name: options[name] for name in _OF_COMPRESSION if name in options},

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.records import Position, SinkIdentity, digest_of_all
 from tidegate.kafka.transactions import CoordinatorState, OffsetMark, Unsettled
 from tidegate.kafka.wire import Wire
@@ -63,6 +62,6 @@ def marks_of(wire: Wire, wanted: Mapping[str, str | None], unsettled: Unsettled)
 def evidence_in(mark: OffsetMark) -> EvidenceText | None:
     """The contents of a group's metadata, or None if another program committed this offset."""
     try:
-        return msgspec.json.decode(mark.metadata, type=EvidenceText)
-    except msgspec.DecodeError:
+        return parsed(mark.metadata, EvidenceText)
+    except Unreadable:
         return None

@@ -8,13 +8,12 @@ written can be read, too.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.digests import sha256
+from tidegate.core.json_formats import Flaw, ListFormat, Unreadable, parsed
 from tidegate.sources.files.listing import SeenFile
 
 FORMAT = 1
@@ -54,12 +53,6 @@ class ListPosition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return msgspec.json.encode(self).decode()
 
 
-class _Header(msgspec.Struct, frozen=True, kw_only=True):
-    tidegate: str
-    format: int
-    sha256: str
-
-
 class _OfSpark(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     timestamp: int
@@ -68,14 +61,12 @@ class _OfSpark(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(files: Sequence[Listed]) -> bytes:
     """The list as the bytes of its log entry."""
-    body = b"\n".join(msgspec.json.encode(each) for each in files)
-    header = _Header(tidegate=_KIND, format=FORMAT, sha256=hashlib.sha256(body).hexdigest())
-    return b"\n".join([_VERSION, msgspec.json.encode(header), *([body] if files else [])])
+    return b"\n".join([_VERSION, _FORMAT.encode(files)])
 
 
 def digest_of(data: bytes) -> str:
     """The digest that a position stores for a list."""
-    return hashlib.sha256(data).hexdigest()[:16]
+    return sha256(data)[:16]
 
 
 def is_of_spark(data: bytes) -> bool:
@@ -90,26 +81,12 @@ def decode(data: bytes, where: str) -> list[Listed]:
     Raises RECORD_CORRUPT if the list is damaged, RECORD_NEWER if a newer release wrote it.
     """
     version, _, rest = data.partition(b"\n")
-    first, _, body = rest.partition(b"\n")
     try:
-        header = msgspec.json.decode(first, type=_Header)
-    except SPOILT:
-        raise _corrupt("a list of files of tidegate", repr(data[:80]), where) from None
-    if version != _VERSION or header.tidegate != _KIND:
-        raise _corrupt(f"a `{_KIND}`", repr(data[:80]), where)
-    if header.format > FORMAT:
-        raise TidegateError(
-            Code.RECORD_NEWER,
-            expected=f"format version {FORMAT} or older",
-            found=f"format version {header.format}",
-            where=where,
-        )
-    if hashlib.sha256(body).hexdigest() != header.sha256:
-        raise _corrupt("files that fit their checksum", f"{len(body)} bytes that do not", where)
-    try:
-        return [msgspec.json.decode(line, type=Listed) for line in body.split(b"\n") if line]
-    except SPOILT as error:
-        raise _corrupt("the fields of a file", str(error), where) from None
+        if version != _VERSION:
+            raise Unreadable(Flaw.OTHER_FORMAT, "a list of files of tidegate", repr(data[:80]))
+        return _FORMAT.decode(rest)
+    except Unreadable as flaw:
+        raise flaw.error(where, _NEXT_STEP) from None
 
 
 def decode_of_spark(data: bytes, name_of: Callable[[str], str], where: str) -> list[tuple[int, Listed]]:
@@ -119,24 +96,17 @@ def decode_of_spark(data: bytes, name_of: Callable[[str], str], where: str) -> l
     Raises RECORD_CORRUPT.
     """
     try:
-        found = [msgspec.json.decode(line, type=_OfSpark) for line in data.split(b"\n")[1:] if line]
-    except SPOILT as error:
-        raise _corrupt("an entry of Spark's file source", str(error), where) from None
+        found = [parsed(line, _OfSpark, _ENTRY_OF_SPARK) for line in data.split(b"\n")[1:] if line]
+    except Unreadable as flaw:
+        raise flaw.error(where, _NEXT_STEP) from None
     return [
         (each.batchId, Listed(path=name_of(each.path), mtime_ns=each.timestamp * _MILLISECOND_NS)) for each in found
     ]
 
 
-def _corrupt(expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.RECORD_CORRUPT,
-        expected=expected,
-        found=found,
-        where=where,
-        next_step="put the file back from a copy; do not delete it: what it says cannot be guessed",
-    )
-
-
 _VERSION = b"v1"
-_KIND = "file-list"
+"""Spark's first line of an entry."""
+_FORMAT = ListFormat(Listed, "file-list", FORMAT)
+_ENTRY_OF_SPARK = "an entry of Spark's file source"
+_NEXT_STEP = "put the file back from a copy; do not delete it: what it says cannot be guessed"
 _MILLISECOND_NS = 1_000_000

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.spark_log import same_position
 from tidegate.sources.files.choosing import Settling, taken
 from tidegate.sources.files.listing import Files, FileStamp, SeenFile
@@ -299,8 +298,8 @@ class FileReader:
 def position_of(text: str) -> ListPosition:
     """The position in Spark's offsets. Raises SOURCES_CHANGED if another kind of source wrote it."""
     try:
-        return msgspec.json.decode(text, type=ListPosition)
-    except msgspec.MsgspecError:
+        return parsed(text, ListPosition)
+    except Unreadable:
         raise TidegateError(
             Code.SOURCES_CHANGED,
             expected="a checkpoint of this file source",

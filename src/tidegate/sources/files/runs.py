@@ -8,7 +8,6 @@ Runs are mapped into memory, so only the parts that are searched use memory. 28 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import struct
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Flaw, HeaderLine, Unreadable
 
 INDEX = "index"
 UNKNOWN = 0
@@ -95,7 +94,7 @@ class ListRun:
     def to_bytes(self) -> bytes:
         columns = (self.highs, self.lows, self.stamps, self.numbers)
         body = b"".join([_PADDING, *(column.tobytes() for column in columns)])
-        return f"tidegate {_KIND} {_FORMAT} sha256:{hashlib.sha256(body).hexdigest()}\n".encode() + body
+        return _HEADER.above(body) + body
 
 
 def run_of(first: int, last: int, entries: Iterable[ListedFile]) -> ListRun:
@@ -129,25 +128,16 @@ def open_run(path: Path) -> ListRun:
     first, last = parsed_name(path.name) or (0, -1)
     is_empty = path.stat().st_size == 0  # nothing to map
     data = memoryview(b"" if is_empty else cast("Any", np.memmap(path, np.uint8, "r")))
-    header, _, _ = bytes(data[:_BEGIN]).partition(b"\n")
-    words = header.decode("utf-8", "replace").split(" ")
-    if len(words) == 4 and words[:2] == ["tidegate", _KIND] and words[2].isdigit() and int(words[2]) > _FORMAT:
-        raise TidegateError(
-            Code.RECORD_NEWER,
-            expected=f"format version {_FORMAT} or older",
-            found=f"format version {words[2]}",
-            where=str(path),
-        )
-    digest = hashlib.sha256(data[len(header) + 1 :]).hexdigest()
+    line, newline, _ = bytes(data[:_BEGIN]).partition(b"\n")
     count, rest = divmod(len(data) - _BEGIN, _ROW_BYTES)
-    if words != ["tidegate", _KIND, str(_FORMAT), f"sha256:{digest}"] or rest or count < 0:
-        raise TidegateError(
-            Code.RECORD_CORRUPT,
-            expected=f"a `{_KIND}` that fits its checksum",
-            found=f"{len(data)} bytes that do not",
-            where=str(path),
-            next_step="put the file back from a copy; do not delete it: it says which files were read",
-        )
+    try:
+        _HEADER.demand(line + newline, data[len(line) + 1 :])
+        if rest or count < 0:
+            raise Unreadable(Flaw.FIELDS, f"rows of {_ROW_BYTES} bytes", f"{len(data)} bytes")
+    except Unreadable as flaw:
+        raise flaw.error(
+            str(path), "put the file back from a copy; do not delete it: it says which files were read"
+        ) from None
     highs, lows, stamps = (np.frombuffer(data, np.uint64, count, _BEGIN + index * 8 * count) for index in range(3))
     return ListRun(first, last, highs, lows, stamps, np.frombuffer(data, np.uint32, count, _BEGIN + 24 * count))
 
@@ -169,11 +159,10 @@ def _sorted(
     return ListRun(first, last, highs[order], lows[order], stamps[order], numbers[order])
 
 
-_KIND = "file-index"
-_FORMAT = 1
+_HEADER = HeaderLine("file-index", 1)
 _BEGIN = 128
 _ROW_BYTES = 28
-_PADDING = b" " * (_BEGIN - len(f"tidegate {_KIND} {_FORMAT} sha256:") - 64 - 1)
+_PADDING = b" " * (_BEGIN - len(_HEADER.above(b"")))
 _HALVES = struct.Struct("<QQ")
 _SIZE_AND_TIME = struct.Struct("<qq")
 _NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)")

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from tidegate.core.json_formats import parsed
 from tidegate.core.spark_log import SKIPPED, TOPIC_IDS
 
 Partition: TypeAlias = tuple[str, int]
@@ -94,7 +95,7 @@ class Bounds:
     @staticmethod
     def from_text(text: str) -> Bounds:
         """The bounds from a text that `to_text` returned."""
-        value = msgspec.json.decode(text, type=dict[str, dict[str, Any]])
+        value = parsed(text, dict[str, dict[str, Any]])
         stop = value.get("stop")
         return Bounds(Offsets.from_json(value["start"]), None if stop is None else Offsets.from_json(stop).next)
 

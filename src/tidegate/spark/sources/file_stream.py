@@ -14,6 +14,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.core.errors import TidegateError
+from tidegate.core.json_formats import parsed
 from tidegate.core.telling import ToldStep, told
 from tidegate.logs.subject import about_all_of, subject
 from tidegate.sources.files.reader import FileReader, Wait
@@ -56,7 +57,7 @@ class ReaderCall:
     def apply(self, text: str) -> str:
         with about_all_of(self._about):
             try:
-                return msgspec.json.encode(self._answer(msgspec.json.decode(text))).decode()
+                return msgspec.json.encode(self._answer(parsed(text, dict[str, Any]))).decode()
             except TidegateError as error:
                 return msgspec.json.encode({"error": str(told(error, ToldStep.SOURCE, WORD))}).decode()
             except BaseException as error:  # noqa: BLE001 (Spark's thread raises it, and it ends the query)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.sources.files.described import DescribedFiles
 from tidegate.sources.files.globs import FileSelection, expression, split
@@ -171,10 +171,10 @@ _LOGS = frozenset({"delta", "iceberg", "hudi"})
 
 def _schema_in(position: str) -> StructType | None:
     try:
-        text = msgspec.json.decode(position, type=FilesBegun).schema
-    except msgspec.MsgspecError:
+        text = parsed(position, FilesBegun).schema
+    except Unreadable:
         return None
-    return StructType.fromJson(msgspec.json.decode(text)) if text else None
+    return StructType.fromJson(parsed(text, dict[str, Any])) if text else None
 
 
 def _option(expected: str, found: str, where: str) -> TidegateError:

@@ -26,6 +26,7 @@ from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require
 from tidegate.checkpoints.retained import retained_from
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, join
 from tidegate.sources.feed_thread import Feed
@@ -181,7 +182,7 @@ class Trimmer:
         self._done: IngestPosition | None = None
 
     def tell(self, position: str) -> None:
-        self._done = msgspec.json.decode(position, type=IngestPosition)
+        self._done = parsed(position, IngestPosition)
         needed = self._kept.done(self._reader, self._done)
         if needed is not None and self._log.has_segments_before(needed):
             try:
@@ -253,8 +254,8 @@ def _position(offset: Mapping[str, Any]) -> IngestPosition:
 
 def _begun(position: str, where: str) -> IngestPosition:
     try:
-        return msgspec.json.decode(position, type=IngestPosition)
-    except msgspec.MsgspecError:
+        return parsed(position, IngestPosition)
+    except Unreadable:
         raise other_source("this source with durable=True", position, where) from None
 
 

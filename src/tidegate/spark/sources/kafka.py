@@ -16,7 +16,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
@@ -27,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.core.spelling import did_you_mean
 from tidegate.kafka.clients import Clients, as_text
@@ -112,7 +112,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
     def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
         try:
             bounds = Bounds.from_text(position)
-        except (msgspec.MsgspecError, KeyError):
+        except (Unreadable, KeyError):
             raise other_source("this Kafka source", position, where) from None
         return _frame(session, self._reading(where, tempo), bounds)
 
@@ -217,7 +217,7 @@ class KafkaMonitor:
         self._uncounted = 0
 
     def tell(self, position: str) -> None:
-        offsets = Offsets.from_json(msgspec.json.decode(position, type=dict[str, Any]))
+        offsets = Offsets.from_json(parsed(position, dict[str, Any]))
         if self._group is not None:
             self._group.tell(offsets)
         self._behind.tell(offsets.next)

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.sources.base import Begins, Position, Range, Replay, RowSource, ranges
 from tidegate.sources.ends import RowEnds
@@ -66,7 +67,7 @@ class RowsMonitor:
         self._done: Position | None = None
 
     def tell(self, position: str) -> None:
-        self._done = msgspec.json.decode(position, type=dict[str, int])
+        self._done = parsed(position, dict[str, int])
 
     def behind(self) -> int | None:
         """None before the first epoch is done, and if the source does not answer."""
@@ -183,8 +184,8 @@ def refuse_unfit(source: RowSource, where: str, level: Level) -> None:
 def position_of(position: str, where: str) -> Position:
     """The position in a text of *start*. Raises SOURCES_CHANGED if another kind of source wrote it."""
     try:
-        return msgspec.json.decode(position, type=dict[str, int])
-    except msgspec.MsgspecError:
+        return parsed(position, dict[str, int])
+    except Unreadable:
         raise other_source("this source", position, where) from None
 
 

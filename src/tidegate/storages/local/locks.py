@@ -21,7 +21,7 @@ from types import TracebackType
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.spoilt import SPOILT
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.storages.lease import Holder
 from tidegate.storages.opening import open_storage
@@ -112,8 +112,8 @@ def read_holder(job_folder: str | Path) -> Holder | None:
     """
     data = open_storage(job_folder).read(_HOLDER)
     try:
-        return None if data is None else msgspec.json.decode(data, type=Holder)
-    except SPOILT:
+        return None if data is None else parsed(data, Holder)
+    except Unreadable:
         return None
 
 

@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.testing.checker import Change, InputLine
 
 
@@ -17,8 +16,8 @@ def rows_of(texts: Iterable[str]) -> Iterator[tuple[dict[str, Any], str]]:
     """For each text, the JSON object in it and the text. The object is empty if the text is not a JSON object."""
     for text in texts:
         try:
-            yield msgspec.json.decode(text, type=dict[str, Any]), text
-        except msgspec.DecodeError:
+            yield parsed(text, dict[str, Any]), text
+        except Unreadable:
             yield {}, text
 
 

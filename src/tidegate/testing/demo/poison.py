@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 import msgspec
 
+from tidegate.core.json_formats import parsed
 from tidegate.testing.checker import InputLine
 from tidegate.testing.demo.child import POISON
 from tidegate.testing.demo.ends import FileEnds, json_rows
@@ -53,7 +54,7 @@ def look_at_poison(places: Places, lines: Sequence[InputLine]) -> Poisoned:
     with closing(sqlite3.connect(places.numbered)) as reader:
         table = sorted(InputLine(number, text) for number, text in reader.execute("SELECT number, text FROM lines"))
     letters = [row for row, _ in json_rows(places.dead_letters)]
-    dead = [msgspec.json.decode(row["row"], type=dict[str, object]) for row in letters]
+    dead = [parsed(row["row"], dict[str, object]) for row in letters]
     flaw = ""
     if table != sorted(line for line in lines if line.text != TEXT):
         flaw = f"the table of lines has {len(table)} rows, and not every line but the poisoned one"

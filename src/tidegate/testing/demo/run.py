@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tidegate.core.json_formats import parsed
 from tidegate.extras import Extra, require
 from tidegate.settings.config import Settings
 from tidegate.testing.checker import Batches, CheckerVerdict, DeviationKind, check
@@ -334,6 +335,6 @@ class _Campaign:
 
     def _figures(self, run: int) -> _DemoFigures:
         try:
-            return msgspec.json.decode(self._places.figures(run).read_bytes(), type=_DemoFigures)
+            return parsed(self._places.figures(run).read_bytes(), _DemoFigures)
         except FileNotFoundError:
             return _DemoFigures()

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
+from tidegate.core.json_formats import parsed
 from tidegate.testing.checker import Batches, InputLine, SinkContents
 from tidegate.testing.demo import child
 from tidegate.testing.demo.driver import DemoFailed
@@ -116,5 +116,5 @@ def _offsets(position: str | None) -> dict[int, int]:
     """
     if position is None:
         return {}
-    topics = msgspec.json.decode(position, type=dict[str, dict[str, int | str]])
+    topics = parsed(position, dict[str, dict[str, int | str]])
     return {int(partition): int(offset) for partition, offset in topics.get(Topic.INPUT.value, {}).items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.errors import Code, TidegateError
+from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.testing.kafka.process import Process
 
 OWN_USER = "broker"
@@ -89,10 +90,10 @@ def load(folder: Path) -> ClusterRecord | None:
     """Read the record in this folder; None if no broker was ever started there."""
     path = folder / _NAME
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ClusterRecord)
+        return parsed(path.read_bytes(), ClusterRecord)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
+    except Unreadable as error:
         raise TidegateError(
             Code.RECORD_CORRUPT,
             expected="the record of a broker",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def digest_of(data: bytes) -> str:
@@ -10,6 +14,6 @@ def digest_of(data: bytes) -> str:
     return sha256(data)
 
 
-def sha256(data: bytes) -> str:
+def sha256(data: Buffer) -> str:
     """The SHA-256 of `data` as 64 hex digits."""
     return hashlib.sha256(data).hexdigest()

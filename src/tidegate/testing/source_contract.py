@@ -149,8 +149,8 @@ class SourceContract(ABC):
         with self.opened() as reading:
             if self.traits_of_reading.begins is Begins.NEWEST:
                 pytest.skip("the source declares that it begins behind its newest row")
-            start = reading.begin(Begins.OLDEST)
             self.add(numbered(0, 3))
+            start = reading.begin(Begins.OLDEST)
             epochs = self.epochs(reading, start, 3)
             _same(self.read(reading, epochs), numbered(0, 3), "the oldest position is before all rows")
 

@@ -1,7 +1,8 @@
-"""Arrow arrays of Python's values, made of buffers.
+"""Makes Arrow arrays from Python values, without pandas.
 
-The first `pyarrow.array` or `pyarrow.scalar` of a process imports pandas, which takes a worker of Spark about a second
-(pyarrow looks whether it is given something of pandas'). A worker that has only these needs no pandas.
+The first `pyarrow.array` or `pyarrow.scalar` in a process imports pandas, to recognize its types. This takes a Python
+worker of Spark about a second. The functions here build arrays from buffers, so a worker that uses only them does not
+import pandas.
 """
 
 from __future__ import annotations

@@ -549,7 +549,7 @@ def test_a_run_in_the_background_that_is_killed_before_it_has_said_anything_has_
         (supervisor,) = supervisors_of(tmp_path)
         os.kill(supervisor, signal.SIGKILL)
         assert background.wait(20) == 1
-        assert f"process {supervisor}, which was to keep the job alive, has ended without a word" in background.tail()
+        assert f"the supervisor (process {supervisor}) has ended without a message" in background.tail()
         assert "Traceback" not in background.tail()
         for driver in starts(tmp_path):
             with suppress(ProcessLookupError):

@@ -116,8 +116,8 @@ def test_a_first_interrupt_is_answered_with_what_is_waited_for():
     assert "epoch 18 of counts and epoch 3 of lines;" in stop_message(
         beat(query(), query(uid="lines", epoch=3, finished=2))
     )
-    assert stop_message(beat(query(finished=18))) == "stopping: nothing is under way; Ctrl-C again ends at once"
-    assert stop_message(None).startswith("stopping: nothing")
+    assert stop_message(beat(query(finished=18))) == "stopping: no epoch is running; Ctrl-C again ends at once"
+    assert stop_message(None).startswith("stopping: no epoch")
     assert stop_message(beat()) in shown(beat(), watched(SupervisorStage.STOPPING))
 
 

@@ -46,7 +46,10 @@ class Segment:
 
 
 def segment_name(begin: IngestPosition) -> str:
-    """The order of names is the order of the segments."""
+    """The file name of the segment that begins at this position.
+
+    Sorted by name, segments are in the order of their positions.
+    """
     return f"{begin.offset:020d}-{begin.line:020d}-{begin.log}.lines"
 
 

@@ -66,7 +66,7 @@ class IngestLog:
         return self._end
 
     def append(self, lines: Sequence[bytes]) -> IngestPosition:
-        """Add lines, none with a newline in it, and give the new end. They count when this returns, all of them."""
+        """Append lines without newlines to the log, and return its new end. At return, all of them are durable."""
         return self.append_payload(Payload.of_lines(lines))
 
     def append_payload(self, payload: Payload) -> IngestPosition:

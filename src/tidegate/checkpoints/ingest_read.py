@@ -23,7 +23,7 @@ class Slice:
 
 
 def require(folder: Path, wanted: IngestPosition, end: IngestPosition, where: str) -> None:
-    """Raise if the log that ends at `end` is not the log of `wanted`, or does not contain this position."""
+    """Raise if the log that ends at `end` is another log than `wanted` refers to, or does not contain that position."""
     require_between(None, end, wanted, f"{where}, {folder}")
     for found in missing_before(wanted, unbroken(segments(folder))):
         raise lines_lost(_expected(wanted), found, f"{where}, {folder}")

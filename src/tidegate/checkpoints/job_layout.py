@@ -1,6 +1,6 @@
-"""Layout of the folder of jobs, for drivers and for commands that only read.
+"""The layout of the jobs' folder: names and paths, for drivers and for commands that only read.
 
-It imports next to nothing: every command that looks at jobs begins here.
+This module imports almost nothing, because every command that reads jobs loads it first.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def generations(query_folder: Path) -> list[int]:
 
 
 def newest_begun(query_folder: Path) -> int | None:
-    """The newest generation with a *start*; a generation without one has done nothing yet. None if there is none."""
+    """The number of the newest generation of a query that has a *start* record; None if no generation has one.
+
+    A generation without *start* has done nothing yet.
+    """
     begun = (each for each in reversed(generations(query_folder)) if _has_begun(query_folder, each))
     return next(begun, None)
 

@@ -38,10 +38,10 @@ class QueryFolder:
 
 
 class RetainedCheckpoints:
-    """Keeps the newest `retained` manifests of a job.
+    """Keeps the newest manifests of a job; their number is the setting `checkpointing.retained`.
 
-    `note` is cheap and called as soon as an epoch is done. `write` writes the noted manifests, whenever there is time.
-    It skips those that it would have to remove at once.
+    `note` is called as soon as an epoch is done, and is fast. `write` later writes the noted manifests, except those
+    that would be removed again at once.
     """
 
     def __init__(self, job_folder: Path, job: str, job_id: str, queries: Sequence[QueryFolder], retained: int) -> None:
@@ -98,7 +98,10 @@ class RetainedCheckpoints:
             self._remove_older()
 
     def _forget(self, written: _Noted) -> None:
-        """Remove it from the list, which may have changed in the meantime."""
+        """Remove a written manifest from the list of those to write.
+
+        The list may have changed since the write began.
+        """
         with self._lock, suppress(ValueError):
             self._noted.remove(written)
 

@@ -20,8 +20,8 @@ broker = typer.Typer(
     no_args_is_help=True,
 )
 
-BrokerFolder = Annotated[Path, typer.Option(file_okay=False, help="Where its data, settings, log and state are kept.")]
-BrokerJson = Annotated[bool, typer.Option("--json", help="Show how it is as one JSON object.")]
+BrokerFolder = Annotated[Path, typer.Option(file_okay=False, help="The folder of its data, settings, log and status.")]
+BrokerJson = Annotated[bool, typer.Option("--json", help="Show its status as one JSON object.")]
 FOLDER = Path(".tidegate-broker")
 
 
@@ -38,9 +38,7 @@ def _version(wanted: str | None) -> str | None:
 @broker.command()
 def start(
     folder: BrokerFolder = FOLDER,
-    port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Where it listens on 127.0.0.1; 0: any free port.")
-    ] = 9092,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Its port on 127.0.0.1; 0: any free port.")] = 9092,
     version: Annotated[
         str | None,
         typer.Option(callback=_version, metavar="X.Y.Z", help="Kafka's version.", show_default=DEFAULT_VERSION),

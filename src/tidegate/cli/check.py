@@ -26,17 +26,17 @@ def check(
         typer.Argument(metavar="[APP]", exists=True, dir_okay=False, help="The program of the job to check."),
     ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
+        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own arguments, after `--`.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may come again.")
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting. Repeatable.")
     ] = None,
     job: Annotated[
         str | None,
-        typer.Option("--job", metavar="JOB", help="Look at the sources and sinks of a job that was started."),
+        typer.Option("--job", metavar="JOB", help="Also check the sources and sinks of a job that was started before."),
     ] = None,
     kafka: Annotated[
-        str | None, typer.Option("--kafka", metavar="SERVERS", help="Look at a Kafka cluster: host:port,...")
+        str | None, typer.Option("--kafka", metavar="SERVERS", help="Also check a Kafka cluster: host:port,...")
     ] = None,
     dir: Dir = None,
     option: SinkOptions = None,

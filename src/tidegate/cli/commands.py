@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "txn": CommandEntry(
         "tidegate.cli.txn:txn",
-        "Transactions that a job has prepared and not ended: list them, commit or abort one.",
+        "Open transactions of a job: list them, commit or abort one.",
     ),
     "check": CommandEntry(
         "tidegate.cli.check:check",
@@ -71,7 +71,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "warm-up": CommandEntry(
         "tidegate.cli.warm_up:warm_up",
-        "Make an archive of Spark's classes, which every later start of a job maps instead of loading them.",
+        "Make an archive of Spark's classes. Later starts of jobs are faster, because they map it into memory.",
     ),
     "demo": CommandEntry(
         "tidegate.cli.demo:demo",

@@ -34,7 +34,7 @@ Dir = Annotated[
     typer.Option(
         "--dir",
         metavar="FOLDER",
-        help="Where jobs keep their checkpoints; else `checkpointing.dir` of tidegate.toml and the environment.",
+        help="The folder of the jobs' checkpoints. Default: `checkpointing.dir` in tidegate.toml or the environment.",
     ),
 ]
 """The option of every command that looks for a job."""
@@ -44,7 +44,7 @@ Overrides = Annotated[
     typer.Option(
         "-D",
         metavar="KEY=VALUE",
-        help="A setting, with or without a blank after -D; may come again. Stronger than program, file, environment.",
+        help="A setting, with or without a space after -D. Repeatable. Overrides program, file and environment.",
     ),
 ]
 """The option of every command that takes settings. It overrides all other places."""

@@ -83,7 +83,7 @@ def import_(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="The file to write; `-`: the standard output.")
     ] = FILE,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
     json: Json = False,
 ) -> None:
     """Write tidegate.toml from a Flink configuration, and list the keys that are left out, with the reason.
@@ -127,10 +127,10 @@ def _write(path: Path, text: str, mode: Literal["w", "x"]) -> None:
     except FileExistsError:
         raise TidegateError(
             Code.SETTINGS_FILE,
-            expected="a name that no file has yet",
+            expected="a file that does not exist yet",
             found="a file",
             where=str(path),
-            next_step="overwrite it with --force, or see what would be written with -o -",
+            next_step="overwrite it with --force, or print the result with -o -",
         ) from None
     except OSError as error:
         raise TidegateError(

@@ -47,8 +47,8 @@ Form = Annotated[
     typer.Option(
         "--type",
         "--format",
-        help="`native` (default): Spark's own files, as quick as a copy. `canonical`: the state as Parquet, for anyone"
-        " to read.",
+        help="`native` (default): Spark's own files, copied. `canonical`: the state as Parquet files, which other tools"
+        " can read.",
     ),
 ]
 """The format of the state in a savepoint."""
@@ -75,10 +75,10 @@ def stop(
     job: JobName,
     savepoint: Annotated[
         str | None,
-        typer.Option("--savepointPath", "-p", metavar="[DIR]", help="With a savepoint; else in `savepoints.dir`."),
+        typer.Option("--savepointPath", "-p", metavar="[DIR]", help="Take a savepoint in DIR, or in `savepoints.dir`."),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="End it for good: every window and timer comes out as at the end of time.")
+        bool, typer.Option("--drain", help="End the job for good: emit every window and timer first.")
     ] = False,
     form: Form = None,
     timeout: Timeout = None,
@@ -132,7 +132,7 @@ def cancel(
     job: JobName,
     savepoint: Annotated[
         str | None,
-        typer.Option("--withSavepoint", "-s", metavar="[DIR]", help="With a savepoint; else in `savepoints.dir`."),
+        typer.Option("--withSavepoint", "-s", metavar="[DIR]", help="Take a savepoint in DIR, or in `savepoints.dir`."),
     ] = None,
     form: Form = None,
     timeout: Timeout = None,
@@ -285,7 +285,7 @@ def _show_none_text(client: JobClient, request: CommandRequest, ticket: Ticket, 
 def _why_there_is_none(request: CommandRequest, ticket: Ticket, view: TicketView) -> str:
     waited = ticket.patience_seconds if request.timeout is None else DURATION.read(request.timeout)
     stands = view.stage is Stage.ASKED
-    what = f"request {ticket.id} stands, and may still be done" if stands else "no request was sent"
+    what = f"request {ticket.id} was sent, and may still be carried out" if stands else "no request was sent"
     return f"waited {waited:g} s for {view.waits_for}; {what}"
 
 

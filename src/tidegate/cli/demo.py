@@ -36,12 +36,12 @@ def demo(
         Gate, typer.Option(help="`on`: tidegate. `off`: the same job in plain PySpark (`foreachBatch`).")
     ] = Gate.on,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Read from and write into topics of a broker that runs meanwhile.")
+        bool, typer.Option("--kafka", help="Read and write topics of a broker that runs during the demo.")
     ] = False,
     poison: Annotated[
-        bool, typer.Option("--poison", help="One record is such that a table refuses it: it must be a dead letter.")
+        bool, typer.Option("--poison", help="Add one record that a table refuses: it must become a dead letter.")
     ] = False,
-    lines: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many lines of text are made.")] = 20_000,
+    lines: Annotated[int, typer.Option(min=1, max=10_000_000, help="The number of lines of generated text.")] = 20_000,
     input: Annotated[
         Path | None,
         typer.Option(exists=True, file_okay=False, help="Count the words of the text files in this folder instead."),
@@ -51,7 +51,7 @@ def demo(
         typer.Option(file_okay=False, help="Keep input, output, checkpoints and logs here.", show_default="removed"),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting of the job; may come again.")
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting of the job. Repeatable.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Show the result as one JSON object, the last line.")] = False,
 ) -> None:

@@ -64,7 +64,7 @@ def show_report(report: DemoReport) -> None:
     table.add_row("in all", f"{report.seconds:g} s")
     console.print(table)
     if report.counterexample:
-        console.print(f"The first that is wrong:\n{report.counterexample}", markup=False, soft_wrap=True)
+        console.print(f"The first wrong records:\n{report.counterexample}", markup=False, soft_wrap=True)
 
 
 def _line(event: Event, options: Options) -> str | None:

@@ -151,7 +151,7 @@ def _first_news(process: int, reading: int, log: Path) -> Detached:
 
 
 def _without_a_word(process: int, log: Path) -> str:
-    ended = f"process {process}, which was to keep the job alive, has ended without a word: it was killed, or broke"
+    ended = f"the supervisor (process {process}) has ended without a message: it was killed, or has crashed"
     return "\n".join(filter(None, [_read(log), ended]))
 
 

@@ -1,4 +1,6 @@
-"""`tidegate forget`: removes the checkpoints of a job that does not run, so that a job of this name can start anew."""
+"""`tidegate forget`: removes the checkpoints of a job that does not run, so that its next start begins with empty
+state.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def forget(
         typer.Option(
             "--evidence-of",
             metavar="ID",
-            help="Instead: what the job's sinks keep of an earlier job of this name and of that id, whose own folder is"
-            " gone. The error TG-SINK-OF-ANOTHER-JOB shows the id.",
+            help="Remove instead the evidence that the sinks store for an earlier job with this name and id. Use it if"
+            " that job's folder no longer exists. The error TG-SINK-OF-ANOTHER-JOB shows the id.",
         ),
     ] = None,
     dir: Dir = None,
@@ -61,7 +63,7 @@ def forget(
     of_what = f"evidence of job id {found.job_id} in the sinks of {found.job}" if evidence_of else found.job
     typer.echo(f"{of_what} is forgotten" + ("" if evidence_of else f" (id {found.job_id})"))
     for each in found.left:
-        typer.echo(f"what only its program can open was left alone: {each}", err=True)
+        typer.echo(f"not changed, because only the job's program can open it: {each}", err=True)
 
 
 def _ask(job: str, found: Clearance | None, evidence_of: str | None) -> None:
@@ -69,30 +71,27 @@ def _ask(job: str, found: Clearance | None, evidence_of: str | None) -> None:
     if not sys.stdin.isatty():
         raise TidegateError(
             Code.REQUEST_REFUSED,
-            expected="--yes, as there is no terminal to ask at",
+            expected="a terminal to confirm at, or --yes",
             found="neither",
             where=f"tidegate forget {job}",
-            next_step=f"see what there is with `tidegate info {job}`; then: tidegate forget {job} --yes",
+            next_step=f"check the job with `tidegate info {job}`; then: tidegate forget {job} --yes",
         )
     if found is None:
         typer.echo(
-            f"What the sinks of {job} keep of job id {evidence_of} goes. If that job is started again, it is", err=True
+            f"The sinks of {job} will remove their evidence of job id {evidence_of}. If that job starts again, it is",
+            err=True,
         )
-        typer.echo("refused, or repeats rows.", err=True)
+        typer.echo("refused, or it repeats rows.", err=True)
     else:
         for line in _lines(found):
             typer.echo(line, err=True)
-    typer.confirm("Go on?", abort=True, err=True)
+    typer.confirm("Continue?", abort=True, err=True)
 
 
 def _lines(found: Clearance) -> list[str]:
     return [
-        f"{found.job} (id {found.job_id}): its checkpoints in {found.folder} go, and what its sinks keep of it.",
+        f"{found.job} (id {found.job_id}): removes its checkpoints in {found.folder}, and its evidence in the sinks:",
         *(f"  {each}" for each in found.sinks),
-        *(
-            [f"{found.decided_rows} rows are decided and not committed: they are given up."]
-            if found.decided_rows
-            else []
-        ),
-        "The rows that are visible stay, and come again when the job begins anew.",
+        *([f"{found.decided_rows} rows are decided and not committed: they are lost."] if found.decided_rows else []),
+        "Visible rows stay in the targets. The next start of the job writes them again.",
     ]

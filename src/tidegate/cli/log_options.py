@@ -12,9 +12,7 @@ from tidegate.logs.writing import FORMAT_VARIABLE, LEVEL_VARIABLE, LogLevel
 
 LogFormatOption = Annotated[
     LogFormat,
-    typer.Option(
-        "--log-format", envvar=FORMAT_VARIABLE, help="How the lines of the log are written: for people, for programs."
-    ),
+    typer.Option("--log-format", envvar=FORMAT_VARIABLE, help="The format of log lines: for people or for programs."),
 ]
 
 LogLevelOption = Annotated[

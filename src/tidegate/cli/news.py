@@ -134,9 +134,9 @@ def _show_failure(failure: Failure, what: str) -> None:
 def _staying(processes: Sequence[int]) -> str:
     numbers = ", ".join(str(process) for process in processes)
     return (
-        f"SIGKILL has not ended what the driver has left behind: process {numbers}. It waits for a disk or a file"
-        " server that does not answer (state D in ps), or is another user's. The job's locks keep a"
-        " second driver from writing"
+        f"SIGKILL has not ended processes of the old driver: {numbers}. They wait for a disk or a file server that does"
+        " not answer (state D in ps), or belong to another user. The job's locks prevent a second driver from"
+        " writing"
     )
 
 

@@ -37,7 +37,7 @@ AllowNonRestored = Annotated[
         "-n",
         "--allow-non-restored-state",
         "--allowNonRestoredState",
-        help="Leave queries of the savepoint behind that the program does not have, and sources that they do not read.",
+        help="Drop the queries and sources of the savepoint that the program does not have.",
     ),
 ]
 
@@ -46,20 +46,20 @@ AllowNonRestoredOf = Annotated[
     typer.Option(
         "--allow-non-restored-state-of",
         metavar="QUERY",
-        help="The same, for this query of the savepoint alone. May come again.",
+        help="The same for one query of the savepoint. Repeatable.",
     ),
 ]
 
 OffsetsOnly = Annotated[
     bool,
-    typer.Option("--offsets-only", help="Take the ends of the sources from the savepoint; the state is empty."),
+    typer.Option("--offsets-only", help="Restore only the source positions of the savepoint; the state begins empty."),
 ]
 
 StateOnly = Annotated[
     bool,
     typer.Option(
         "--state-only",
-        help="Take the state from the savepoint; every source begins at the position that the program sets.",
+        help="Restore only the state of the savepoint; every source begins at the position that the program sets.",
     ),
 ]
 
@@ -67,22 +67,24 @@ Claim = Annotated[
     bool,
     typer.Option(
         "--claim",
-        help="The savepoint belongs to this job from now on. In another folder the job keeps its id, so it resumes in"
-        " the same targets; files are linked where the disk can. Without it the savepoint is only read, and a restore"
-        " in another folder is another job.",
+        help="Let the job own the savepoint from now on. A restore in another folder then keeps the job's id, so it can"
+        " write into the same targets; files are linked if the disk supports it. Without this option the savepoint is"
+        " only read, and a restore in another folder makes a new job.",
     ),
 ]
 
 Renamed = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="OLD=NEW", help="What the program calls a uid of the savepoint. May come again."),
+    typer.Option(
+        "--map", metavar="OLD=NEW", help="A uid of the savepoint, and the uid that the program uses now. Repeatable."
+    ),
 ]
 
 Rewind = Annotated[
     bool,
     typer.Option(
         "--rewind",
-        help="Go back behind rows that are visible already: the sinks get them once more. Else that is refused.",
+        help="Allow a restore that writes rows again that are already visible. Without this option it is refused.",
     ),
 ]
 
@@ -92,8 +94,8 @@ AllowChangedOperator = Annotated[
     typer.Option(
         "--allow-changed-operator",
         metavar="UID",
-        help="Keep the state of a stateful operator that computes something else now; name it by its uid, or as"
-        " QUERY/NUMBER. Once for each command. May come again.",
+        help="Keep the state of a stateful operator that computes something else now. UID: its uid, or QUERY/NUMBER."
+        " Applies to this command only, and to no later restart. Repeatable.",
     ),
 ]
 
@@ -102,15 +104,19 @@ BeginsFresh = Annotated[
     bool,
     typer.Option(
         "--fresh",
-        help="Begin anew, in a new and empty generation of the job: its sources begin where the program says, and rows"
-        " that are visible come again. What is decided is committed first. Once for each command.",
+        help="Start the job with empty state in a new generation: its sources begin at the positions that the program"
+        " sets, and rows may be written again. Decided epochs are committed first. Applies to this command only, and to"
+        " no later restart.",
     ),
 ]
 
 
 def begin_fresh(savepoint: Path | None) -> dict[str, str]:
-    """The environment that tells a program to open a new generation. The id makes it happen once: after a restart of
-    the program the job resumes in the generation that it has opened."""
+    """The environment variable that tells a program to open a new generation.
+
+    Its value is a new id, so that this happens once: after a restart, the program finds that the generation of this id
+    exists, and resumes in it.
+    """
     if savepoint is not None:
         raise typer.BadParameter("not with a savepoint: leave out -s", param_hint="--fresh")
     return {FRESH_VARIABLE: msgspec.json.encode(Fresh(secrets.token_hex(4))).decode()}

@@ -68,7 +68,7 @@ class RunCommand(TyperCommand):
 def run(
     app: Annotated[str, typer.Argument(metavar="APP", help="The program: a Python file that makes a job and runs it.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="All that follows is the program's own.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="The program's own arguments.")
     ] = None,
     define: Overrides = None,
     detached: Annotated[
@@ -86,7 +86,8 @@ def run(
     fresh: BeginsFresh = False,
     allow_changed_operator: AllowChangedOperator = None,
     log_file: Annotated[
-        Path | None, typer.Option("--log-file", metavar="FILE", help="With -d: the log; else one in the job's folder.")
+        Path | None,
+        typer.Option("--log-file", metavar="FILE", help="With -d: the log file. Default: in the job's folder."),
     ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
     log_level: LogLevelOption = LogLevel.WARNING,

@@ -72,7 +72,7 @@ def take(
     job: JobName,
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="[DIR]", help="Where it goes, in a folder of its own; else `savepoints.dir`."),
+        typer.Argument(metavar="[DIR]", help="Where to create the savepoint's folder. Default: `savepoints.dir`."),
     ] = None,
     form: Form = None,
     timeout: Timeout = None,
@@ -101,7 +101,7 @@ def take(
 @savepoint.command()
 def ls(
     folder: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="The folder that holds them; else `savepoints.dir`.")
+        str | None, typer.Argument(metavar="[DIR]", help="The folder of the savepoints. Default: `savepoints.dir`.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -165,7 +165,7 @@ def verify(path: SavepointPath, json: Json = False) -> None:
     if json:
         print_json({"path": found.path, "whole": not wrong, "files": found.files, "problems": _problems(wrong)})
     elif not wrong:
-        typer.echo(f"OK: {found.files} files are as they were taken")
+        typer.echo(f"OK: {found.files} files are unchanged")
     else:
         for error in wrong[:_SHOWN]:
             typer.echo(error, err=True)
@@ -179,11 +179,11 @@ def verify(path: SavepointPath, json: Json = False) -> None:
 def check(
     app: Annotated[
         Path,
-        typer.Argument(metavar="APP", exists=True, dir_okay=False, help="The program that is to be restored from it."),
+        typer.Argument(metavar="APP", exists=True, dir_okay=False, help="The program to restore from the savepoint."),
     ],
     path: GivenSavepoint,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own, after `--`.")
+        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="The program's own arguments, after `--`.")
     ] = None,
     allow_non_restored: AllowNonRestored = False,
     allow_non_restored_of: AllowNonRestoredOf = None,

@@ -11,8 +11,8 @@ SinkOptions = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="An option of a source or sink that the job's folder does not keep because it may be a secret; best as"
-        " `sasl.password=env:VARIABLE` or `=file:PATH`. May come again.",
+        help="An option of a source or sink that may be a secret, so it is not in the job's folder. Best given as"
+        " `sasl.password=env:VARIABLE` or `=file:PATH`. Repeatable.",
     ),
 ]
 

@@ -18,17 +18,17 @@ if TYPE_CHECKING:  # loaded at its first use: other commands do not wait for the
     from tidegate.operate import Ended, Waiting
 
 txn = typer.Typer(
-    help="Transactions that a job has prepared and not ended: list them, commit or abort one.",
+    help="Open transactions of a job: list them, commit or abort one.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The transaction's whole name, as `txn ls` shows it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The full name of the transaction, as `txn ls` shows it.")]
 Force = Annotated[
     str | None,
-    typer.Option("--force", metavar="NAME", help="Do it against the verdict; the whole name, typed out once more."),
+    typer.Option("--force", metavar="NAME", help="Do it although the verdict is another one. Repeat the full name."),
 ]
-WaitSeconds = Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a sink is waited for.")]
+WaitSeconds = Annotated[float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for a sink.")]
 
 
 @txn.command()

@@ -61,7 +61,7 @@ def stop_message(beat: Beat | None) -> str:
     """The answer to the first Ctrl-C."""
     under_way = [query for query in (() if beat is None else beat.queries) if query.epoch > query.finished]
     waits = " and ".join(f"epoch {query.epoch} of {query.uid}" for query in under_way)
-    return f"stopping: {f'waits for {waits}' if waits else 'nothing is under way'}; Ctrl-C again ends at once"
+    return f"stopping: {f'waits for {waits}' if waits else 'no epoch is running'}; Ctrl-C again ends at once"
 
 
 def _nothing() -> Beat | None:

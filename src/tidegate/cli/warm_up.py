@@ -15,11 +15,11 @@ from tidegate.machine.class_archive import archive_file
 
 
 def warm_up(json: Json = False) -> None:
-    """Make an archive of Spark's classes, which every later start of a job maps instead of loading them.
+    """Make an archive of Spark's classes. Later starts of jobs are faster, because they map it into memory.
 
-    It takes half a minute or more: a small job runs in a temporary folder. The archive (about 180 MB) lies in
-    `$XDG_CACHE_HOME/tidegate`, else `~/.cache/tidegate`, and belongs to this Java and this Spark: with others, starts
-    are as slow as without it. Put it into a container's image by `RUN tidegate warm-up`. It is never needed.
+    It takes half a minute or more: a small job runs in a temporary folder. The archive (about 180 MB) is in
+    `$XDG_CACHE_HOME/tidegate`, else `~/.cache/tidegate`. It is for this version of Java and of Spark; other versions
+    ignore it. In a container's image, use `RUN tidegate warm-up`. Jobs also run without the archive.
 
     Example: `tidegate warm-up`
     """

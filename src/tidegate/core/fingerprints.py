@@ -83,8 +83,9 @@ NOTHING_ALLOWED = Allowed()
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The errors of a start, its messages, and the record that it writes before Spark starts; None if the newest record
-    is equal.
+    """The result of comparing a program's operators with the stored ones: errors, messages, and the record to write.
+
+    The record is written before Spark starts. None: the newest record is equal.
     """
 
     errors: tuple[TidegateError, ...] = ()

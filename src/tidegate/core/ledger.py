@@ -117,12 +117,12 @@ def is_newest(begins_at: str) -> bool:
 
 
 def position_of(begins_at: str) -> str:
-    """The position of one of tidegate's own sources in *start*."""
+    """The source position in an entry of *start*. Only tidegate's own sources have one."""
     return begins_at.removeprefix(f"{NEWEST}: ")
 
 
 def entry(folder: str, number: int) -> str:
-    """The name of a numbered record."""
+    """The file name of the record with this number."""
     return f"{folder}/{number}"
 
 

@@ -30,7 +30,7 @@ class Secrets:
                     self._forms[form] = None
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """The environment variables with a name that suggests a secret."""
+        """Add the values of all environment variables whose name suggests a secret."""
         for name, value in environment.items():
             if is_secret(name) and name not in _FOLDERS and len(value) >= _VARIABLE_AT_LEAST:
                 self.add(value)

@@ -37,7 +37,10 @@ def show_straight(query: Query, epoch: int, committables: tuple[Committable, ...
 
 
 def _until_taken(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[None]:
-    """Retry until the sink has taken all rows. A lost transaction fails the epoch, whose input then comes again."""
+    """Retry the commit until the sink has committed all rows.
+
+    A lost transaction fails the epoch; its input is then replayed.
+    """
     sink, tries = committables[0].attempt.sink.sink, 0
     left: tuple[Committable, ...] = committables
     while left:

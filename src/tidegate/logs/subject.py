@@ -23,7 +23,7 @@ class Subject:
 
 
 def subject() -> Subject:
-    """The current subject of this thread."""
+    """The job, query and epoch that log lines of this thread name now."""
     return _SUBJECT.get()
 
 

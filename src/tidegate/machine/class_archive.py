@@ -23,7 +23,7 @@ def archive_file(environment: Mapping[str, str]) -> Path:
 
 
 def options_to_use(archive: Path) -> str:
-    """Options of a JVM, for `SPARK_SUBMIT_OPTS`."""
+    """JVM options that load the class archive, as text for `SPARK_SUBMIT_OPTS`."""
     return f'"-XX:SharedArchiveFile={archive}" {_SILENT}'
 
 

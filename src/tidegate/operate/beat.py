@@ -21,7 +21,10 @@ BEAT = "beat.json"
 
 
 class JobState(Enum):
-    """The state of a job as its driver reports it. A RUNNING job whose driver lock is free has died."""
+    """The state of a job as its driver last reported it.
+
+    If it is RUNNING and no process holds the driver lock, the job died.
+    """
 
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"

@@ -237,7 +237,7 @@ class JobClient:
 
 
 class ForgettableJob:
-    """A job to forget, or a job whose `forget` was killed."""
+    """A job whose checkpoints can be removed: one that does not run, or one whose removal was interrupted by a kill."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The exception history of a job: its failures and the reaction to each. The newest hundred failures are kept.
+"""The history of a job's failures: each error, and whether a restart followed. The newest hundred are kept.
 
 Each failure is a small file in `history/failures/`, written by the job's supervisor. The files are for information
 only: no decision depends on them, and they may be deleted.

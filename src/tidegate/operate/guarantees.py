@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 class GuaranteeFinding(Finding, frozen=True, kw_only=True):
-    """The line of `tidegate check` for one sink, and its parts for programs."""
+    """The line of `tidegate check` about the guarantee of one sink. It also has its parts as values, for programs."""
 
     guarantee: Guarantee
 

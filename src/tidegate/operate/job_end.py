@@ -33,8 +33,11 @@ class Wanted(Enum):
 
 
 def wanted(ending: EndMode, *, asked: bool, catches_up_with_a_drain: bool) -> Wanted:
-    """The strongest request. `asked`: the request to this start, not to one before. `catches_up_with_a_drain`: the
-    start runs until it has caught up, and found the drain of an earlier start."""
+    """The strongest request to end the job. `asked`: True if it was sent to this start, and not to an earlier one.
+
+    `catches_up_with_a_drain`: the start runs until it has caught up, and found the unfinished drain of an earlier
+    start.
+    """
     if catches_up_with_a_drain:
         if ending is EndMode.CANCEL:
             return Wanted.CAUGHT_UP_CANCEL

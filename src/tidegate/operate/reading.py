@@ -1,4 +1,4 @@
-"""Parts of the protocol that only read records, carried out on a storage without a run."""
+"""Runs the parts of the protocol that only read records, on a storage. No job has to run."""
 
 from __future__ import annotations
 

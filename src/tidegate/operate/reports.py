@@ -12,7 +12,9 @@ from tidegate.core.telling import parts_of
 
 
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The error of a driver. `codes`: the codes of the single errors; empty for an error of the program's own."""
+    """The error of a driver, as the supervisor receives it. `codes`: the codes of all errors in it; empty if none is
+    tidegate's.
+    """
 
     code: str
     codes: tuple[str, ...]

@@ -81,7 +81,7 @@ def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
 
 
 def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_seconds: float) -> None:
-    """Write *sinks.json* into the job's folder, in place of an older one."""
+    """Write *sinks.json* into the job's folder, and replace an older one."""
     found = _SinksRecord(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
     storage.replace(SINKS, _FORMAT.encode(found))
 
@@ -148,7 +148,7 @@ def not_described(
     sink: str,
     next_step: str = "start the job: it first commits all decided epochs and aborts the rest",
 ) -> TidegateError:
-    """The error about a sink that no start has described."""
+    """The error for a sink that is not in *sinks.json*, because no start of the job has described it."""
     return TidegateError(
         Code.SINK_OUT_OF_REACH,
         expected="a description of the sink, which every start of the job leaves in its folder",

@@ -50,7 +50,10 @@ _FORMAT = descriptions_of("sources", _Sources)
 
 
 def describe_source(uid: str, source: Source) -> DescribedSource:
-    """The source as `open_source` makes it again. Of a class without a kind only its name is known."""
+    """The description from which `open_source` opens the source again.
+
+    For a class without a kind it has only the name.
+    """
     kind = kind_of(source)
     if not kind:
         return only_the_program_opens(uid, source)
@@ -60,7 +63,7 @@ def describe_source(uid: str, source: Source) -> DescribedSource:
 
 
 def only_the_program_opens(uid: str, source: object) -> DescribedSource:
-    """The description of a source that no command can open."""
+    """The description of a source that only the job's program can open."""
     name = type(source).__name__
     return DescribedSource(uid=uid, told=name, target={"type": OTHER, "what": name})
 

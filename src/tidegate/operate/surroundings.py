@@ -210,7 +210,7 @@ def _space(there: Path) -> Finding:
 
 
 def _clock(scratch: Path) -> Finding:
-    """No rule of the protocol needs a clock. Displayed ages, timeouts and the file order of file sources do."""
+    """Check the clock. No rule of the protocol needs it, but displayed ages, timeouts and the order of files do."""
     path = scratch / "clock"
     before = time.time()
     path.write_bytes(b"")

@@ -23,7 +23,10 @@ _datasets, _parquet = cast("Any", ds), cast("Any", pq)
 
 
 def open_table(savepoint: Path, table: StateTable) -> ds.Dataset:
-    """A table for pyarrow: in batches, or whole. Reads no row yet."""
+    """Open a table of a canonical savepoint as an Arrow dataset, which can be read in batches or at once.
+
+    Reads no row yet.
+    """
     return _datasets.dataset([str(path) for path in _files(savepoint / table.folder)], format="parquet")
 
 

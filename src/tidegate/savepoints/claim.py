@@ -1,12 +1,13 @@
-"""The claim of a savepoint: exactly one job may continue under its job id.
+"""The claim of a savepoint: exactly one job may continue under the job id in the savepoint.
 
-The record is beside the savepoint's folder, which stays unchanged. It is written before the job's new generation
-counts, so a start that was killed in between finds its own claim. No other job takes it over, not even with a rewind. A
-copy of the savepoint has no claim: the record separates jobs that use the same folder, the evidence in the sinks all
-others.
+The claim record is a file beside the savepoint's folder; the folder itself stays unchanged. The record is written
+before the job's new generation counts, so a start after a kill finds its own claim. No other job can take the claim
+over, not even with a rewind. A copy of the savepoint has no claim record: jobs that use the same folder are separated
+by the record, all others by the evidence in the sinks.
 
 The job's folder is recognized by its path and by a random token in it, which is written before the claim. A host name
-is not enough: a pod returns to its folder under another name, and two containers of one name have a folder each.
+is not enough: a pod returns to its folder under another host name, and two containers with one host name may have
+different folders.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from tidegate.core.errors import Code, TidegateError
 
 
 class Copying:
-    """Shared by the thread that copies and by any others. `what` names the savepoint."""
+    """The progress of a copy. The thread that copies and other threads share it. `what`: names the savepoint."""
 
     def __init__(self, what: str = "the savepoint") -> None:
         self._what = what

@@ -50,7 +50,7 @@ class Savepoint:
 
     @property
     def found_at(self) -> Path:
-        """The folder as the caller named it."""
+        """The savepoint's folder, with the path that the caller gave."""
         return self.origin or self.folder
 
     @property

@@ -39,8 +39,9 @@ def with_state_ids(commits: bytes, ids: Mapping[int, Sequence[Sequence[str]]] | 
 
 
 def with_operators(commits: bytes, places: Mapping[int, int]) -> bytes:
-    """`commits/N` with the state of renumbered operators; operators without a new number are left out. Raises
-    ValueError for an invalid entry.
+    """The content of `commits/N` after operators were renumbered. An operator without a new number is left out.
+
+    `places`: the new number for each old number. Raises ValueError for an invalid entry.
     """
     version, metadata = commits.decode().split("\n")
     found = parsed(metadata, dict[str, Any])

@@ -19,8 +19,10 @@ def compare_restored(
     allowed: Allowed,
     where: str,
 ) -> Comparison:
-    """Each operator with the operator whose state it takes. `match`: None if all have the same number and uid. The
-    match itself handles operators that are new or left behind.
+    """Compare each operator of the program with the operator in the savepoint whose state it gets.
+
+    `match`: which operator gets the state of which; None if all have the same number and uid. The caller handles
+    operators that are new or dropped.
     """
     before = saved.done.fingerprints
     if now is None:

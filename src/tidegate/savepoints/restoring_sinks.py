@@ -64,7 +64,10 @@ def begins_with(
 
 
 def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
-    """The errors of a restore in one sink: it is ahead of the savepoint, behind it, or of another job."""
+    """The error if a sink does not fit the savepoint: it is ahead of it, behind it, or belongs to another job.
+
+    Else None.
+    """
     new = seen.under_new
     if new is not None and (seen.saved is None or not seen.same_names):
         # None of this is in the savepoint: the restored job would write all of it a second time.

@@ -31,7 +31,7 @@ def places_of(sources: Sequence[str], saved: SavedQuery, wish: Restore) -> tuple
 
 
 def sources_told(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> Iterator[str]:
-    """The messages about sources that do not simply resume."""
+    """Yield a message for each source that does not simply resume from the savepoint's position."""
     if wish.scope is Scope.STATE_ONLY:
         yield f"query {query.uid}: its sources begin where the program says, whatever its state has of their rows"
         return
@@ -108,7 +108,9 @@ def _read_more_often(query: ProgramQuery, saved: SavedQuery, wish: Restore, wher
 
 
 def _kinds_changed(query: ProgramQuery, saved: SavedQuery, wish: Restore, where: str) -> Iterator[TidegateError]:
-    """Spark would misread the position of another kind of source, or fail in the first epoch."""
+    """Yield an error for each source whose kind has changed: Spark would misread its position or fail in the first
+    epoch.
+    """
     places = places_of(query.sources, saved, wish)
     for uid, place, files in zip(query.sources, places, query.reads_files, strict=True):
         position = None if place is None else saved.ends[saved.done.sources[place]]

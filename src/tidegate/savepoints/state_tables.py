@@ -51,7 +51,10 @@ class SavedTables:
 
 
 def tables_of(saved: SavedQuery) -> tuple[StateTable, ...]:
-    """The tables of a query, in the order of its operators and their stores; custom state is one."""
+    """The tables with a query's state, in the order of its operators and their stores.
+
+    A custom state operator has one table.
+    """
     return tuple(
         StateTable(saved.done.query, operator.number, operator.name, store, operator.uid)
         for operator in saved.operators

@@ -211,8 +211,9 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """The query. Raises for one at the end of time after a drain, unless the caller requested that: no job can resume
-    from it.
+    """The saved query.
+
+    Raises if it was drained, unless the caller requested a drain: no job can resume from its state.
     """
     if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
         found = "it was drained: every row after its savepoint would be too late"
@@ -221,7 +222,9 @@ def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
 
 
 def _prove_whole(job: RunningJob, partial: Path, record: SavepointRecord) -> None:
-    """Raises if a file is missing or cut by now: the copy may take hours, and other programs may clear folders."""
+    """Raise if a file of the new savepoint is missing or truncated. The copy may take hours, and other programs may
+    have removed files meanwhile.
+    """
     for lack in _lacks(partial, record):
         raise _refused(job, "every file as it was copied", lack)
 

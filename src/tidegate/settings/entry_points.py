@@ -53,9 +53,10 @@ class Kinds:
 
 @cache
 def registered(group: str) -> Mapping[str, str]:
-    """What the installed packages register in a group, by kind. This reads the metadata of all packages.
+    """The entry points that installed packages register in a group, by kind. Reads the metadata of all packages.
 
-    Where two packages register one kind, the first that Python finds counts, and a shipped one before it."""
+    If two packages register the same kind, tidegate's own one is used, otherwise the first that Python finds.
+    """
     from importlib.metadata import entry_points
 
     return {each.name: each.value for each in reversed(list(entry_points(group=group)))}

@@ -1,6 +1,6 @@
-"""Sinks by kind, so that a command opens a sink without the job's program.
+"""Finds the class of a sink by its kind, so that a command can open the sink without the job's program.
 
-A package registers its classes as entry points of the group `tidegate.sinks`: the name is the `kind` of the class.
+A package registers its classes as entry points in the group `tidegate.sinks`; the name is the class's `kind`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One small file for each sink and epoch, created only if absent, with the names of the epoch's transactions.
+"""A mark: a small file for one sink and one epoch, created only if absent, with the names of the epoch's transactions.
 
     <root>/<kind>s/<job>.<query>.<sink>/g<generation>-e<epoch>.<kind>
 
-For a target without a ledger of its own. The sink defines the meaning of a mark. A *claim* is written before the first
-row of an epoch becomes visible. Of two timelines only one can write it, and it does not prove a commit. A *receipt* is
-written after the whole epoch was handed over, and proves that.
+Sinks use marks if their target has no ledger; the sink defines what a mark means. A *claim* is written before the first
+row of an epoch becomes visible: of two timelines only one can write it. It does not prove a commit. A *receipt* is
+written after all rows of the epoch were delivered, and proves that.
 """
 
 from __future__ import annotations

@@ -122,7 +122,10 @@ _OTHER_WAYS = {
 
 
 def _that_clash(leaf: Leaf, contents: list[bytes | None], invalid: list[int]) -> list[int]:
-    """The keys that equal another key of their map after replacement; for keys inside a nested key, all of them."""
+    """The keys that would be equal to another key of their map after invalid bytes are replaced.
+
+    If a key is nested, all keys inside it are returned.
+    """
     if leaf.maps is None:
         return invalid
     maps, texts = leaf.maps(), [_as_valid(content or b"") for content in contents]

@@ -1,10 +1,10 @@
-"""Prepared rows of a sink on a local disk before they are visible: a tree of folders beside the target.
+"""Keeps prepared rows of a sink on a local disk until they become visible: a tree of folders beside the target.
 
     <root>/<job id>/g<generation>/<query>.<sink>/e<epoch>/<attempt>[.<number>]<suffix>
 
 The names identify the owner of a file. So a committable needs no path, and the folder can be moved. A staged file
-leaves its folder in two ways only: the sink's commit takes it, or the whole epoch folder is renamed to trash after the
-epoch is finished. So a missing file in an existing folder is never the result of a clean-up.
+leaves its folder in two ways only: the sink's commit moves it into the target, or the whole epoch folder is renamed
+into the trash after the epoch is done. So a missing file in an existing folder is never the result of a clean-up.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ class AskedEnd:
     """
 
     def __init__(self, timeout_seconds: float, *, goes_on_draining: bool) -> None:
-        """`goes_on_draining`: an earlier start received the request to drain the job, so this start does nothing
-        else.
+        """`timeout_seconds`: how long an end may take. `goes_on_draining`: an earlier start received the request to
+        drain the job, so this start only completes that drain.
         """
         self.ending = EndMode.DRAIN if goes_on_draining else EndMode.NONE
         self.of_this_start = False

@@ -27,10 +27,10 @@ class Companion:
         """Every query has been recovered and started."""
 
     def happened(self, query: str, run: int, happening: Happening) -> None:
-        """An event of a query in run `run` (0: not opened yet)."""
+        """Called for each event of a query. `run`: the number of its run; 0 if no run was opened yet."""
 
     def look(self) -> None:
-        """Called some twenty times a second while the job runs."""
+        """Called about twenty times a second while the job runs. Must return quickly."""
 
     def drained(self) -> None:
         """Every query has been drained: the job no longer emits or commits."""

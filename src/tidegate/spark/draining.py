@@ -67,7 +67,10 @@ class Draining:
         self.is_done = False
 
     def begin(self) -> None:
-        """Store the drain: from now on the next start resumes it, even after a crash of this driver."""
+        """Record that the job is being drained.
+
+        From now on each start continues the drain, also after a crash of this driver.
+        """
         if self._record is not None:
             self._record.begin()
             self.stands = not self._was_done

@@ -90,7 +90,7 @@ class EpochWatch:
         return self._epoch
 
     def end(self) -> None:
-        """Spark has received the request to end the stream."""
+        """Called when Spark has received the request to end the stream."""
         self._end_asked_at = min(self._end_asked_at, time.monotonic())
 
     def is_stuck(self) -> bool:

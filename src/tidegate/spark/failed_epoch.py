@@ -37,7 +37,7 @@ def failed_epoch(query: Query, epoch: int, error: BaseException, said: ToldError
 
 
 def is_of_a_sink(said: ToldError | None) -> bool:
-    """True if the rows were computed, but a sink or a journal has not taken them."""
+    """True if the epoch failed in a sink or a journal, after its rows were computed."""
     return said is not None and said.step in (ToldStep.WRITE, ToldStep.PRE_COMMIT)
 
 

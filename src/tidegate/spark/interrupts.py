@@ -1,7 +1,7 @@
-"""The effect of Ctrl-C and SIGTERM on a job in the program's own process: the first one stops it cleanly.
+"""Handles Ctrl-C and SIGTERM for jobs in the program's own process: the first signal stops a job cleanly.
 
-Ctrl-C is for the work of the main thread: it stops a job that this thread waits for, and no other job (in a notebook:
-an interrupt of another cell). SIGTERM is for the process: every job in it stops before the process ends.
+Ctrl-C stops only a job that the main thread waits for. In a notebook, it otherwise interrupts another cell. SIGTERM
+stops every job in the process, and then the process ends.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Opens(Enum):
 
 
 class JobSources:
-    """The sources of one start, each until the start's stack ends, and the readings that its queries have of them."""
+    """The sources during one start of a job, closed with the start's stack, and their readings by its queries."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class JobSources:
         verify_read(self._opened, {uid: self._reader(declared, uid) for uid in declared.sources})
 
     def positions(self, declared: DeclaredQuery, folder: Path) -> Mapping[str, str]:
-        """The begin of each source, for a query without *start*."""
+        """The position where each source of a query begins, for a query that has no *start* record yet."""
         own = [uid for uid in declared.sources if uid in self._opened]
         if not own or open_storage(folder).read(START) is not None:
             return {}

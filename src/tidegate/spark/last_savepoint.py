@@ -1,6 +1,6 @@
 """The savepoint that ends a job: requested with a stop or a cancel, taken after every query has ended.
 
-So it holds exactly the last epochs of the job, and rows that the job has shown are not repeated after it.
+It therefore holds exactly the last epochs of the job. A job that resumes from it repeats no row that is visible.
 """
 
 from __future__ import annotations

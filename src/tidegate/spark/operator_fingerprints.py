@@ -180,7 +180,9 @@ class _Operator:
     # --- common parts --------------------------------------------------------------------------------------
 
     def _aggregates(self, columns: Columns) -> list[Node]:
-        """In the order of the result, each once. Spark keeps their buffers in this order."""
+        """The aggregate functions of an operator, each once, in the order of its result: Spark stores their buffers in
+        this order.
+        """
         found: dict[str, Node] = {}
         for expression in self._node.expressions("aggregateExpressions"):
             for each in expression.below():

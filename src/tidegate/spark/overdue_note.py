@@ -20,7 +20,7 @@ class OverdueNote:
     """
 
     def __init__(self, keep: Callable[[int, float], None], fail: Callable[[BaseException], None]) -> None:
-        """`keep` writes the epoch and its time in seconds; `fail` receives the error of that."""
+        """`keep`: writes an epoch and its time limit in seconds. `fail`: called with the error if `keep` fails."""
         self._keep = keep
         self._fail = fail
         self._thread: threading.Thread | None = None

@@ -132,7 +132,7 @@ class Columns:
                 return f"{_function_name(name)}({arguments}){_nulls(name, fields)}"
 
     def types(self, expressions: Sequence[Node]) -> str:
-        """The columns in these expressions, with their types."""
+        """The names and types of all columns in these expressions, as text."""
         used = [each for expression in expressions for each in self._used(expression)]
         return _list(sorted({f"{self._column(each)} {type_text(each.fields['dataType'])}" for each in used}))
 
@@ -142,7 +142,7 @@ class Columns:
         return _list(sorted({self.name(each) for each in chains if each in self._event_times}))
 
     def name(self, column: int) -> str:
-        """The name of the column that an expression, or a watermark, defines."""
+        """The name of the column that an expression or a watermark defines. `column`: its id in the plan."""
         return self._names[self._origin(column) if self._follows else column]
 
     def _used(self, expression: Node) -> Iterator[Node]:
@@ -195,7 +195,10 @@ class _Window:
 
     @classmethod
     def of(cls, computed: Node) -> _Window | None:
-        """None if it is no window. Only Spark's own rules for windows make these nodes."""
+        """The window that this node of the plan computes; None for another node.
+
+        Only Spark's own rules make such nodes.
+        """
         if computed.name != "CreateNamedStruct" or len(computed.children) != 4:
             return None
         start, end = computed.children[1], computed.children[3]
@@ -290,7 +293,7 @@ def _arguments(name: str, children: Sequence[str]) -> Sequence[str]:
 
 
 def _nulls(name: str, fields: Mapping[str, Any]) -> str:
-    """SQL's suffix if a function treats nulls differently from its default."""
+    """`IGNORE NULLS` or `RESPECT NULLS`, if a function treats nulls differently from its default; else empty."""
     ignored, by_default = fields.get("ignoreNulls"), name.startswith("Collect")
     if not isinstance(ignored, bool) or ignored == by_default:
         return ""

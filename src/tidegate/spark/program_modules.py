@@ -13,7 +13,10 @@ from pyspark.sql import SparkSession
 
 
 def let_tasks_import(session: SparkSession) -> None:
-    """Let the Python workers of a session on this machine search the program's folder, after all others."""
+    """Let the session's Python workers import modules from the program's folder.
+
+    Other import paths are searched first.
+    """
     folder = _program_folder()
     if folder is None:
         return

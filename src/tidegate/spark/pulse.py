@@ -91,7 +91,10 @@ class Pulse(Ticking):
         write_beat(self._folder, beat)
 
     def _progress_at(self, queries: Sequence[QueryStatus], last: LastSavepoint, now: float) -> float:
-        """An epoch that was cut off stays not done while the savepoint of the job's end is copied."""
+        """The time of the last progress.
+
+        Not having an unfinished epoch counts, and so does each byte copied into a savepoint.
+        """
         copied = 0 if last.taking is None else last.taking.copying.copied_bytes
         with self._lock:
             if copied != self._copied or not any(query.epoch > query.finished for query in queries):

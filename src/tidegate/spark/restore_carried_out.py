@@ -1,4 +1,4 @@
-"""Opens the new generation of a checked restore: files, state, ledger, in this order."""
+"""Opens the new generation of a job after the restore was checked: first files, then state, then ledger."""
 
 from __future__ import annotations
 
@@ -205,7 +205,10 @@ class _Carried:
 
 
 def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:
-    """The settings for reading the state in the savepoint."""
+    """The Spark settings with which the state in the savepoint was written.
+
+    `change`: how the restore changes the state.
+    """
     if change is None:
         return conf
     store = STORES[change.before.backend]

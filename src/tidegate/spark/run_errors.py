@@ -34,7 +34,7 @@ class RunErrors:
         self._errors.append(error)
 
     def leave_unready_sinks(self) -> None:
-        """From now on it is no error if a sink does not take an epoch at once."""
+        """From now on, a sink that is not ready to commit an epoch causes no error."""
         self._unready = UnreadySink.LEFT
 
     @property

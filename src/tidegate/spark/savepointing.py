@@ -107,7 +107,10 @@ class SavepointTaker:
         return self._default is not None
 
     def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
-        """The folder for the savepoint, not checked yet. Raises REQUEST_REFUSED if none would be taken."""
+        """The folder in which this savepoint would be taken; it does not exist yet.
+
+        Raises REQUEST_REFUSED if none can be taken.
+        """
         where = f"job {self._job.record.name}"
         if self._over is not None:
             raise _refused("a job that runs", self._over, where, "start it, then take the savepoint")

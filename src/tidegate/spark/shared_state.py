@@ -20,8 +20,10 @@ from tidegate.spark.run_state import RUN, TO_END, RunEvent, RunState
 
 @dataclass(frozen=True, slots=True)
 class FailedEpoch:
-    """The epoch that has failed in a run. `fault`: the reason, if another try may succeed. `in_computing`: the query's
-    own work failed, before any of its rows could be shown.
+    """The epoch that has failed in a run.
+
+    `fault`: the reason, if another try may succeed; else None. `in_computing`: True if the query's own work failed,
+    before any row could become visible.
     """
 
     epoch: int
@@ -60,7 +62,7 @@ class SharedState:
         return self.is_to_end or bool(self.errors)
 
     def happens(self, event: RunEvent) -> None:
-        """Set the state, and wake all waiting threads."""
+        """Change the state of the run by an event, and wake all threads that wait for it."""
         with self.changed:
             self._state = RUN.next(self._state, event)
             self.changed.notify_all()

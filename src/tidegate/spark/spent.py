@@ -21,7 +21,7 @@ def note_cut_off(folder: Path) -> None:
 
 
 def refuse_if_spent(folder: Path, where: str) -> None:
-    """Raise if an earlier run in this process was cut off."""
+    """Raise if an epoch of an earlier run in this process was interrupted: its threads may still write to the state."""
     if folder in _spent:
         raise TidegateError(
             Code.PROCESS_SPENT,

@@ -154,7 +154,7 @@ class Starting:
         return restore.target
 
     def begun_anew(self, fresh: Fresh, record: JobRecord, sources: JobSources) -> JobRecord:
-        """Open an empty generation after all checks of it and of the start. Returns the new *job.json*."""
+        """Open a new, empty generation, after all checks have passed. Returns the new content of *job.json*."""
         job, mode = self.job, self.job.settings.checkpointing_mode
         found = record if (job.folder / JOB_RECORD).exists() else None
         target = fresh_target(fresh, job.folder, job.name, found, mode)
@@ -259,8 +259,9 @@ def _companions(job: DeclaredJob, plan: JobPlan, sources: JobSources) -> list[Co
 
 
 def _keeping(job: DeclaredJob, plan: JobPlan) -> Iterator[Companion]:
-    """The retention of its checkpoints. An at-most-once job keeps none, because none of its starts resumes from
-    anything.
+    """The companion that retains checkpoints.
+
+    None for an at-most-once job, because none of its starts resumes from one.
     """
     settings, record = job.settings, plan.record
     if settings.checkpointing_mode is not Level.AT_MOST_ONCE:

@@ -69,7 +69,7 @@ class StreamThread:
                 self._stop_by_name(name)
 
     def await_known(self) -> None:
-        """In an epoch: Spark may call before its start has returned."""
+        """Wait until Spark's start of the query has returned. Called in an epoch, which Spark may begin before that."""
         self._known.wait()
 
     def has_ended(self) -> bool:
@@ -88,7 +88,11 @@ class StreamThread:
         return not self.stream.has_ended()
 
     def cut_if_overdue(self) -> bool:
-        """Cut off the current epoch, now or before: its input comes again."""
+        """Interrupt the current epoch if it takes longer than its time limit. Returns True if it was interrupted, now
+        or before.
+
+        Its input is then replayed.
+        """
         with self._shared.changed:
             watch = self._shared.watch
             epoch = watch.cut_if_overdue()

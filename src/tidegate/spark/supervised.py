@@ -102,13 +102,14 @@ class Supervised:
             self._handle = handle
 
     def started(self) -> None:
-        """Every query runs."""
+        """Tell the supervisor that every query runs."""
         self._running = True
         self._say(Running())
 
     def pause_after(self, run: FailedRun, error: TidegateError) -> float | None:
-        """A query has failed, and its session lives. Returns the pause before its next run, None if the job is to
-        end.
+        """Called when a query has failed and its Spark session is alive.
+
+        Returns the pause in seconds before its next run; None if the job is to end.
         """
         report = msgspec.structs.replace(report_of(error), **run.place())
         self._reported = (error, report)
@@ -204,9 +205,7 @@ def current() -> Supervised | None:
 
 
 def begin_program() -> None:
-    """The program uses tidegate. Without a supervisor, only the text of a tidegate error is shown, without a
-    traceback.
-    """
+    """Called when the program first uses tidegate. Without a supervisor, tidegate errors then print no traceback."""
     if _current is None:
         show_errors_alone()
 

@@ -126,7 +126,7 @@ class CheckpointFiles(Protocol):
 def copy_by_reading(
     source: CheckpointFiles, name: str, to: CheckpointFiles, passed: Callable[[int], object]
 ) -> Measured | None:
-    """`CheckpointFiles.copy` for a storage that has no quicker way: the content passes through this process."""
+    """Copy a file through this process: a `CheckpointFiles.copy` for storages without a faster way."""
     file = source.open(name)
     if file is None:
         return None

@@ -19,7 +19,7 @@ class RecordStat:
 
 
 class Storage(Protocol):
-    """The place of a job's durable records. Names are relative, with `/` between folders.
+    """Stores the durable records of a job. Names are relative to the root, with `/` between folders.
 
     The data of a put, and the results of `read` and `list`, survive a power loss: a process that acts on a record of
     another process must not lose it again. Threads may share one object. Processes, also on different machines, may

@@ -1,4 +1,7 @@
-"""The failures that a restart can cure, as a table: a restart that must fail again is not tried."""
+"""A table of the failures that a restart can cure.
+
+After any other failure there is no restart, because it would fail again.
+"""
 
 from __future__ import annotations
 

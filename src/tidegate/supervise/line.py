@@ -1,6 +1,6 @@
-"""The line between a supervisor and its driver: a socket pair, one JSON message per line.
+"""The connection between a supervisor and its driver: a socket pair, with one JSON message per line.
 
-The line closes when one of the processes ends for any reason. So each process notices the end of the other at once.
+It closes when one of the two processes ends for any reason, so the other process notices at once.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Moved(msgspec.Struct, frozen=True, tag="moved"):
 
 
 class Running(msgspec.Struct, frozen=True, tag="running"):
-    """Every query has been recovered and started."""
+    """The message that every query has recovered and runs."""
 
 
 class QueryFailed(msgspec.Struct, frozen=True, tag="query-failed"):
-    """One query has failed, and the Spark session is alive; answered by RestartQuery."""
+    """The message that one query has failed and the Spark session is alive. The answer is RestartQuery."""
 
     report: FailureReport
 

@@ -15,7 +15,7 @@ from tidegate.supervise.cures import refuses
 
 
 class JobOutcome(Enum):
-    """The final end of a supervised job."""
+    """How a supervised job has ended, after all restarts."""
 
     FINISHED = "finished"
     """The program came to its end."""

@@ -6,16 +6,16 @@ from tidegate.operate.beat import Beat
 
 
 class ProgressWatch:
-    """Decides by its own observations only: clocks of two processes may differ and may jump.
+    """Decides whether a driver makes progress. It measures time only with its own clock, as clocks may differ and jump.
 
     Until the job runs, the driver's messages are its progress. The driver reports each step of its start once, so a
-    start that repeats its steps makes no progress. Each step has at least a minute: a short timeout must not end every
-    start.
+    start that repeats its steps makes no progress. Each step has at least a minute, so that a short timeout does not
+    end every start.
 
-    Once the job runs, the beat is the progress. A missing beat counts as nothing. A computed epoch has a time limit of
-    its own, after which the driver cancels it: the driver may take that long, as long as new beats come. The time
-    between two looks counts as one look, however long it was: a supervisor that was suspended together with the driver
-    has observed nothing.
+    Once the job runs, new beats are the progress; a beat that is missing is none. An epoch has a time limit of its own,
+    after which the driver cancels it; until then the driver may compute, as long as new beats arrive. The time between
+    two checks counts as one check, however long it was: if the machine was suspended, the supervisor has observed
+    nothing.
     """
 
     def __init__(self, timeout_seconds: float, now: float) -> None:

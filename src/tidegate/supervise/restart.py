@@ -36,7 +36,7 @@ class NoRestart(msgspec.Struct, frozen=True, tag="none"):
 
 
 class FixedDelay(msgspec.Struct, frozen=True, tag="fixed-delay"):
-    """A fixed number of restarts in all, each after the same pause."""
+    """A restart strategy: a fixed total number of restarts, each after the same pause."""
 
     attempts: int
     delay: float

@@ -1,4 +1,4 @@
-"""The restarts of one job: how many there were, and when the next start may be."""
+"""Counts the restarts of one job, and computes when its next start may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signals of a supervisor, as an event that it can wait for beside other events."""
+"""Receives the signals of a supervisor as events, so that it can wait for them beside other events."""
 
 from __future__ import annotations
 

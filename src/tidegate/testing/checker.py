@@ -173,9 +173,9 @@ def _check_changes(history: _History, changes: Sequence[Change]) -> Iterator[Dev
 
 
 def _check_word(word: str, expected: Mapping[int, int], found: list[int], seen: Counter[Change]) -> Iterator[Deviation]:
-    """The counts of one word must be exactly those after each of its batches: they rise, and none is repeated.
+    """Yield the errors in the counts of one word. Correct are exactly the counts after each batch: rising, each once.
 
-    A wrong count is matched with a missing one beside it, as long as there is one.
+    A wrong count is reported together with a missing one next to it, as long as there is one.
     """
     missing = [count for count in expected if count not in found]
     wrong = [count for count in found if count not in expected]

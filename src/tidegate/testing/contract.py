@@ -55,7 +55,10 @@ class SinkContract(FlinkContract, TimelineContract):
         self.target_has(rows_from(0, 2), rows_from(10, 2), rows_from(20, 2))
 
     def test_two_finishers_at_once_commit_once(self) -> None:
-        """Two processes commit the same epoch at the same moment. RETRY is tried again."""
+        """Two processes commit the same epoch at the same moment.
+
+        Its rows become visible once. RETRY is tried again.
+        """
         self.skip_in_one_process()
         sink = self.opened()
         committables = [self.prepared(sink, attempt_of(task=task), rows_from(task * 10, 50)) for task in range(2)]
@@ -200,7 +203,10 @@ class SinkContract(FlinkContract, TimelineContract):
         demand(set(seen) <= {0, 1}, f"rows that are lost are not seen: {seen}")
 
     def test_refused_rows_are_those_that_write_cannot_take(self) -> None:
-        """Among rows with nulls and invalid UTF-8 text. So dead letters lose no row and repeat none."""
+        """Rows with nulls and invalid UTF-8 text: the sink refuses exactly those that it cannot write.
+
+        Dead letters rely on it.
+        """
         sink = self.opened()
         batch = odd_rows()
         gone = [each.row for each in sink.refused(batch)]

@@ -10,10 +10,12 @@ NOTHING_FINISHED = -1
 
 
 class OperatorFingerprint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The definition of a stateful operator in the program. `number`: its place among those of the query, from the last
-    one to the sources. `uid`: its uid in the program, or empty. `compared` and `told`: by `Part`, as text; a different
-    text in `compared` is a different operator. `origins`: parts whose text differs if columns have the names of their
-    origin; an equal text there means an equal part, too.
+    """The definition of a stateful operator in the program.
+
+    `number`: its number among the operators of the query, counted from the sink towards the sources. `uid`: its uid in
+    the program; empty if it has none. `compared` and `told`: a text for each `Part`; if a text in `compared` differs,
+    the operator has changed. `origins`: the same texts with each column named by its origin instead; if they are equal,
+    the part has not changed, although its columns were renamed.
     """
 
     number: int

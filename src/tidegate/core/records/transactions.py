@@ -1,4 +1,4 @@
-"""The values that name one transaction of a sink, say how it ended, and prove it."""
+"""Values about one transaction of a sink: its name, its result, and the evidence of its commit."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def refused_as_folders(batch: pa.RecordBatch, columns: Sequence[str], target: Pa
 
 
 def folder_name(column: str, value: str | None) -> str:
-    """`<column>=<value>`, escaped."""
+    """The name of a partition's folder: `<column>=<value>`, with special characters escaped."""
     return f"{_escaped(column)}={_escaped(value) if value else NULL}"
 
 

@@ -1,4 +1,6 @@
-"""Evidence in Kafka: offsets of a consumer group for each transaction, committed in that very transaction (KIP-98)."""
+"""Evidence in Kafka: for each transaction, an offset of a consumer group that is committed in the same transaction
+(KIP-98).
+"""
 
 from __future__ import annotations
 

@@ -170,7 +170,10 @@ class Producers:
     def _open_other(
         self, settings: ProducerSettings, held: _HeldSlot, turn: int, use: Use, finished: int, served: Opened | None
     ) -> None:
-        """Open the next turn's producer in a thread. The thread also closes the producer that is no longer needed."""
+        """Open the producer of the slot's other turn in a thread.
+
+        The thread also closes the producer that is no longer needed.
+        """
         other = 1 - turn
         if other in held.open or other in held.opening or not held.slot.is_free(other, use, finished):
             return

@@ -1,8 +1,8 @@
-"""Finds out the rights of a sink's user by requests.
+"""Finds out which rights a sink's user has, by sending requests.
 
-Each request is one that the sink itself sends, but with an unused name, and goes to any broker. A broker first checks
-the rights, and then finds nothing to do. So the requests have no effect. Access lists are not read: they do not cover
-every authorizer, and reading them needs a right that this user may not have.
+Each request is one that the sink itself sends, but with an unused name. A broker checks the rights first, and then
+finds nothing to do, so the requests have no effect. Access control lists are not read: some authorizers do not use
+them, and reading them needs a right that this user may not have.
 """
 
 from __future__ import annotations

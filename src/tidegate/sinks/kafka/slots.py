@@ -138,7 +138,7 @@ def _place(root: Path) -> Path:
 
 
 def _digits_in(named: Path, host: str) -> str | None:
-    """The digits of this host's place, or None if the file is missing, torn or of another host."""
+    """The number of this host's place in the file `named`; None if the file is missing, torn or from another host."""
     try:
         digits, _, whose = named.read_text("utf-8").partition(" ")
     except FileNotFoundError:

@@ -72,7 +72,7 @@ class Limits:
         return limits
 
     def batches_fit(self, limits: TopicLimits) -> bool:
-        """True if the client cuts its batches so small that the topic accepts each of them."""
+        """True if the client's limit for the size of a batch is small enough that the topic accepts each batch."""
         most = limits.most_bytes
         return most is None or most >= min(self.client_most_bytes, int(self.sending["batch.size"])) + _AROUND_BYTES
 

@@ -40,10 +40,11 @@ BUSY_TIMEOUT_SECONDS = 5.0
 
 @contextmanager
 def connected(path: Path, mode: str = "rw") -> Generator[sqlite3.Connection]:
-    """A connection to the database. A missing database is an error unless `mode` is "rwc". Never read-only: SQLite must
-    roll back the rest of a killed commit before it reads.
+    """Open the database. A missing database is an error unless `mode` is "rwc".
 
-    Raises sqlite3.Error, and SyncFailed for a failed sync, now and at each later call of this process.
+    It is never opened read-only, because SQLite must roll back the rest of a killed commit before it reads.
+
+    Raises sqlite3.Error, and SyncFailed after a failed sync: now, and at each later call in this process.
     """
     refuse_if_failed(path)
     try:

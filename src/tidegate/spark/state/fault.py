@@ -1,8 +1,8 @@
-"""The error conditions of Spark for state that a query cannot resume from, and the code of each.
+"""Spark's error conditions for state that a query cannot resume from, and the tidegate error code of each.
 
 Spark gives every such error a condition with parameters (`SparkThrowable.getCondition`, `error-conditions.json` of
-spark-common-utils). Both arrive as values, also from a task, so no text is searched. Such an error returns at every
-start, so no restart follows.
+spark-common-utils). Both arrive as values, also from a task, so no text is searched. Each restart would fail with the
+same error, so the job is not restarted.
 """
 
 from __future__ import annotations
@@ -148,8 +148,9 @@ _STATE_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
 
 
 def state_fault(thrown: Any, query: str, folder: Path, uids: Mapping[str, str]) -> TidegateError | None:
-    """The tidegate error for a Java throwable that ended a query; None if it does not show that checkpoint and program
-    do not match. `folder`: of the query's generation. `uids`: the operators' uids by number.
+    """The tidegate error for a Java exception that ended a query; None if checkpoint and program are not the cause.
+
+    `folder`: the folder of the query's generation. `uids`: the operators' uids by number.
     """
     try:
         for each in _causes(thrown):
@@ -185,7 +186,10 @@ def _condition(thrown: Any) -> tuple[str, Mapping[str, str]]:
 
 
 def _is_torn_state(thrown: Any) -> bool:
-    """True if a file of state ends too early. The class that read it shows that, because there is no condition."""
+    """True if a state file ends too early.
+
+    Spark has no error condition for this, so the class that read the file shows it.
+    """
     if thrown.getClass().getName() not in _TORN:
         return False
     return any(str(frame.getClassName()).startswith(_STATE_PACKAGE) for frame in thrown.getStackTrace())

@@ -47,8 +47,9 @@ _GIVEN = 11
 def compare_operators(
     session: SparkSession, plan: QueryPlan, saved: SavedQuery, savepoint: Savepoint, match: OperatorMatch | None
 ) -> TidegateError | None:
-    """The error of the operators, or None. Writes nothing of the job or of the savepoint. `match`: for operators with
-    other numbers than in the savepoint, and new ones.
+    """The error if operators of the program do not fit the savepoint's state; None if all fit. Writes nothing durable.
+
+    `match`: given if operators have other numbers than in the savepoint, or are new.
     """
     return _compared(session, plan, saved, _in_savepoint(savepoint, saved), match)
 

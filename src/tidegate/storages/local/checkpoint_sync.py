@@ -132,7 +132,10 @@ class _ToSync:
 
 
 def _scan(folder: str, status: os.stat_result) -> _ScannedFolder:
-    """`status` was read before the scan, so a file that is added during the scan changes the folder's time again."""
+    """List a folder. `status`: the folder's status from before the call.
+
+    A file that is added during the listing changes the folder's time, so the next sync lists the folder again.
+    """
     now = time.time_ns()
     files: dict[str, SyncedVersion] = {}
     subfolders: list[str] = []

@@ -1,4 +1,4 @@
-"""The cluster that a folder has or is to get (nodes, ports, users), and the reasons why it cannot be started."""
+"""The cluster of a folder (nodes, ports, users): existing or to be created, and the checks before a start."""
 
 from __future__ import annotations
 

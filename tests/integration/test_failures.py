@@ -17,6 +17,7 @@ from tests.integration.shelf import ShelfSink, StageOnlyShelfSink
 from tidegate import FileSink, Job, SQLiteSink, TidegateError
 from tidegate.core.errors import Code
 from tidegate.spark.job_runs import JobRuns
+from tidegate.spark.no_data import DueEpoch
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.run_threads import RunThreads
 from tidegate.testing.memory import MemorySink
@@ -264,11 +265,11 @@ def test_an_outage_of_more_than_a_thousand_tries_is_still_an_outage(place: Place
 def test_when_spark_does_not_start_the_second_query_the_first_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
     place.write("sea")
 
-    def start_but_not_the_second(self: QueryRun, trigger: Mapping[str, Any], *, leaves_due_epoch: bool) -> None:
+    def start_but_not_the_second(self: QueryRun, trigger: Mapping[str, Any], due: DueEpoch) -> None:
         if self.plan.query.uid == "fragile":
             raise TidegateError(Code.QUERY_FAILED, expected="a start", found="none", where="fragile", next_step="mend")
         started.append(self)
-        start(self, trigger, leaves_due_epoch=leaves_due_epoch)
+        start(self, trigger, due)
 
     started: list[QueryRun] = []
     start = QueryRun.start

@@ -14,6 +14,7 @@ from tidegate.cli.restore_options import RestoreOptions, restore_from
 from tidegate.core.levels import Level
 from tidegate.core.records import encode
 from tidegate.savepoints.take import take
+from tidegate.spark.opens import Opens
 from tidegate.spark.restoring import open_restore
 from tidegate.storages.local.storage import LocalStorage
 
@@ -38,4 +39,4 @@ def test_a_start_that_its_supervisor_repeats_goes_on_although_a_link_leads_to_a_
     latest.unlink()
     latest.symlink_to(take(running, "second", into).folder)
     with ExitStack() as stack:
-        assert open_restore(wish, job, "job", Level.EXACTLY_ONCE, stack) is None
+        assert open_restore(wish, job, "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE) is None

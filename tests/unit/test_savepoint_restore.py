@@ -28,6 +28,7 @@ from tidegate.savepoints.restored import goes_back, read_restored
 from tidegate.savepoints.restoring import Restore
 from tidegate.savepoints.restoring_sinks import begins_with
 from tidegate.savepoints.take import take
+from tidegate.spark.opens import Opens
 from tidegate.spark.restoring import open_restore
 from tidegate.storages.local.storage import LocalStorage
 
@@ -211,7 +212,7 @@ def test_a_job_that_comes_back_into_its_first_folder_opens_a_generation_above_al
     moved = replace(running(job), record=msgspec.structs.replace(RECORD, generation=4))
     back = Restore(str(take(moved, "back", tmp_path / "saved").folder))
     with ExitStack() as stack:
-        restore = open_restore(back, job, "job", Level.EXACTLY_ONCE, stack)
+        restore = open_restore(back, job, "job", Level.EXACTLY_ONCE, stack, Opens.RESTORE)
         assert restore is not None
         assert restore.target == msgspec.structs.replace(RECORD, generation=5)
 

@@ -22,13 +22,15 @@ from tidegate.spark.advice import operators_without_uid
 from tidegate.spark.drain_errors import drain_of
 from tidegate.spark.guarantees import say_guarantees
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
-from tidegate.spark.job_sources import JobSources, Opens
+from tidegate.spark.job_sources import JobSources
+from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
 from tidegate.spark.restore_judged import judged
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.starting import job_guarantees, recorded
+from tidegate.spark.until import Until
 from tidegate.storages.leases import driver_or_engine_lives
 
 
@@ -37,7 +39,7 @@ def only_checks() -> bool:
     return os.environ.get(CHECK_ONLY) == "1"
 
 
-def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> NoReturn:
+def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> NoReturn:
     """Raise the errors that prevent the start, or end the program. Writes nothing."""
     flaw = unwritable(job.folder)
     if flaw is not None:
@@ -52,10 +54,10 @@ def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool)
     with ExitStack() as stack:
         record = recorded(job)
         wish = None if isinstance(wish, Fresh) else wish
-        restore = open_restore(wish, job.folder, job.name, mode, stack, only_look=True)
-        sources = JobSources(job, stack, bounded=bounded, opens=Opens.CHECK, restore=restore)
+        restore = open_restore(wish, job.folder, job.name, mode, stack, Opens.CHECK)
+        sources = JobSources(job, stack, until=until, opens=Opens.CHECK, restore=restore)
         if restore is None:
-            drain_of(job.folder, record, mode, bounded=bounded)
+            drain_of(job.folder, record, mode, until=until)
         plan = plan_job(job, record if restore is None else restore.target, sources)
         check_start(plan)
         if restore is None:

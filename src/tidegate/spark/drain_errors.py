@@ -9,6 +9,7 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.core.records import Drain, JobRecord
+from tidegate.spark.until import Until
 
 _LOG = logging.getLogger("tidegate")
 
@@ -75,7 +76,7 @@ def still_due(where: str, runs: int) -> TidegateError:
     )
 
 
-def drain_of(folder: Path, record: JobRecord, level: Level, *, bounded: bool) -> DrainRecord | None:
+def drain_of(folder: Path, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:
     """The record of a drain; None at at-most-once, where no start resumes from anything. A drained job is refused. For
     a bounded job, which has nothing to do, this is logged.
     """
@@ -85,7 +86,7 @@ def drain_of(folder: Path, record: JobRecord, level: Level, *, bounded: bool) ->
     found = drain.read()
     if found is not None and found.ended:
         drained = drained_error(found, f"job {record.name}, {folder}")
-        if not bounded:
+        if until is Until.ASKED:
             raise drained
         _LOG.warning("job %s has finished: %s; %s", record.name, drained.found, drained.next_step)
     return drain

@@ -35,6 +35,7 @@ from tidegate.spark.sources.source import StreamLoader
 from tidegate.spark.sources.streams import SourceRegistry
 from tidegate.spark.starting import start
 from tidegate.spark.supervised import begin_job, begin_program, start_moves
+from tidegate.spark.until import Until
 
 
 class Job:
@@ -174,10 +175,10 @@ class Job:
         self._allowed = allowed_changes(allow_changed_operators)
         with about(job=self.name), interrupts_cancel_nothing():
             wish = wished(savepoint, fresh, f"job {self.name}")
-            job, bounded = self._declared(), until == "caught-up"
+            job, ends = self._declared(), Until.ASKED if until is None else Until.CAUGHT_UP
             if only_checks():
-                check_only(job, wish, bounded=bounded)
-            return start(job, wish, bounded=bounded)
+                check_only(job, wish, until=ends)
+            return start(job, wish, until=ends)
 
     def _declared(self) -> DeclaredJob:
         return DeclaredJob(

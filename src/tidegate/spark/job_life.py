@@ -81,7 +81,7 @@ class JobLife:
             self._clock.start()
             for companion in self._companions:
                 companion.opening(self)
-            self._runs.start(recover_only=self._draining.goes_on, started=self._tell_started)
+            self._runs.start(self._tell_started)
             self._may_watch.set()
         except BaseException as error:
             if self._may_watch.is_set():  # an interrupt after the start: the watching thread exists
@@ -114,15 +114,15 @@ class JobLife:
 
     def ask_to_stop(self, timeout_seconds: float | None = None) -> None:
         """Like `stop`, without waiting."""
-        self._end_by(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
+        self._end_sooner(EndMode.STOP, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_drain(self, timeout_seconds: float | None = None) -> None:
         """Like `stop` with `drain`, without waiting."""
-        self._end_by(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
+        self._end_sooner(EndMode.DRAIN, self._asked.timeout_seconds if timeout_seconds is None else timeout_seconds)
 
     def ask_to_cancel(self) -> None:
         """Like `cancel`, without waiting."""
-        self._end_by(EndMode.CANCEL, 0.0)
+        self._end_sooner(EndMode.CANCEL, 0.0)
 
     def ask_to_end_with_savepoint(
         self,
@@ -137,14 +137,13 @@ class JobLife:
         Raises if the request is not accepted: the job has no savepoints, is being drained without such a request, or is
         already ending.
         """
-        drained = ending is EndMode.DRAIN
         with self._asked.lock:
-            if self._asked.ending is EndMode.DRAIN and not drained:
+            if self._asked.ending is EndMode.DRAIN and ending is not EndMode.DRAIN:
                 raise no_last_savepoint(self.name, "the job is being drained: nothing resumes from its end")
             into = None if folder is None else str(folder)
-            self.last_savepoint.ask(self.savepoints(), id, into, form, drained=drained)
+            self.last_savepoint.ask(self.savepoints(), id, into, form, ending)
             default = 0.0 if ending is EndMode.CANCEL else self._asked.timeout_seconds
-            self._end_by(ending, default if timeout_seconds is None else timeout_seconds, with_savepoint=True)
+            self._end_by(ending, default if timeout_seconds is None else timeout_seconds)
 
     def finished(self) -> dict[str, int]:
         """For each query, the newest done epoch; -1 if there is none."""
@@ -205,13 +204,18 @@ class JobLife:
         queries = tuple(status_of(uid, figures, behind.get(uid)) for uid, figures in self.figures.of.items())
         return JobStatus(name=self.name, running=not self._ended.is_set(), queries=queries)
 
-    def _end_by(self, ending: EndMode, timeout_seconds: float, *, with_savepoint: bool = False) -> None:
+    def _end_sooner(self, ending: EndMode, timeout_seconds: float) -> None:
+        """A request without a savepoint. If another one came before, it also limits the wait for that savepoint."""
+        with self._asked.lock:
+            if self._asked.of_this_start and not self._ended.is_set():
+                why = f"the end of the job was requested once more ({ending.value})"
+                self.last_savepoint.limit(why, timeout_seconds)
+        self._end_by(ending, timeout_seconds)
+
+    def _end_by(self, ending: EndMode, timeout_seconds: float) -> None:
         with self._asked.lock:
             if self._ended.is_set():  # by itself, without a request
                 return
-            if self._asked.of_this_start and not with_savepoint:
-                why = f"the end of the job was requested once more ({ending.value})"
-                self.last_savepoint.limit(why, timeout_seconds)
             self._asked.ask(ending, timeout_seconds)
         self._runs.hurry_all(timeout_seconds)
 

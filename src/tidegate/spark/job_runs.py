@@ -25,9 +25,11 @@ from tidegate.operate.job_end import is_of_an_unready_sink
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.draining import Draining
 from tidegate.spark.figures import JobFigures
+from tidegate.spark.no_data import DueEpoch
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.query_run import QueryRun
 from tidegate.spark.session import lives
+from tidegate.spark.until import Until
 from tidegate.supervise.cures import ENDS_THE_DRIVER
 
 _LOOK_SECONDS = 0.05
@@ -49,11 +51,11 @@ PauseAfter: TypeAlias = Callable[[QueryRun, TidegateError], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
-    """How the queries of a job are run. `bounded`: each until it has caught up. `tolerable_failures`: failed epochs in
-    a row, including `failed_epochs`, the number of the previous driver by query.
+    """How the queries of a job are run. `tolerable_failures`: failed epochs in a row, including `failed_epochs`, the
+    number of the previous driver by query.
     """
 
-    bounded: bool
+    until: Until
     interval_seconds: float
     runs_due_epoch: bool = True
     tolerable_failures: int = 0
@@ -61,9 +63,17 @@ class RunRules:
     pause_after: PauseAfter | None = None
 
     @property
-    def leaves_due_epoch(self) -> bool:
-        """True if a bounded job ends without the due epoch without rows."""
-        return self.bounded and not self.runs_due_epoch
+    def due(self) -> DueEpoch:
+        """A bounded job may end without the due epoch without rows."""
+        left = self.until is Until.CAUGHT_UP and not self.runs_due_epoch
+        return DueEpoch.LEFT if left else DueEpoch.RUNS
+
+    @property
+    def trigger(self) -> dict[str, Any]:
+        """Spark's trigger; an interval of 0 is no pause."""
+        if self.until is Until.CAUGHT_UP:
+            return {"availableNow": True}
+        return {"processingTime": f"{int(self.interval_seconds * 1000)} milliseconds"}
 
 
 class JobRuns:
@@ -85,7 +95,6 @@ class JobRuns:
         self._asked = asked
         self._draining = draining
         self._tell = tell
-        self._trigger = trigger_of(rules.bounded, rules.interval_seconds)
         self._waiting: list[WaitingQuery] = []
         self._failed: QueryRun | None = None
         self.figures = JobFigures(plan.query.uid for plan in plans)
@@ -100,16 +109,16 @@ class JobRuns:
     @property
     def are_bounded(self) -> bool:
         """True if each run ends when it has caught up."""
-        return self._rules.bounded
+        return self._rules.until is Until.CAUGHT_UP
 
-    def start(self, *, recover_only: bool, started: Callable[[], None]) -> None:
-        """Recover every query, then start every query, then call `started`. After an error, all runs are ended first;
-        then it is raised.
+    def start(self, started: Callable[[], None]) -> None:
+        """Recover every query, then start every query, unless this start resumes a drain; then call `started`. After an
+        error, all runs are ended first; then it is raised.
         """
         for run in self.now:
             run.open()
         try:
-            for run in [] if recover_only else self.now:
+            for run in [] if self._draining.goes_on else self.now:
                 self._start_run(run)
             started()
         except BaseException as error:  # noqa: BLE001 (raised when every run has ended)
@@ -168,7 +177,7 @@ class JobRuns:
         due no-data epoch, which a bounded job runs before it ends. Raises the error that ended the run for good.
         """
         try:
-            return run.close() and self._rules.bounded and not self._rules.leaves_due_epoch
+            return run.close() and self.are_bounded and self._rules.due is DueEpoch.RUNS
         except TidegateError as error:
             if self._is_tolerated(run, error):
                 return True
@@ -194,7 +203,7 @@ class JobRuns:
         return {uid: each.count(self.figures.of[uid].epochs) for uid, each in self._tolerances.items()}
 
     def _start_run(self, run: QueryRun) -> None:
-        run.start(self._trigger, leaves_due_epoch=self._rules.leaves_due_epoch)
+        run.start(self._rules.trigger, self._rules.due)
 
     def another_run_of(self, ended: QueryRun) -> QueryRun:
         run = self._run_of(ended.plan)
@@ -272,8 +281,3 @@ class JobRuns:
                 errors.append(error)
         if errors:
             raise next((error for error in errors if not is_of_an_unready_sink(error)), errors[0])
-
-
-def trigger_of(bounded: bool, interval_seconds: float) -> dict[str, Any]:
-    """Spark's trigger for a job that ends when it has caught up, or for one with this interval (0: no pause)."""
-    return {"availableNow": True} if bounded else {"processingTime": f"{int(interval_seconds * 1000)} milliseconds"}

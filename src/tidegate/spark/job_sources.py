@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from enum import Enum
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -15,21 +14,15 @@ from tidegate.savepoints.ingest_restore import JoinedLog
 from tidegate.spark.companions import Companion
 from tidegate.spark.declared import DeclaredQuery
 from tidegate.spark.job_plan import DeclaredJob
+from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, verify_read
 from tidegate.spark.sources.source import Monitor
 from tidegate.spark.state.backend import newest_offsets
 from tidegate.spark.supervised import start_moves
+from tidegate.spark.until import Until
 from tidegate.storages.opening import open_storage
-
-
-class Opens(Enum):
-    """The purpose of opened sources."""
-
-    START = "a start: they may write"
-    RESTORE = "a restore: they are looked at, and hold what they look at"
-    CHECK = "a check of the program: nothing may be written"
 
 
 class JobSources:
@@ -40,7 +33,7 @@ class JobSources:
         job: DeclaredJob,
         stack: ExitStack,
         *,
-        bounded: bool,
+        until: Until,
         opens: Opens = Opens.START,
         restore: JobRestore | None = None,
     ) -> None:
@@ -52,8 +45,8 @@ class JobSources:
             for uid, source in job.positioned.items()
             if restore is not None or not (opens is Opens.CHECK and source.writes)
         }
-        grounds = grounds_of(job.name, job.session, job.folder, readers, job.settings, bounded, restore)
-        self._opened = open_sources(job.positioned, grounds, stack, only_look=restore is not None)
+        grounds = grounds_of(job.name, job.session, job.folder, readers, job.settings, until, restore)
+        self._opened = open_sources(job.positioned, grounds, stack, restore)
 
     def begin_again(self) -> None:
         """Another plan of the same start determines the begin of its sources again."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
+from tidegate.operate.endings import EndMode
 from tidegate.savepoints.folder import Savepoint
 from tidegate.spark.savepointing import SavepointTaker, Taking
 
@@ -52,11 +53,10 @@ class LastSavepoint:
         savepoint_id: str,
         into: str | None,
         form: SavepointFormat = SavepointFormat.NATIVE,
-        *,
-        drained: bool = False,
+        ending: EndMode = EndMode.STOP,
     ) -> None:
-        """Request the end of the job with this savepoint, `drained` or not. Raises REQUEST_REFUSED if that is
-        impossible; nothing has been stopped then.
+        """Request the end of the job with this savepoint, drained or not. Raises REQUEST_REFUSED if that is impossible;
+        nothing has been stopped then.
         """
         savepoints.check(savepoint_id, into, form)
         with self._lock:
@@ -64,7 +64,8 @@ class LastSavepoint:
                 raise self._refused(
                     "a job that runs", "it is ending already", "request it again after the job has ended"
                 )
-            standing, asked = self._asked, _LastSavepointOrder(savepoint_id, into, form, drained)
+            standing = self._asked
+            asked = _LastSavepointOrder(savepoint_id, into, form, drained=ending is EndMode.DRAIN)
             if standing is not None and standing != asked:
                 raise self._refused("one savepoint of its end", f"{standing.id}, requested before", "wait for it")
             self._asked = asked
@@ -97,7 +98,8 @@ class LastSavepoint:
         if asked is None:
             return
         try:
-            self.taking = taking = savepoints.begin_last(asked.id, asked.into, asked.form, drained=asked.drained)
+            ending = EndMode.DRAIN if asked.drained else EndMode.STOP
+            self.taking = taking = savepoints.begin_last(asked.id, asked.into, asked.form, ending)
             while not taking.is_over():
                 if time.monotonic() >= self._until:
                     taking.cut_off(self._why)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import Enum
 
 from pyspark.sql import SparkSession
 
 _KEY = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
+class DueEpoch(Enum):
+    """The due no-data epoch of a query that has processed its input."""
+
+    RUNS = "it runs, if the session's own setting allows it"
+    LEFT = "it stays in Spark's log, and the next start runs it first"
+
+
 @contextmanager
-def no_data_epochs(session: SparkSession, wanted: bool) -> Generator[None, None, None]:
+def no_data_epochs(session: SparkSession, due: DueEpoch) -> Generator[None, None, None]:
     """Used while a query starts that must not run one by itself. Spark copies the session's settings at the start.
 
-    The due epoch stays in Spark's log, and the next start runs it first. If no-data epochs are wanted, the session's
-    own setting counts: tidegate runs the epoch that Spark leaves.
+    If it is to run, the session's own setting counts: tidegate runs the epoch that Spark leaves.
     """
-    if wanted:
+    if due is DueEpoch.RUNS:
         yield
         return
     before = session.conf.get(_KEY, None)

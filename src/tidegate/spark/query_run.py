@@ -65,6 +65,7 @@ from tidegate.spark.epoch_watch import EpochRefused, EpochWatch
 from tidegate.spark.figures import Figures
 from tidegate.spark.finisher import Finisher, hesitate
 from tidegate.spark.generations import remove_older_generations
+from tidegate.spark.no_data import DueEpoch
 from tidegate.spark.query_id import mend_query_id
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.run_failure import fail_with
@@ -125,8 +126,8 @@ class QueryRun:
         mend_query_id(open_storage(self.plan.folder / "spark"))
         self._shared.watch.times = self.runner.run(times_by_epoch(self.plan.timeout_seconds))
 
-    def start(self, trigger: Mapping[str, Any], *, leaves_due_epoch: bool = False) -> None:
-        """Start Spark's query and its finisher. With `leaves_due_epoch` Spark runs no epoch without rows."""
+    def start(self, trigger: Mapping[str, Any], due: DueEpoch = DueEpoch.RUNS) -> None:
+        """Start Spark's query and its finisher."""
         run = self._opened()
         name = f"{self.plan.query.job}.{self.plan.query.uid} (run {run.run}, {run.token})"
         refuse_if_deaf(self._session)
@@ -141,7 +142,7 @@ class QueryRun:
             .trigger(**trigger)
         )
         self._finisher.begin(run)
-        self._thread.start(writer, name, leaves_due_epoch=leaves_due_epoch)
+        self._thread.start(writer, name, due)
 
     # --- its state -----------------------------------------------------------------------------------------
 

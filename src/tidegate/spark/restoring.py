@@ -31,6 +31,7 @@ from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.retained import as_savepoint, retained_in
 from tidegate.savepoints.take import HELD
 from tidegate.spark.fresh import above_evidence
+from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.storages.opening import open_storage
 
@@ -38,11 +39,11 @@ _LOG = logging.getLogger("tidegate")
 
 
 def open_restore(
-    wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, *, only_look: bool = False
+    wish: Restore | None, job_folder: Path, job: str, level: Level, stack: ExitStack, opens: Opens
 ) -> JobRestore | None:
     """None if no restore was requested, and if the job was already opened from this savepoint: then it resumes from its
     newest checkpoint, so a restarted program does not go back. A retained checkpoint is assembled in a separate folder
-    until `stack` ends; with `only_look` outside of the job's folder.
+    until `stack` ends; for a check outside of the job's folder.
 
     Raises SAVEPOINT_..., RECORD_..., and the errors of a restore in this folder.
     """
@@ -60,15 +61,15 @@ def open_restore(
             *(job, found.generation, folder),
         )
         return None
-    savepoint = _opened(folder, job_folder, stack, only_look=only_look)
+    savepoint = _opened(folder, job_folder, stack, opens)
     return JobRestore(wish, savepoint, job_folder, found, _target(wish, savepoint, job, job_folder, found))
 
 
-def _opened(folder: Path, job_folder: Path, stack: ExitStack, *, only_look: bool) -> Savepoint:
+def _opened(folder: Path, job_folder: Path, stack: ExitStack, opens: Opens) -> Savepoint:
     retained = retained_in(folder)
     if retained is None:
         return open_savepoint(folder)
-    held = None if only_look else job_folder / HELD
+    held = None if opens is Opens.CHECK else job_folder / HELD
     if held is not None:
         ensure_folder(held)
     aside = stack.enter_context(TemporaryDirectory(prefix="tidegate-checkpoint-", dir=held))

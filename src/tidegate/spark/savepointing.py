@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
+from tidegate.operate.endings import EndMode
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.place import check_place
@@ -153,9 +154,9 @@ class SavepointTaker:
             return self._begin(Taking(savepoint_id, folder, form, self._named(savepoint_id)))
 
     def begin_last(
-        self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE, *, drained: bool = False
+        self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE, ending: EndMode = EndMode.STOP
     ) -> Taking:
-        """Take the savepoint of the job's end, after every query has ended, `drained` or not. It has a thread of its
+        """Take the savepoint of the job's end, after every query has ended, drained or not. It has a thread of its
         own. It waits only a moment for the others, which are canceled: one of them may hang on another disk. Raises
         REQUEST_REFUSED.
         """
@@ -166,7 +167,7 @@ class SavepointTaker:
                 other.copying.call_off("the job ends with another savepoint")
             self._last = taking = Taking(savepoint_id, folder, form, self._named(savepoint_id))
             self._remember(taking)
-        act = partial(self._take_the_last, taking, others, replace(self._job, is_drained=drained))
+        act = partial(self._take_the_last, taking, others, replace(self._job, is_drained=ending is EndMode.DRAIN))
         threading.Thread(target=act, name="tidegate-last-savepoint", daemon=True).start()
         return taking
 

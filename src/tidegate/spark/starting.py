@@ -47,9 +47,10 @@ from tidegate.spark.historian import Historian
 from tidegate.spark.interrupts import StoppedByInterrupt, interrupts_ask, main_thread_waits, obey_signals
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_runs import RunRules
-from tidegate.spark.job_sources import JobSources, Opens
+from tidegate.spark.job_sources import JobSources
 from tidegate.spark.levels import level_of
 from tidegate.spark.listeners import Delivery
+from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
 from tidegate.spark.pulse import Pulse, shown_settings
@@ -62,12 +63,13 @@ from tidegate.spark.session import lock_engine
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.state.parquet import write_table
 from tidegate.spark.supervised import current, start_moves
+from tidegate.spark.until import Until
 from tidegate.storages.check import check_storage
 from tidegate.storages.leases import open_lease
 from tidegate.storages.opening import open_storage
 
 
-def start(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> JobHandle:
+def start(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) -> JobHandle:
     """Start the job: recovery of every query first, then their runs."""
     unusable = check_storage(open_storage(job.folder))
     if unusable is not None:
@@ -77,7 +79,7 @@ def start(job: DeclaredJob, wish: Restore | Fresh | None, *, bounded: bool) -> J
         supervised.declare(job.folder, job.settings)
     with ExitStack() as stack:
         _lock(job, stack)
-        handle = _ready(Starting(job, bounded), wish, stack)
+        handle = _ready(Starting(job, until), wish, stack)
         if supervised is not None:
             supervised.starting(handle)
         else:
@@ -105,15 +107,15 @@ def _lock(job: DeclaredJob, stack: ExitStack) -> None:
 
 def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -> JobHandle:
     """The checked job, with its sinks opened. No thread of it runs yet."""
-    job, bounded = starting.job, starting.bounded
+    job, until = starting.job, starting.until
     record = recorded(job)
     if isinstance(wish, Fresh):
-        sources = JobSources(job, stack, bounded=bounded)
+        sources = JobSources(job, stack, until=until)
         record = starting.begun_anew(wish, record, sources)
     else:
         record = starting.restored(wish, record)
-        sources = JobSources(job, stack, bounded=bounded)
-    drain = drain_of(job.folder, record, job.settings.checkpointing_mode, bounded=bounded)
+        sources = JobSources(job, stack, until=until)
+    drain = drain_of(job.folder, record, job.settings.checkpointing_mode, until=until)
     plan = plan_job(job, record, sources)
     sink_plans = check_start(plan)
     check_operators(plan)
@@ -128,19 +130,19 @@ def _ready(starting: Starting, wish: Restore | Fresh | None, stack: ExitStack) -
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """One start of a job. `bounded`: it ends when it has caught up."""
+    """One start of a job."""
 
     job: DeclaredJob
-    bounded: bool
+    until: Until
 
     def restored(self, wish: Restore | None, record: JobRecord) -> JobRecord:
         """*job.json* after the savepoint is restored, if a restore was requested and not done before."""
         job = self.job
         with ExitStack() as aside:
-            restore = open_restore(wish, job.folder, job.name, job.settings.checkpointing_mode, aside)
+            restore = open_restore(wish, job.folder, job.name, job.settings.checkpointing_mode, aside, Opens.RESTORE)
             if restore is None:
                 return record
-            sources = JobSources(job, aside, bounded=self.bounded, opens=Opens.RESTORE, restore=restore)
+            sources = JobSources(job, aside, until=self.until, opens=Opens.RESTORE, restore=restore)
             return self._carried_out(restore, sources)
 
     def _carried_out(self, restore: JobRestore, sources: JobSources) -> JobRecord:
@@ -179,7 +181,7 @@ class Starting:
             session=job.session,
             plans=plan.queries,
             rules=RunRules(
-                bounded=self.bounded,
+                until=self.until,
                 interval_seconds=settings.checkpointing_interval,
                 runs_due_epoch=settings.checkpointing_after_tasks_finish,
                 tolerable_failures=settings.checkpointing_tolerable_failures,

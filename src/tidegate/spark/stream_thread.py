@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidegate.core.tolerance import EpochFault
 from tidegate.spark.epoch_watch import EpochPhase
-from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.no_data import DueEpoch, no_data_epochs
 from tidegate.spark.overdue_note import OverdueNote
 from tidegate.spark.plan_check import refused_by_spark
 from tidegate.spark.query_plan import QueryPlan
@@ -46,12 +46,12 @@ class StreamThread:
         self.stream: RunningStream | None = None
         """None before the start, and for good if the start failed or was lost."""
 
-    def start(self, writer: DataStreamWriter, name: str, *, leaves_due_epoch: bool) -> None:
-        """Start Spark's query, with this name. With `leaves_due_epoch` Spark runs no epoch without rows."""
+    def start(self, writer: DataStreamWriter, name: str, due: DueEpoch) -> None:
+        """Start Spark's query, with this name."""
         query: StreamingQuery | None = None
         failed = RunEvent.START_REFUSED
         try:
-            no_data = no_data_epochs(self._session, not leaves_due_epoch)
+            no_data = no_data_epochs(self._session, due)
             with query_settings(self._session, self._plan.conf), no_data:
                 query = writer.start()
             self.stream = RunningStream(query, self._jvm)

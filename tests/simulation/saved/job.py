@@ -38,6 +38,7 @@ from tidegate.savepoints.take import RunningJob, remove_held, take, take_last
 from tidegate.settings.config import Settings
 from tidegate.spark.generations import remove_older_generations
 from tidegate.spark.job_plan import JobPlan
+from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restore_carried_out import carry_out
 from tidegate.spark.restoring import JobRestore, open_restore
@@ -115,7 +116,7 @@ class SavedJob:
         if data is not None:
             record = decode(JobRecord, data, JOB_RECORD)
         with ExitStack() as aside:
-            restore = open_restore(wish, self.folder, self.name, Level.EXACTLY_ONCE, aside)
+            restore = open_restore(wish, self.folder, self.name, Level.EXACTLY_ONCE, aside, Opens.RESTORE)
             if restore is not None:
                 record = self._restored(restore)
         storage.put_if_absent(JOB_RECORD, encode(record))

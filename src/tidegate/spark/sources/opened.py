@@ -20,6 +20,7 @@ from tidegate.spark.query_conf import epochs_kept, query_conf
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.supervised import start_moves
+from tidegate.spark.until import Until
 
 
 def grounds_of(
@@ -28,7 +29,7 @@ def grounds_of(
     folder: Path,
     readers: Mapping[str, frozenset[str]],
     settings: Settings,
-    bounded: bool,
+    until: Until,
     restore: JobRestore | None,
 ) -> dict[str, Ground]:
     """For each source that queries read, by uid: what this start gives it."""
@@ -40,7 +41,7 @@ def grounds_of(
             readers=names,
             retained=settings.checkpointing_retained,
             epochs_kept=epochs_kept(query_conf(settings)),
-            bounded=bounded,
+            bounded=until is Until.CAUGHT_UP,
             oldest=partial(oldest_positions, folder, names),
             saved=None if restore is None else restore.saved_log(uid),
         )
@@ -66,13 +67,13 @@ def oldest_positions(folder: Path, readers: Iterable[str]) -> dict[str, Sequence
 
 
 def open_sources(
-    sources: Mapping[str, PositionedSource], grounds: Mapping[str, Ground], stack: ExitStack, *, only_look: bool
+    sources: Mapping[str, PositionedSource], grounds: Mapping[str, Ground], stack: ExitStack, restore: JobRestore | None
 ) -> dict[str, OpenedSource]:
-    """Open the sources in `grounds`, by uid; `stack` closes them. `only_look`: inspect them and write nothing."""
+    """Open the sources in `grounds`, by uid; `stack` closes them. For a restore, inspect them and write nothing."""
     opened: dict[str, OpenedSource] = {}
     for uid, ground in grounds.items():
         source = sources[uid]
-        opened[uid] = source.looked_at(ground) if only_look else source.opened(ground)
+        opened[uid] = source.opened(ground) if restore is None else source.looked_at(ground)
         stack.callback(opened[uid].close)
         start_moves(f"source {uid}, opened")
     return opened

@@ -26,7 +26,7 @@ from tidegate.savepoints.log_change import with_next_watermark, with_positions
 from tidegate.savepoints.operator_metadata import moved_to, names_schemas
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.graft import graft
-from tidegate.spark.no_data import no_data_epochs
+from tidegate.spark.no_data import DueEpoch, no_data_epochs
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.session import query_settings
 
@@ -70,7 +70,7 @@ def _run_without_rows(session: SparkSession, plan: QueryPlan, checkpoint: Path) 
 
         rows = graft(session, plan.rows, no_rows)
         writer = rows.writeStream.outputMode(plan.mode).format("noop").trigger(availableNow=True)
-        with query_settings(session, plan.conf), no_data_epochs(session, False):
+        with query_settings(session, plan.conf), no_data_epochs(session, DueEpoch.LEFT):
             query = writer.option("checkpointLocation", str(checkpoint)).start()
         query.awaitTermination()
 

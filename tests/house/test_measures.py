@@ -30,7 +30,8 @@ def test_a_reader_turns_the_page_where_the_next_new_function_stands_in_another_f
             (1, "spark/a.py", "first"),
             (2, "spark/b.py", "second"),
             (3, "spark/b.py", "<lambda>"),
-            (3, "disk/storage.py", "read"),
+            (3, "disk/durable.py", "write"),
+            (3, "storages/local/storage.py", "read"),
             (2, "spark/b.py", "third"),
             (2, "spark/a.py", "fourth"),
             (2, "spark/b.py", "second"),
@@ -40,5 +41,5 @@ def test_a_reader_turns_the_page_where_the_next_new_function_stands_in_another_f
     assert walked(calls) == Walk(visits=4, files=3, functions=5)
     assert walked(calls).returns == 1
     of_first = list(below(calls, frozenset({"first"}), "spark/"))
-    assert (len(of_first), walked(of_first)) == (7, Walk(visits=3, files=2, functions=4))
+    assert (len(of_first), walked(of_first)) == (8, Walk(visits=3, files=2, functions=4))
     assert walked([]) == Walk(visits=0, files=0, functions=0)

@@ -4,7 +4,8 @@ A small job runs on Spark, is stopped, and restored from a savepoint, while each
 reader follows the calls in their order, reads each function once, where it is called first, and turns the page whenever
 the next one stands in another file. A stretch in one file is a *visit*; a visit to a file that was seen before is a
 *return*. A restore begins at the function that carries it out, a stop in the thread that watches over the job. `disk/`
-is not entered: what a durable write is, a reader knows; nor are comprehensions, which stand where they are called.
+and `storages/` are not entered: what a durable write is, a reader knows; nor are comprehensions, which stand where they
+are called.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rich.table import Table
 from tests.house.repository import ROOT
 
 SOURCE = f"{ROOT / 'src/tidegate'}{os.sep}"
-NOT_ENTERED = ("disk/",)
+NOT_ENTERED = ("disk/", "storages/")
 STAND_IN_THEIR_CALLER = frozenset({"<lambda>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 CARRIES_A_RESTORE_OUT = frozenset({"carry_out"})
 WATCHES_OVER_THE_JOB = "tidegate-job"

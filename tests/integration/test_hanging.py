@@ -239,7 +239,7 @@ def test_a_query_that_runs_again_is_ended_with_its_job_when_the_next_one_cannot(
         handle.wait()
     assert opens == ["first", "second"] * 2
     assert place.spark.streams.active == []
-    assert not any(run.threads.may_still_write() for run in handle.runs)
+    assert not handle.outcome.may_still_write()
 
 
 def test_a_query_that_failed_runs_again_while_another_one_waits_for_its_sink(place: Place):

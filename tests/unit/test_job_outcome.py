@@ -14,6 +14,7 @@ from tidegate.spark.figures import Figures, JobFigures
 from tidegate.spark.job_outcome import OutcomeOfJob
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.last_savepoint import LastSavepoint
+from tidegate.spark.until import Until
 
 UNREADY = TidegateError(Code.SINK_UNAVAILABLE, expected="a sink", found="none", where="sink", next_step="wait")
 BROKEN = RuntimeError("broken")
@@ -24,8 +25,9 @@ def outcome_after(*endings: EndMode, lives: bool = False) -> OutcomeOfJob:
     asked = AskedEnd(1.0, goes_on_draining=False)
     for ending in endings:
         asked.ask(ending, 1.0)
-    runs = SimpleNamespace(are_bounded=False, left_behind=lambda: None, may_still_write=lambda: lives)
-    return OutcomeOfJob("job", asked, Draining(None), LastSavepoint("job"), cast("JobRuns", runs))
+    run = SimpleNamespace(threads=SimpleNamespace(left_behind=None, may_still_write=lambda: lives))
+    runs = SimpleNamespace(now=[run])
+    return OutcomeOfJob("job", Until.ASKED, asked, Draining(None), LastSavepoint("job"), cast("JobRuns", runs))
 
 
 def test_the_first_error_of_a_job_counts():

@@ -216,8 +216,10 @@ def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMat
     if _begins_empty(query, saved, wish):
         return None
     found = match_operators(saved.operators, query.operators, wish.renamed)
-    nobody_says = not _uids(saved.operators) and not _uids(query.operators)
-    return None if (found.unclear and nobody_says) or found.changes_nothing else found
+    if found.changes_nothing:
+        return None
+    has_uids = _uids(saved.operators) or _uids(query.operators)
+    return found if has_uids or not found.unclear else None
 
 
 def _uids(operators: Iterable[StatefulOperator]) -> list[str]:

@@ -26,7 +26,7 @@ from tidegate.spark.job_sources import JobSources
 from tidegate.spark.opens import Opens
 from tidegate.spark.operator_checks import check_operators
 from tidegate.spark.planning import plan_job
-from tidegate.spark.restore_judged import judged
+from tidegate.spark.restore_judged import given_up_by, judged
 from tidegate.spark.restoring import JobRestore, open_restore
 from tidegate.spark.start_checks import check_start
 from tidegate.spark.starting import job_guarantees, recorded
@@ -84,7 +84,7 @@ def _say_verdict(restore: JobRestore | None, plan: JobPlan) -> None:
         )
         return
     alone = not driver_or_engine_lives(restore.job_folder)
-    found = judged(restore, plan, alone=alone)
+    found = judged(restore, plan, given_up_by(restore, plan) if alone else None)
     errors = [*found.errors, *verify(restore.savepoint), *([] if alone else [_runs(restore)])]
     # Both report unmatched names.
     different = list({(error.code, error.found, error.where): error for error in errors}.values())

@@ -61,7 +61,7 @@ class JobLife:
         self._asked = AskedEnd(stop_timeout_seconds, goes_on_draining=self._draining.goes_on)
         self._runs = JobRuns(session, plans, rules, self._asked, self._draining, self._tell)
         self.figures = self._runs.figures
-        self.outcome = OutcomeOfJob(name, self._asked, self._draining, self.last_savepoint, self._runs)
+        self.outcome = OutcomeOfJob(name, rules.until, self._asked, self._draining, self.last_savepoint, self._runs)
         self._at_end: Callable[[], None] = _nothing
         self._may_watch = threading.Event()
         self._ended = threading.Event()
@@ -256,7 +256,7 @@ class JobLife:
     def _release(self) -> None:
         """Release everything that the job holds. Not while a thread may live that can still write."""
         try:
-            held = self._runs.may_still_write()
+            held = self.outcome.may_still_write()
         except BaseException:
             _kept_for_life.append(self._at_end)
             raise

@@ -22,15 +22,23 @@ from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
+from tidegate.spark.until import Until
 
 
 class OutcomeOfJob:
     """The outcome of one job, read from its request for an end, its drain, its last savepoint and its runs."""
 
     def __init__(
-        self, name: str, asked: AskedEnd, draining: Draining, last_savepoint: LastSavepoint, runs: JobRuns
+        self,
+        name: str,
+        until: Until,
+        asked: AskedEnd,
+        draining: Draining,
+        last_savepoint: LastSavepoint,
+        runs: JobRuns,
     ) -> None:
         self._name = name
+        self._until = until
         self._asked = asked
         self._draining = draining
         self._last_savepoint = last_savepoint
@@ -49,13 +57,21 @@ class OutcomeOfJob:
     @property
     def left_behind(self) -> TidegateError | None:
         """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
-        return self._left_behind or self._runs.left_behind()
+        of_runs = (run.threads.left_behind for run in self._runs.now)
+        return self._left_behind or next(filter(None, of_runs), None)
+
+    def may_still_write(self) -> bool:
+        """True if a thread of a query lives that cannot be stopped: this process keeps everything that the job
+        holds.
+        """
+        return any(run.threads.may_still_write() for run in self._runs.now)
 
     def end_state(self, error: BaseException | None) -> JobState:
         """The state of a job that has ended with this error, or with none."""
-        caught_up = self._runs.are_bounded and self._draining.goes_on
+        wrong = self.wrong(error)
+        caught_up = self._until is Until.CAUGHT_UP and self._draining.goes_on
         was_wanted = wanted(self._asked.ending, asked=self._asked.of_this_start, catches_up_with_a_drain=caught_up)
-        return STATE.cell(was_wanted, self.wrong(error))
+        return STATE.cell(was_wanted, wrong)
 
     def wrong(self, error: BaseException | None) -> Wrong:
         """The cause class of a job that has ended with this error, or with none."""
@@ -86,7 +102,7 @@ class OutcomeOfJob:
         """The reason why no savepoint of the job's end can be taken; None if it can."""
         if self.error is not None or self.left_behind is not None:
             return self.error or self.left_behind
-        if self._runs.may_still_write():
+        if self.may_still_write():
             return no_last_savepoint(self._name, "a query that cannot be stopped")
         if self._last_savepoint.is_of_a_drain:
             return None if self.is_drained else self.not_drained()
@@ -97,4 +113,4 @@ class OutcomeOfJob:
     def _left(self) -> Left:
         if self.left_behind is not None:
             return Left.EPOCH
-        return Left.THREAD if self._runs.may_still_write() else Left.NOTHING
+        return Left.THREAD if self.may_still_write() else Left.NOTHING

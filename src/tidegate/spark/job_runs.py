@@ -69,6 +69,11 @@ class RunRules:
         return DueEpoch.LEFT if left else DueEpoch.RUNS
 
     @property
+    def runs_again_when_caught_up(self) -> bool:
+        """True if a bounded job runs the due epoch without rows before it ends."""
+        return self.until is Until.CAUGHT_UP and self.runs_due_epoch
+
+    @property
     def trigger(self) -> dict[str, Any]:
         """Spark's trigger; an interval of 0 is no pause."""
         if self.until is Until.CAUGHT_UP:
@@ -105,11 +110,6 @@ class JobRuns:
         self.tolerated: TidegateError | None = None
         """The tolerated error that ended the job: a failed epoch whose query needs a new process."""
         self.now = [self._run_of(plan) for plan in plans]
-
-    @property
-    def are_bounded(self) -> bool:
-        """True if each run ends when it has caught up."""
-        return self._rules.until is Until.CAUGHT_UP
 
     def start(self, started: Callable[[], None]) -> None:
         """Recover every query, then start every query, unless this start resumes a drain; then call `started`. After an
@@ -155,16 +155,6 @@ class JobRuns:
         for run in list(self.now):
             self.hurry(run, timeout_seconds)
 
-    def may_still_write(self) -> bool:
-        """True if a thread of a query lives that cannot be stopped: this process keeps everything that the job
-        holds.
-        """
-        return any(run.threads.may_still_write() for run in self.now)
-
-    def left_behind(self) -> TidegateError | None:
-        """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
-        return next((run.left_behind for run in self.now if run.left_behind is not None), None)
-
     def failed_place(self) -> dict[str, Any]:
         """The run and query that last ended with an error, and the epoch; None if there is none."""
         return {} if self._failed is None else self._failed.place()
@@ -177,7 +167,7 @@ class JobRuns:
         due no-data epoch, which a bounded job runs before it ends. Raises the error that ended the run for good.
         """
         try:
-            return run.close() and self.are_bounded and self._rules.due is DueEpoch.RUNS
+            return run.close() and self._rules.runs_again_when_caught_up
         except TidegateError as error:
             if self._is_tolerated(run, error):
                 return True

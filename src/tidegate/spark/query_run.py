@@ -51,7 +51,6 @@ from tidegate.checkpoints.unbegun import clear_unbegun
 from tidegate.checkpoints.undecided_state import clear_undecided_state
 from tidegate.core.effects import Compute, Computed, Happening, Hesitate
 from tidegate.core.epoch_time import note_overdue, times_by_epoch
-from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, RECORD_FOLDERS, RUNS, entry, read_finished, read_start
 from tidegate.core.records import NOTHING_FINISHED, Run
 from tidegate.core.recover import close_run, open_run
@@ -177,13 +176,6 @@ class QueryRun:
         logged = max(entry_numbers(self._storage.list(COMMITS)), default=-1)
         return self._shared.begun if self._shared.begun > logged else None
 
-    @property
-    def left_behind(self) -> TidegateError | None:
-        """The error of the sink because of which a cancel has left a decided epoch to the next start; None if it left
-        none.
-        """
-        return self._shared.errors.left_behind
-
     # --- its end -------------------------------------------------------------------------------------------
 
     def close(self) -> bool:
@@ -193,7 +185,7 @@ class QueryRun:
         """
         self.threads.await_end(self._raise_failure)
         self.progress.close()
-        self._thread.await_overdue_note()
+        self._thread.overdue_note.wait()
         if not self.plan.store.names_files and self.cut_off is not None:
             note_cut_off(self.plan.folder)  # its state is not safe in this process: the files have no unique names
         self._raise_failure()

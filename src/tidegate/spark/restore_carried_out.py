@@ -50,9 +50,10 @@ def carry_out(restore: JobRestore, plan: JobPlan) -> None:
     """Open the new generation. Only with the job's locks held. After an error the job is unchanged, except that a
     restore that goes back has committed its decided epochs.
     """
-    found, given_up = unopposed(restore, plan), given_up_by(restore, plan)
+    given_up = given_up_by(restore, plan)
+    found = unopposed(restore, plan, given_up)
     if given_up is not None and given_up.finish(plan.settings.checkpointing_mode, plan.settings.stop_timeout):
-        found = unopposed(restore, plan)  # the sinks have committed more by now
+        found = unopposed(restore, plan, given_up_by(restore, plan))  # the sinks have committed more by now
     _Carried(restore, plan, found).open()
 
 
@@ -106,8 +107,8 @@ class _Carried:
         found = self.found
         query, empty, accepted = plan.query, plan.query.uid in found.emptied, found.accepted.get(plan.query.uid)
         match, places = found.operators.get(query.uid), places_of(query.sources, saved, self.restore.wish)
-        token, host, process, since = introduce()
         number = max([saved.done.run, *self._runs(query.uid)])
+        token, host, process, since = introduce()
         return RestoredQuery(
             uid=query.uid,
             saved=saved,

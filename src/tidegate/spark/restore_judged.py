@@ -37,16 +37,16 @@ from tidegate.spark.state.plan import compare_operators, operators_planned
 from tidegate.spark.supervised import tell_start
 
 
-def judged(restore: JobRestore, plan: JobPlan, *, alone: bool = True) -> Judgement:
-    """The errors and changes of a restore. Only reads. `alone`: the locks prove that no run is alive; otherwise the
-    waiting transactions of the job are not checked, because they change.
+def judged(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judgement:
+    """The errors and changes of a restore. Only reads. `given_up`: the waiting transactions of the job; None if it has
+    none, or if they change because a run may be alive.
     """
-    return _Gathered(restore, plan).judged(given_up_by(restore, plan) if alone else None)
+    return _Gathered(restore, plan).judged(given_up)
 
 
-def unopposed(restore: JobRestore, plan: JobPlan) -> Judgement:
+def unopposed(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judgement:
     """The same; raises the errors. Only with the job's locks held."""
-    found = judged(restore, plan)
+    found = judged(restore, plan, given_up)
     raise_all(found.errors, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
     return found
 
@@ -192,8 +192,8 @@ class _Gathered:
 
     def _seen(self, plan: QueryPlan, saved: SavedQuery | None, uid: str, sink: TwoPhaseSink) -> SinkSeen:
         record = self.restore.savepoint.record
-        new = plan.query.sink(uid)
         before = uid if saved is None else self._name_before(uid, saved)
+        new = plan.query.sink(uid)
         old = None
         if saved is not None:
             old = SinkIdentity(

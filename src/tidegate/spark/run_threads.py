@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidegate.core.errors import TidegateError
 from tidegate.spark.epoch_watch import EpochPhase
 from tidegate.spark.finisher import Finisher
 from tidegate.spark.run_state import RunEvent
@@ -55,6 +56,13 @@ class RunThreads:
         return self._finisher.is_alive() or self._stream.may_live()
 
     @property
+    def left_behind(self) -> TidegateError | None:
+        """The error of the sink because of which a cancel has left a decided epoch to the next start; None if it left
+        none.
+        """
+        return self._shared.errors.left_behind
+
+    @property
     def epoch_seconds(self) -> float:
         """Longest remaining time of the current epoch, including its cut-off; 0 if there is none."""
         return self._shared.watch.seconds_to_the_end()
@@ -99,11 +107,7 @@ class RunThreads:
 
     def await_end(self, raise_failure: Callable[[], None]) -> None:
         """Wait for both. Raises if Spark's thread is stuck; a finisher that hangs is abandoned (see `Finisher`)."""
-        try:
-            self._stream.await_end()
-        finally:
-            self._shared.happens(RunEvent.STREAM_OVER)
-        self._stream.await_stopper()
+        self._stream.await_end()
         self._finisher.await_end(raise_failure)
 
     def _is_under_way(self) -> bool:

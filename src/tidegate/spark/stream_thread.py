@@ -40,7 +40,7 @@ class StreamThread:
         self._plan = plan
         self._session = session
         self._shared = shared
-        self._overdue_note = OverdueNote(keep_overdue, shared.leave)
+        self.overdue_note = OverdueNote(keep_overdue, shared.leave)
         self._known = threading.Event()
         self._stopper: threading.Thread | None = None
         self.stream: RunningStream | None = None
@@ -99,7 +99,7 @@ class StreamThread:
             if epoch is not None:
                 self._shared.failed = FailedEpoch(epoch, EpochFault.TIMEOUT, in_computing=not watch.was_computed)
                 self._shared.leave(watch.timeout_error(epoch, self._plan.query))
-                self._overdue_note.begin(epoch, watch.seconds)
+                self.overdue_note.begin(epoch, watch.seconds)
             return watch.phase is EpochPhase.CUT
 
     def cancel_tasks(self) -> None:
@@ -129,22 +129,16 @@ class StreamThread:
                 raise self._shared.watch.stuck_error(str(self._plan.query))
 
     def await_end(self) -> None:
-        """Wait for it. Raises if it is stuck."""
-        if self.stream is None:
-            return
-        while not self.stream.await_end(timeout_seconds=0.2):
-            self.refuse_if_stuck()
-            if self._shared.watch.phase is EpochPhase.CUT:
-                self.cancel_tasks()
-
-    def await_stopper(self) -> None:
-        """Wait for the thread that called Spark's stop: it ends with the stream thread."""
+        """Wait for it, and for the thread that called Spark's stop, which ends with it. Raises if it is stuck."""
+        try:
+            while self.stream is not None and not self.stream.await_end(timeout_seconds=0.2):
+                self.refuse_if_stuck()
+                if self._shared.watch.phase is EpochPhase.CUT:
+                    self.cancel_tasks()
+        finally:
+            self._shared.happens(RunEvent.STREAM_OVER)
         if self._stopper is not None:
             self._stopper.join()
-
-    def await_overdue_note(self) -> None:
-        """Wait until the record of a cut-off epoch is durable, if there is one."""
-        self._overdue_note.wait()
 
     def failure(self) -> BaseException | None:
         """The error that ended Spark's query; None if its end was requested."""

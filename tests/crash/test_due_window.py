@@ -14,7 +14,7 @@ from tests.support.today import turn
 PROGRAM = Path(__file__).with_name("windows_program.py")
 
 
-@turn(0, of=2)
+@turn(2, of=4)
 @pytest.mark.timeout(300)
 def test_what_was_due_when_the_driver_was_killed_comes_first(tmp_path: Path) -> None:
     query, hold = tmp_path / "checkpoints/windows/queries/windows/g1", tmp_path / "hold"

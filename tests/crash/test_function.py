@@ -17,7 +17,7 @@ FILES = 5
 HELD_EPOCH = 2
 
 
-@turn(1, of=2)
+@turn(1, of=4)
 @pytest.mark.timeout(300)
 def test_a_function_is_called_again_with_the_same_rows_and_the_table_beside_it_stays_exact(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

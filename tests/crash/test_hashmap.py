@@ -19,7 +19,7 @@ SNAPSHOTS_AT_ONCE = (
 )
 
 
-@turn(0, of=2)
+@turn(0, of=4)
 @pytest.mark.timeout(300)
 def test_a_killed_job_with_hashmap_state_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in an epoch that is prepared, its state written as a delta and as a snapshot, and not committed.

@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("python_state_program.py")
 LINES = ["sea sand", "sea wind", "sand sea wind", "wind sea"]
 
 
-@turn(1, of=2)
+@turn(3, of=4)
 @pytest.mark.timeout(300)
 def test_a_number_drawn_by_a_state_function_is_the_one_that_was_published(tmp_path: Path) -> None:
     """Killed in the first epoch, when the drawn numbers are prepared and Spark has not committed them."""

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from tests.integration.durable_program import Once
 from tests.integration.place import Place, error_of, wait_until
 from tests.support.driver import Driver
+from tests.support.today import turn
 from tidegate import FileSource, Job, JobHandle, RateSource, SparkSource, SQLiteSink
 from tidegate.core.errors import Code
 from tidegate.source_api import Begins, Position, Range, Replay, RowSource, Traits
@@ -26,6 +27,7 @@ PROGRAM = Path(__file__).parent / "durable_program.py"
 SCHEMA = pa.schema([("word", pa.string())])
 
 
+@turn(0, of=2)
 @pytest.mark.parametrize("kind", ["queue", pytest.param("stream", marks=pytest.mark.more)])
 @pytest.mark.timeout(600)
 def test_a_killed_job_loses_no_row_of_its_log_and_repeats_none(tmp_path: Path, kind: str):

@@ -24,6 +24,7 @@ from tests.support.driver import Driver
 from tests.support.fs_recorder import FsRecorder
 from tests.support.line_server import LineServer
 from tests.support.peer import Peer
+from tests.support.today import turn
 from tidegate import Job, JobHandle, SocketSource, SQLiteSink
 from tidegate.checkpoints.ingest_layout import IngestPosition, segments, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
@@ -36,6 +37,7 @@ from tidegate.spark.sources.ingest import KeptInput
 PROGRAM = Path(__file__).parent / "socket_program.py"
 
 
+@turn(1, of=2)
 @pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.more)])
 @pytest.mark.timeout(900)
 def test_a_durable_word_count_is_killed_and_every_line_that_arrived_counts_once(tmp_path: Path, kills: int):

@@ -33,7 +33,7 @@ KILLED_AT = sampled(
 """Failpoints in the order in which an epoch passes them, each in an epoch of its own."""
 
 
-@turn(0, of=2)
+@turn(2, of=4)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("points", KILLED_AT)
 def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
@@ -56,7 +56,7 @@ def test_no_row_is_lost_or_repeated_wherever_the_driver_is_killed(
     ("timeout_seconds", "dead_seconds"),
     [pytest.param(5, 0, id="5 s"), pytest.param(10, 30, id="10 s, dead for 30 s", marks=pytest.mark.more)],
 )
-@turn(1, of=2)
+@turn(3, of=4)
 def test_a_decided_transaction_that_the_broker_has_aborted_is_written_again(
     tmp_path: Path, broker: Broker, timeout_seconds: float, dead_seconds: float
 ) -> None:

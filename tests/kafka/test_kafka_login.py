@@ -76,7 +76,7 @@ def ids(doors: Doors, topic: str) -> list[int]:
     return sorted(json.loads(row.value or b"")["id"] for row in visible_now(doors.open, topic))
 
 
-@turn(0, of=2)
+@turn(0, of=4)
 def test_a_job_logs_in_at_both_ends_and_shows_no_secret(
     doors: Doors, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,7 +231,7 @@ def test_a_join_and_two_queries_each_have_their_own_beginning(place: Place, brok
 # --- where a source begins and ends ------------------------------------------------------------------------
 
 
-@turn(1, of=2)
+@turn(1, of=4)
 def test_latest_stays_where_it_was_although_the_first_epoch_is_killed(tmp_path: Path, broker: Broker, topic: str):
     produce(broker.servers, topic, values(30))
     hold, log = tmp_path / "hold", tmp_path / "log"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.saved.campaign import Family
+from tests.support.today import sampled
 
 ROOT = Path(__file__).parents[2]
 _STRIDES = {Family.SINGLE: 7, Family.MOMENTS: 1, Family.PAIRS: 7, Family.SEEDS: 1}
@@ -28,8 +29,11 @@ def test_no_story_of_many_is_bad(family: Family) -> None:
     assert " 0 bad " in saved_world("--family", family.value, "--stride", str(_STRIDES[family]))
 
 
-def test_a_broken_rule_of_savepoints_generations_or_rewind_is_caught() -> None:
-    assert "NOT CAUGHT" not in saved_world("--planted")
+@pytest.mark.parametrize("third", sampled([pytest.param(part, id=f"part {part + 1} of 3") for part in range(3)]))
+def test_a_broken_rule_of_savepoints_generations_or_rewind_is_caught(third: int) -> None:
+    found = saved_world("--planted", "--stride", "3", "--first", str(third))
+    assert "caught after" in found
+    assert "NOT CAUGHT" not in found
 
 
 def saved_world(*arguments: str) -> str:

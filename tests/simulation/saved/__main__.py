@@ -18,7 +18,8 @@ def main() -> int:
     """Exit code 1 when a run was bad, or a planted bug was not caught."""
     arguments = _parser().parse_args()
     if arguments.planted:
-        missed = [planted for planted in PLANTED if not _is_caught(planted)]
+        chosen = PLANTED[arguments.first :: arguments.stride]
+        missed = [planted for planted in chosen if not _is_caught(planted)]
         return 1 if missed else 0
     if arguments.case:
         key, complaint = run_case(parse_case(arguments.case))
@@ -32,8 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--case", metavar="KEY", help="run one case and say what is wrong with it")
     parser.add_argument("--family", choices=[each.value for each in Family], help="only this kind of enumeration")
     parser.add_argument("--story", choices=[each.value for each in Story], help="only this story")
-    parser.add_argument("--stride", type=int, default=1, help="only one case in STRIDE")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--stride", type=int, default=1, help="only one case, or one broken rule, in STRIDE")
+    parser.add_argument("--first", type=int, default=0, help="the first seed, or the first broken rule")
     parser.add_argument("--seeds", type=int, default=1000, help="so many seeds")
     parser.add_argument("--planted", action="store_true", help="break each rule once: it must be caught")
     parser.add_argument("--processes", type=int, default=2)

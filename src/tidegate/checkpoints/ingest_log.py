@@ -132,8 +132,8 @@ class IngestLog:
                 os.close(self._descriptors.pop())
 
     def _take_lock(self) -> None:
-        """The driver's lock already excludes other drivers. This lock separates two sources of one program, and every
-        tool.
+        """Lock the log's folder. The driver's lock excludes other drivers; this one excludes a second source of the
+        same program, and tools.
         """
         path = self._folder / LOCK
         if not flocks.take(self._open(path, os.O_CREAT)):

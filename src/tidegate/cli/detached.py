@@ -57,7 +57,9 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, home: LogHo
 
 
 class HandedNews(News):
-    """Passes the news on, and sends the first important one to the waiting process."""
+    """Passes the supervisor's messages on, and sends the first important one to the command that waits in the
+    foreground.
+    """
 
     def __init__(self, shown: News, told: int, log: Path, home: LogHome) -> None:
         self._shown = shown

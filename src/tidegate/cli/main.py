@@ -31,7 +31,10 @@ def app() -> None:
 
 
 def with_commands(loaded: Collection[str]) -> typer.Typer:
-    """The command line. These commands can be called; the others are known by name and text only."""
+    """The command line with these commands loaded.
+
+    The others appear with name and help text only and cannot be called.
+    """
     commands = typer.Typer(
         name="tidegate",
         help="End-to-end exactly-once for PySpark Structured Streaming.",
@@ -85,7 +88,7 @@ def _loaded(place: str) -> Any:
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """`commands`: the command line with all of them."""
+    """Load an attribute at first use. `commands`: the command line with all commands."""
     if name == "commands":
         return with_commands(COMMANDS)
     raise AttributeError(name)

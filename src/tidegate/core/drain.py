@@ -1,4 +1,4 @@
-"""The last epoch of a drained query: no rows, and the watermark at the end of time, so that nothing waits any more.
+"""The last epoch of a drained query. It has no rows and the highest possible watermark, so that every timer fires.
 
 It is written into Spark's log before Spark is started once more. From then on it is an ordinary epoch: after a kill of
 the driver, the next start finds it there.

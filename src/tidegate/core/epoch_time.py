@@ -1,8 +1,8 @@
-"""How much time an epoch gets: `checkpointing.timeout`, and twice as much after each try that was cut off.
+"""The time limit of an epoch: `checkpointing.timeout`, and twice as much after each try that was interrupted.
 
-What an epoch reads is fixed by `offsets/N`. With the same time again, an epoch that needs more would be cut off for
-ever. The time of each try is a record, *overdue/N.R*, so the next start knows it too, whatever ended this one. Nothing
-is decided by it: without the record the epoch only has less time.
+The input of an epoch is fixed by `offsets/N`. With the same limit, an epoch that needs more time would be interrupted
+for ever. The limit of each interrupted try is recorded in *overdue/N.R*, so that the next start knows it. No decision
+depends on this record: without it, the epoch only has less time.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ MOST_TIMES: Final = 64.0
 
 
 def time_after(timeout_seconds: float, tried_seconds: float) -> float:
-    """What an epoch gets after a try that was cut off; in seconds. At least the timeout: it may have been raised."""
+    """The time limit in seconds after a try that was interrupted.
+
+    At least the timeout, because the setting may be raised.
+    """
     return max(timeout_seconds, min(tried_seconds * GROWTH, timeout_seconds * MOST_TIMES))
 
 
 def note_overdue(query: Query, run: Run, epoch: int, tried_seconds: float) -> Steps[None]:
-    """*overdue/N.R*: epoch N was cut off in this run, after the time that it had. Only a longer try says more than the
-    records that are there, so their number is bounded."""
+    """Record in *overdue/N.R* that epoch N was interrupted in this run, and after how many seconds.
+
+    Nothing is written if a record has the same or a higher limit, so the number of records is limited.
+    """
     yield from stop_if_superseded(query, run)
     tried = yield from _longest_tries()
     if tried_seconds > tried.get(epoch, 0.0):

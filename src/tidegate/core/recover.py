@@ -182,9 +182,9 @@ def _survey() -> Steps[dict[int, EpochState]]:
 
 
 def _check_sinks(query: Query, run: Run, newest: int) -> Steps[None]:
-    """Compare each sink's evidence with the ledger before the first commit into it.
+    """Compare each sink's evidence with the ledger before the first commit into it. `newest`: the newest decided epoch.
 
-    A superseded run raises no verdict: the evidence may be its successor's.
+    A run that a newer run has superseded does not raise: the evidence may be that of the newer run.
     """
     finished = yield from read_finished_through()
     for sink in (each for each in query.sinks if each not in query.forgetful):
@@ -252,7 +252,7 @@ def _look_at_log(query: Query) -> Steps[FoundLog]:
 
 
 def _look_at_sources(query: Query, newest: Decided | None, epoch: int) -> Steps[dict[int, dict[str, bytes]]]:
-    """The undecided entries of the logs that Spark's sources keep. After a decided epoch only those of file sources
+    """The undecided entries in the logs of Spark's own sources. After a decided epoch, only entries of file sources
     count.
 
     Positions are numbered by the leaves of a plan, these logs by its sources. If a source occurs twice in a query, the

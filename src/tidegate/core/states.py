@@ -25,7 +25,7 @@ class EpochState(Enum):
 
 
 class EpochEvent(Enum):
-    """The events of an epoch."""
+    """The events that change the state of an epoch."""
 
     OFFSETS_WRITTEN = "Spark writes offsets/N"
     PREPARED_WRITTEN = "prepared/N.R is durable"

@@ -20,7 +20,7 @@ _TAKEN = frozenset({Outcome.COMMITTED, Outcome.ALREADY})
 
 
 def show_straight(query: Query, epoch: int, committables: tuple[Committable, ...]) -> Steps[tuple[Committable, ...]]:
-    """Make rows visible that need not wait for the decision. Returns the committables that must wait."""
+    """Commit the rows of sinks below exactly-once inside the epoch. Returns the committables of the other sinks."""
     waiting: list[Committable] = []
     for sink in query.sinks:
         mine = of_sink(committables, sink)

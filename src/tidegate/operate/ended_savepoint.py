@@ -124,7 +124,7 @@ def _folder(job: JobPlace, into: str | None) -> Path:
 
 
 def _said(job: JobPlace, setting: str) -> str:
-    """A setting of the job's last driver; empty if unknown."""
+    """The value of a setting in the report of the job's last driver; empty if it is not known."""
     beat = read_beat(job.folder)
     found = {} if beat is None else {each.name: each.value for each in beat.settings if each.origin != "default"}
     return found.get(setting, "")

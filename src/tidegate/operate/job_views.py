@@ -38,7 +38,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sources(job_folder: Path) -> tuple[DescribedSource, ...]:
-    """None where this release cannot read the description."""
+    """The descriptions of a job's sources; empty if this release cannot read them."""
     try:
         return tuple(read_sources(open_storage(job_folder)))
     except TidegateError:

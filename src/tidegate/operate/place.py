@@ -52,7 +52,10 @@ class JobPlace:
         return SinkIdentity(job=self.name, job_id=self.record.job_id, generation=number, query=query, sink=uid)
 
     def query(self, place: QueryPlace, forgetful: frozenset[str], expiring: frozenset[str]) -> Query:
-        """The protocol's view of a query, as its ledger has it."""
+        """The protocol's `Query` for a query of this job, made from its ledger.
+
+        `forgetful` and `expiring`: see `Query`.
+        """
         return Query(
             job=self.name,
             job_id=self.record.job_id,

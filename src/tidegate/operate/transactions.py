@@ -160,8 +160,10 @@ def recorded(job: JobPlace, place: QueryPlace, runs: Runs) -> Records:
 
 
 def _epochs(finished: int) -> fx.Steps[list[int]]:
-    """The epochs to show: those with a prepared record, and those after `finished` that are decided or logged, so that
-    they should have one.
+    """The epochs to show: those with a prepared record, and those after `finished` that are decided or in Spark's
+    commit log.
+
+    The latter must have a prepared record.
     """
     newest = yield from newest_committed()
     logged = range(finished + 1, (finished if newest is None else newest) + 1)

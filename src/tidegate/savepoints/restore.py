@@ -97,7 +97,7 @@ class RestoredQuery:
 
     @property
     def epoch(self) -> int:
-        """The epoch after which it resumes."""
+        """The number of the saved epoch; the restored query resumes after it."""
         return self.saved.done.epoch if self.make_empty is None else 0
 
 

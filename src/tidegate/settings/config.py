@@ -295,8 +295,10 @@ class Settings:
 
     @property
     def max_concurrent(self) -> int:
-        """The effective `checkpointing_max_concurrent`: a pause between two epochs makes it 1, as in Flink
-        (docs/dev/datastream/fault-tolerance/checkpointing, minimum time between checkpoints)."""
+        """The effective `checkpointing_max_concurrent`. It is 1 if there is a pause between two epochs, as in Flink.
+
+        See docs/dev/datastream/fault-tolerance/checkpointing, "minimum time between checkpoints".
+        """
         return 1 if self.checkpointing_min_pause > 0 else self.checkpointing_max_concurrent
 
     def describe(self) -> list[SettingRow]:

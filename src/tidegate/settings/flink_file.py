@@ -52,7 +52,7 @@ def _parsed(path: Path, text: str) -> object:
 
 
 def _flat(found: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Nested tables as dotted keys, the items of a list as one text, as in Flink."""
+    """Convert nested tables to pairs of a dotted key and a text. The items of a list become one text, as in Flink."""
     match found:
         case dict():
             for name, value in found.items():  # pyright: ignore[reportUnknownVariableType]

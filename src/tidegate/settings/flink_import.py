@@ -131,7 +131,9 @@ def _against_rules(taken: dict[str, Taken]) -> list[LeftOut]:
 
 
 def _to_drop(rule: Rule, taken: Mapping[str, Taken]) -> str:
-    """A setting whose removal satisfies the rule: a detail (a flag, a number) before a choice."""
+    """The setting to leave out so that the rule holds: one of detail (a flag, a number) rather than one that chooses a
+    mode.
+    """
     own: Sequence[str] = [each for each in reversed(rule.about) if each in taken]
     solving = [each for each in own if not rule.applies(_settings({k: v for k, v in taken.items() if k != each}))]
     details = [each for each in solving if isinstance(taken[each].value, int | float)]

@@ -27,10 +27,10 @@ def read_settings(
     file: SettingsFile | None = None,
     job: str = "",
 ) -> Settings:
-    """Read all places. `overrides` are texts `key=value`; of two for one setting the later one counts.
+    """Read the settings from all places. `overrides`: texts `key=value`; for the same setting, the last one is used.
 
     Raises one error that lists every unknown name (SETTING_UNKNOWN), every invalid value (SETTING_VALUE) and every
-    broken rule between settings (SETTINGS_CLASH).
+    violated rule between settings (SETTINGS_CLASH).
     """
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}

@@ -42,7 +42,7 @@ _FORMAT = ObjectFormat(_MarkRecord, f"a whole record of format {FORMAT}", FORMAT
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of one kind below `root`."""
+    """The marks of one kind in the folder `root`. A mark is a small file for one epoch of one sink."""
 
     root: Path
     kind: str
@@ -87,7 +87,7 @@ class Marks:
         return max(mine, key=lambda each: each[0])[1] if mine else None
 
     def position(self, identity: SinkIdentity) -> Position | None:
-        """The position of the newest entry."""
+        """The position of the sink's newest mark; None if it has none."""
         newest = self.newest(identity)
         return None if newest is None else newest.position
 

@@ -137,7 +137,9 @@ def violations(schema: pa.Schema, target: Target, where: str) -> Iterator[Tidega
 
 
 def names_in(schema: pa.Schema) -> Iterator[tuple[str, list[str]]]:
-    """The groups of sibling names: the columns (place ""), and the fields of each struct."""
+    """The names that must be unique among each other: those of the columns (with the place ""), and of each struct's
+    fields.
+    """
     yield "", list(schema.names)
     for field in fields_of(schema):
         yield from _names(field.type, field.name)

@@ -102,7 +102,7 @@ def checked_name(name: str) -> str:
 
 
 def program_error(code: Code, expected: str, found: str, where: str) -> TidegateError:
-    """Errors that only a change of the program corrects."""
+    """The error for a mistake in the program: only a change of the program corrects it."""
     return TidegateError(code, expected=expected, found=found, where=where, next_step=_NEXT_STEPS[code])
 
 

@@ -1,7 +1,7 @@
-"""The thread that commits a run's epochs after their computation, and the wait for sinks that are not ready.
+"""The thread that commits a run's epochs after their computation, and that waits for sinks that are not ready.
 
-The core decides which epoch is finished when (`finish_as_they_come`); this file does the waiting. The thread ends when
-the stream is over and its decided epochs are committed, or at the first error, which ends the run.
+The core decides which epoch is finished and when (`finish_as_they_come`). The thread ends when the stream has ended and
+its decided epochs are committed, or at the first error, which ends the run.
 """
 
 from __future__ import annotations

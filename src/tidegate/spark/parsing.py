@@ -26,15 +26,16 @@ def parsed_or_dead(
     format: Literal["json", "csv"] = "json",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """`rows` with the text in `column` replaced by the fields of `schema`.
+    """Replace the text in `column` by the fields of `schema`, and keep texts that cannot be parsed for the dead
+    letters.
 
-    A text that does not parse makes a row that no sink receives: `Job.query(..., dead_letters=...)` writes the text
-    into the dead letters. A null is no such text: all fields of its row are null.
+    A text that cannot be parsed becomes a row that is written to no sink; `Job.query(..., dead_letters=...)` writes the
+    text to the dead letters. A null is no error: all fields of its row are null.
 
     `options`: those of Spark's from_json and from_csv, except `mode` and `columnNameOfCorruptRecord`. Raises
-    OPTION_UNKNOWN for another format and for these two.
+    OPTION_UNKNOWN for these two, and for another format than JSON and CSV.
 
-    The rows may be filtered, and get more columns. A step that drops the column `_tidegate_unparsed` (a select, an
+    You may filter the rows and add columns. A step that drops the column `_tidegate_unparsed` (a select, an
     aggregation) must come after `only_parsed`; then a second query writes the dead letters.
     """
     given = dict(options or {})

@@ -26,7 +26,7 @@ class Patience:
             self._seconds = min(self._seconds, seconds)
 
     def waits(self) -> None:
-        """A sink is not ready. The first time counts, until an epoch is done."""
+        """Called when a sink is not ready. The wait is measured from the first call since an epoch was done."""
         self._waits_since = min(self._waits_since, time.monotonic())
 
     def has_served(self) -> None:

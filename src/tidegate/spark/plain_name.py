@@ -22,7 +22,9 @@ def is_plain(folder: Path) -> bool:
 
 @contextmanager
 def plainly_named(folder: Path) -> Generator[Path, None, None]:
-    """The same folder, under its own name if that is plain, otherwise under a link that exists while the body runs."""
+    """A context with a path to the folder whose name has only plain characters: the folder itself, or a temporary link
+    to it.
+    """
     if is_plain(folder):
         yield folder
         return

@@ -48,8 +48,9 @@ class SavepointRequests:
         drop_all_progress(self._job_folder)
 
     def look_after(self, handle: LiveJob, request: Request) -> Word | None:
-        """The answer; None while the savepoint is under way. It covers the same epochs as a checkpoint, and begins when
-        they are done.
+        """Serve a request for a savepoint. Returns the answer, or None while the savepoint is being taken.
+
+        The savepoint covers the same epochs as a checkpoint would, and begins when they are done.
         """
         taking = self._taking.get(request.id)
         try:

@@ -1,5 +1,6 @@
-"""The SparkSession of a job: created with good settings or taken from the user; and the JVM's half of the local
-lease.
+"""The SparkSession of a job: the user's, or a new one with suitable settings.
+
+Also takes the JVM's half of the local lease.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ WORD = secrets.token_hex(8)
 
 @contextmanager
 def told_by_source(word: str) -> Generator[None, None, None]:
-    """An exception of a source reaches the driver complete. It has no cause: Spark's JVM searches the text of a
-    traceback with a regular expression, and a long one overflows its stack.
+    """A context in which an exception of a source is changed so that it reaches the driver completely.
+
+    The new exception has no cause: Spark's JVM searches the text of a traceback with a regular expression, and a long
+    text overflows the JVM's stack.
     """
     try:
         yield

@@ -69,7 +69,10 @@ OUTCOME = Matrix(
 
 
 def outcome_of(fault: Fault, stopped: Stopped) -> JobOutcome:
-    """The outcome of the job. A job that is ended at once is INTERRUPTED in any case."""
+    """The outcome of a job, from the error and the request that ended it.
+
+    After a request to end at once: INTERRUPTED.
+    """
     return OUTCOME.cell(fault, stopped)
 
 

@@ -39,8 +39,9 @@ class SavedFile(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return None
 
     def flaw(self, size_bytes: int, sha256: str) -> FileFlaw | None:
-        """The difference of a file that was read from this one; None if it is the same. A shorter file is incomplete,
-        any other difference is an alteration.
+        """How a file differs from this entry, given the size and SHA-256 that were read; None if it is the same.
+
+        A shorter file is incomplete; any other difference is an alteration.
         """
         if (size_bytes, sha256) == (self.size_bytes, self.sha256):
             return None

@@ -25,7 +25,7 @@ def target_of(sink: DeclaredFileSink) -> FileTarget:
 
 
 def probed(sink: DeclaredFileSink, what: str) -> Sequence[Finding]:
-    """Looks at the rights on the folder. Writes nothing."""
+    """Check the rights on the sink's folder, for `tidegate check`. Writes nothing."""
     flaw = unwritable(sink.path)
     if flaw is not None:
         return [failed(what, flaw, "give this user the right to write there")]

@@ -1,4 +1,4 @@
-"""The closed table of file formats: how rows become bytes."""
+"""The table of file formats. Each converts rows into the bytes of a file. A user cannot add a format."""
 
 from __future__ import annotations
 

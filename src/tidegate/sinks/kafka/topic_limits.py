@@ -56,7 +56,7 @@ class Limits:
         return self._seen(topic, _KEPT_SECONDS)
 
     def fresh(self, topic: str) -> TopicLimits:
-        """The limits as they are now, for use before a row is refused. Raises KafkaRefused."""
+        """Ask for the topic's limits again, before a row is refused because of them. Raises KafkaRefused."""
         return self._seen(topic, _FRESH_SECONDS)
 
     def changed(self, topic: str) -> TopicLimits:

@@ -116,7 +116,7 @@ def _digest(codes: Iterator[CodeType]) -> str:
 
 
 def _constant(value: object) -> object:
-    """A set has another order in each process."""
+    """A constant in a form that is the same in each process: the items of a set are sorted."""
     return sorted(map(repr, value)) if isinstance(value, frozenset) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 

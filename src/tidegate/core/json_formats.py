@@ -46,10 +46,9 @@ class Unreadable(Exception):
 
     def error(self, where: str, next_step: str, *, newer_step: str | None = None) -> TidegateError:
         """RECORD_NEWER or RECORD_CORRUPT. `newer_step`: the next step for a newer version; None: that of the code."""
-        if self.flaw is Flaw.NEWER:
-            code, step = Code.RECORD_NEWER, newer_step
-        else:
-            code, step = Code.RECORD_CORRUPT, next_step
+        if self.flaw is Flaw.NEWER and newer_step is None:
+            return TidegateError(Code.RECORD_NEWER, expected=self.expected, found=self.found, where=where)
+        code, step = (Code.RECORD_NEWER, newer_step) if self.flaw is Flaw.NEWER else (Code.RECORD_CORRUPT, next_step)
         return TidegateError(code, expected=self.expected, found=self.found, where=where, next_step=step)
 
 

@@ -62,7 +62,10 @@ def _accept_operators(query: Query, run: Run) -> Steps[None]:
 
 
 def _compared(query: Query, at: str) -> Steps[tuple[Comparison, int]]:
-    """The operators in force, and the number of the next record."""
+    """Compare the program's operators with the stored ones.
+
+    Also returns the number that the next operator record would get.
+    """
     data = None if query.fingerprints is None else (yield from get(START))
     if data is None or query.fingerprints is None:
         return Comparison(), 1

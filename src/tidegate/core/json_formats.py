@@ -158,7 +158,7 @@ _VERSION = re.compile("[1-9][0-9]{0,8}")
 
 @cache
 def _only(field: str) -> type[msgspec.Struct]:
-    """An object of which only this field is looked at."""
+    """A type that decodes only this field of a JSON object and ignores the others."""
     return msgspec.defstruct("VersionOnly", [(field, int)])
 
 

@@ -163,7 +163,10 @@ def read_start() -> Steps[Start]:
 
 
 def read_finished_through() -> Steps[FinishedThrough | None]:
-    """The current *finished_through*. A stalled finisher may have written an older one: see `read_finished`."""
+    """The content of *finished_through* now.
+
+    A finisher that was paused may have written an older value: see `read_finished`.
+    """
     data = yield from get(FINISHED_THROUGH)
     return None if data is None else decode(FinishedThrough, data, FINISHED_THROUGH)
 

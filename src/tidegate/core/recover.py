@@ -324,7 +324,9 @@ def judge_position(
 
 
 def _written_at(query: Query, mine: SinkProgress) -> tuple[int, int]:
-    """Generation and epoch. Until a restored generation has written, the evidence of its savepoint must exist."""
+    """Generation and epoch of the newest evidence that a sink must have. Before a restored generation has written any
+    rows, this is the evidence of its savepoint.
+    """
     return mine.generation or query.generation, mine.epoch
 
 

@@ -1,8 +1,8 @@
-"""Sinks below exactly-once: their rows become visible inside the epoch, before it counts.
+"""Sinks below exactly-once: their rows become visible inside the epoch, before it is decided.
 
-At-least-once repeats rows that an older run of the same epoch showed: no evidence is stored or read. At-most-once
-commits with evidence, so a lost answer repeats nothing, and gives up rows whose state the sink cannot prove: their
-epoch never runs again (`levels`).
+At-least-once repeats rows that an older run of the same epoch has shown: no evidence is stored or read. At-most-once
+commits with evidence, so a lost answer repeats no row. Rows whose state the sink cannot prove are dropped: their epoch
+never runs again (`levels`).
 """
 
 from __future__ import annotations

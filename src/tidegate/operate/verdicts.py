@@ -103,7 +103,7 @@ def permission(act: Act, named: Named, verdict: Verdict) -> Permission:
 
 
 def price(act: Act, named: Named) -> str:
-    """The rows that are lost or repeated if `act` is done against the verdict."""
+    """The rows that are lost or repeated if a command is forced against the verdict, as text for the message."""
     match act, named:
         case Act.COMMIT, _:
             return (

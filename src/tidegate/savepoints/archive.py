@@ -246,8 +246,10 @@ def _empty(folder: Path) -> None:
 
 @contextmanager
 def _alone(path: Path, flags: int) -> Generator[int, None, None]:
-    """The open file or folder of this name, locked against other writers while the body runs. A killed process releases
-    the lock. Raises REQUEST_REFUSED if another process holds it."""
+    """A context with the open file or folder of this name, locked against other writers.
+
+    The lock ends with the process that holds it. Raises REQUEST_REFUSED if another process holds the lock.
+    """
     descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o644)
     try:
         try:

@@ -53,7 +53,10 @@ def against_claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> 
 
 
 def claim(savepoint: Savepoint, target: JobRecord, job_folder: Path) -> None:
-    """Claim it, durably. Raises SAVEPOINT_CLAIMED, and storage errors."""
+    """Write the claim of a savepoint for this job, durably.
+
+    Raises SAVEPOINT_CLAIMED if another job has it; storage errors.
+    """
     path = _place(savepoint)
     storage = open_storage(path.parent)
     token = _put_token(job_folder)

@@ -65,8 +65,9 @@ def hold_files(
 ) -> set[str]:
     """Bring the files of one done epoch from Spark's checkpoint to `held`. Returns their names.
 
-    `bring` brings the file of this name, or returns False if it is gone: too old to be needed, unless the caller finds
-    otherwise. The two entries of the epoch itself are written from *decided*.
+    `bring`: brings the file of this name, and returns False if it does not exist any more. Such a file is taken to be
+    too old to be needed; the caller has to check this. The two log entries of the epoch are written from *decided*
+    instead.
     """
     came = {each.name for each in spark.list() if _is_of(each.name, done.epoch) and bring(each.name)}
     for name, data in ((offsets_entry(done.epoch), done.offsets), (commits_entry(done.epoch), done.commits)):

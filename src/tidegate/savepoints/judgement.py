@@ -210,8 +210,10 @@ def _begins_empty(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> bool
 
 
 def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMatch | None:
-    """None if every operator is unchanged. Also None if no operator has a uid and they do not match: Spark's own
-    comparison, by number and kind, then gives the reason.
+    """Which operator of the program gets the state of which operator in the savepoint; None if all are unchanged.
+
+    Also None if no operator has a uid and they do not match: Spark's own comparison, by number and kind, then gives the
+    reason.
     """
     if _begins_empty(query, saved, wish):
         return None

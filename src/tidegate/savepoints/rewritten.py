@@ -28,7 +28,10 @@ from tidegate.savepoints.operator_metadata import counts_partitions, divided, mo
 
 
 def begin(checkpoint: Path, partitions: int) -> Path:
-    """Set a checkpoint aside, and replace it by one without state. Returns the place of the first one."""
+    """Rename a checkpoint folder, and create one without state under its name.
+
+    Returns the new path of the renamed folder.
+    """
     before = checkpoint.with_name("before")
     os.rename(checkpoint, before)
     checkpoint.mkdir()

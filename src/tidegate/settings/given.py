@@ -94,7 +94,10 @@ def everything_given(
     environment: Mapping[str, str],
     overrides: Sequence[str],
 ) -> Iterator[GivenValue]:
-    """Every value that was set, the strongest place last. Raises if TIDEGATE_OVERRIDES is not a list."""
+    """Yield every value that was set in any place. A later value overrides an earlier one of the same setting.
+
+    Raises if TIDEGATE_OVERRIDES is not a list.
+    """
     for name, value in code.items():
         yield GivenValue(Origin(SettingPlace.CODE, name), name, value)
     if file is not None:

@@ -30,7 +30,10 @@ def kind_of(sink: TwoPhaseSink) -> str:
 
 
 def sink_class(kind: str) -> type[TwoPhaseSink]:
-    """The class of a kind. Raises SINK_OUT_OF_REACH where no package that is installed has it, or it is no sink."""
+    """The class that is registered for a kind.
+
+    Raises SINK_OUT_OF_REACH if no installed package registers it, or if what is registered is not a sink.
+    """
     found = _KINDS.load(kind)
     if not (isinstance(found, type) and issubclass(found, TwoPhaseSink)):
         raise _KINDS.out_of_reach(kind, f"{_KINDS.reference_of(kind)}, which is no TwoPhaseSink")

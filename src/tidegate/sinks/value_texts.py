@@ -49,7 +49,7 @@ def texts_of(column: Column) -> Column:
 
 
 def is_in_range(column: Column) -> bool:
-    """True if all dates of the column lie in the years 0 to 9999."""
+    """True if all dates in the column are in the years 0 to 9999."""
     return _within(_days(column), _DAYS)
 
 

@@ -72,8 +72,9 @@ def check_only(job: DeclaredJob, wish: Restore | Fresh | None, *, until: Until) 
 
 
 def _say_verdict(restore: JobRestore | None, plan: JobPlan) -> None:
-    """For `tidegate savepoint check`: reports on the standard error. Reads every file. Raises the errors of the
-    restore.
+    """Report the verdict of a restore on the standard error, for `tidegate savepoint check`. Reads every file.
+
+    Raises the errors of the restore.
     """
     if restore is None:
         _say(

@@ -32,8 +32,9 @@ class DeadLetters:
     unparsed: bool = False
 
     def judge(self, query: Query, epoch: int, results: Sequence[TaskResult]) -> None:
-        """Raise DEAD_LETTERS_LIMIT if an epoch has too many dead letters. Nothing is prepared yet, so no part of the
-        epoch counts.
+        """Raise DEAD_LETTERS_LIMIT if an epoch has too many dead letters.
+
+        Called before the epoch is prepared, so none of its rows become visible.
         """
         rows, dead = sum(each.rows for each in results), sum(each.dead for each in results)
         if self.at_most is None or dead <= (self.at_most * rows if isinstance(self.at_most, float) else self.at_most):

@@ -84,7 +84,7 @@ class Draining:
         self.is_done = True
 
     def seal(self, companions: Sequence[Companion]) -> None:
-        """Mark the checkpoint: from now on no start resumes from it."""
+        """Mark the checkpoint as drained, at the end of the drain: from now on no start resumes from it."""
         if self._was_done:
             return
         for companion in companions:

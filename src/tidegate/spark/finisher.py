@@ -47,7 +47,7 @@ class Finisher:
         self._thread: threading.Thread | None = None
 
     def begin(self, run: Run) -> None:
-        """Start the thread."""
+        """Start the thread that finishes the decided epochs of this run."""
         self._thread = threading.Thread(target=partial(self._finish, run), name="tidegate-finisher", daemon=True)
         self._thread.start()
 

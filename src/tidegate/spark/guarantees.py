@@ -34,7 +34,10 @@ def rows_of(inputs: Mapping[str, DeclaredSource]) -> Mapping[str, Rows]:
 
 
 def say_guarantees(guarantees: Iterable[Guarantee]) -> None:
-    """On the standard error, for `tidegate check app.py`, which has started this program."""
+    """Print the guarantees on the standard error.
+
+    `tidegate check app.py`, which has started this program, reads them.
+    """
     for each in guarantees:
         print(f"{GUARANTEED}{msgspec.json.encode(each).decode()}", file=sys.stderr, flush=True)
 

@@ -59,8 +59,8 @@ class JobHandle(JobLife):
             raise self.outcome.not_drained()
 
     def cancel(self) -> None:
-        """End at once. Blocks until the job has ended. Undecided epochs are aborted; the next start reads their input
-        again.
+        """End the job at once. Returns when it has ended. Undecided epochs are aborted; the next start replays their
+        input.
 
         A decided epoch whose sink is not ready is left to the next start, without an error. With
         checkpointing.retention=delete the job's checkpoints are deleted, unless it has failed or has left such an

@@ -77,7 +77,7 @@ def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[N
 
 
 def make_room_for_log() -> None:
-    """The job's start holds its folder now: Spark's log may be in it."""
+    """Called when the job's start holds its folder: from now on Spark's log can be written there."""
     if _log_here is not None:
         with suppress(OSError):
             _log_here.parent.mkdir(exist_ok=True)

@@ -14,8 +14,9 @@ from tidegate.spark.compiled import object_of
 
 
 def outlive_sigterm(session: SparkSession) -> None:
-    """From now on SIGTERM does not end the JVM: it ends when its standard input closes, which this process holds. The
-    JVM of `spark-submit` started this process, and stays unchanged.
+    """Make the JVM ignore SIGTERM. It ends when its standard input closes, which this process holds open.
+
+    A JVM of `spark-submit` has started this process, and is not changed.
     """
     gateway: Any = session.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if getattr(gateway, "proc", None) is None:

@@ -232,8 +232,8 @@ class _Sides:
     left: set[int]
 
     def condition(self, parts: Sequence[Node]) -> str:
-        """The equal columns in their order, which is the order of the state's key; then the other conditions,
-        sorted.
+        """The condition of a join as text: first the pairs of equal columns, in the order of the state's key, then all
+        other conditions, sorted.
         """
         equal = [self._equality(each) for each in parts if self._is_key(each)]
         rest = sorted(self._text(each) for each in parts if not self._is_key(each))

@@ -179,7 +179,7 @@ class Columns:
         return self.name(reference.id) if self._follows else str(reference.fields["name"])
 
     def _window(self, column: int) -> _Window | None:
-        """Where the column is one."""
+        """The window that this column of the plan is; None for another column."""
         computed = self._computed.get(self._origin(column))
         return None if computed is None else _Window.of(computed)
 

@@ -28,7 +28,7 @@ from tidegate.spark.supervised import start_moves
 
 
 def plan_job(job: DeclaredJob, record: JobRecord, sources: JobSources) -> JobPlan:
-    """The plan of a start in the generation of `record`."""
+    """The plan of a job's start in the generation of `record`: all its queries, sources and sinks."""
     sources.begin_again()
     return JobPlan(
         record=record,

@@ -91,7 +91,7 @@ def _code_of(ended: SystemExit) -> int:
 
 
 def _program_failed(app: str, error: BaseException) -> TidegateError:
-    """An error of the program's own, with its traceback in the log."""
+    """The error for an exception of the program itself. Its traceback is written to the log."""
     trace = _of_program(error.__traceback__)
     log_failure(error.with_traceback(trace))
     last = traceback.extract_tb(trace)[-1:]

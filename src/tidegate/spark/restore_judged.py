@@ -45,7 +45,10 @@ def judged(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judg
 
 
 def unopposed(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judgement:
-    """The same; raises the errors. Only with the job's locks held."""
+    """Check the restore, as the function above does, and raise its errors.
+
+    Call it only while holding the job's locks.
+    """
     found = judged(restore, plan, given_up)
     raise_all(found.errors, f"job {restore.target.name}, savepoint {restore.savepoint.found_at}")
     return found

@@ -60,7 +60,7 @@ class Taking:
         return self._outcome.done()
 
     def has_failed(self) -> bool:
-        """True if it is over without a savepoint."""
+        """True if the attempt has ended without a savepoint."""
         return self.is_over() and self._outcome.exception() is not None
 
     def result(self) -> Savepoint:
@@ -129,8 +129,10 @@ class SavepointTaker:
         return folder
 
     def look_at(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Future[None]:
-        """Create the folder; raise a storage error if savepoints cannot be written there. A disk may hang: the
-        requesting thread need not wait. Raises REQUEST_REFUSED like `check`.
+        """Create the folder for a savepoint in a separate thread, and check that savepoints can be written there.
+
+        The result is a future, because a disk may hang: the requesting thread need not wait. It gets a storage error if
+        the folder cannot be used. Raises REQUEST_REFUSED like `check`.
         """
         folder, looked = self.check(savepoint_id, into, form), Future[None]()
         look = partial(_look_at, self._job, folder, form, looked)

@@ -53,7 +53,7 @@ class SharedState:
 
     @property
     def is_to_end(self) -> bool:
-        """True if its end was requested, or it did not start."""
+        """True if the end of the run was requested, or if the run did not start."""
         return self._state in TO_END
 
     @property

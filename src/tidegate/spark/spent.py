@@ -1,9 +1,10 @@
-"""Queries that this process may not run again: their state files have no unique names, and an epoch was cut off.
+"""Queries that this process must not run again: one of their epochs was interrupted, and hashmap state may be
+overwritten.
 
-Spark's hashmap store (pyspark 4.2 and 4.3) writes the state of epoch N to one name, for every run. A run keeps every
-version in memory, in a store that lives until Spark's maintenance removes it, and cancelled tasks end later. Both may
-still write the state of an undecided epoch after the run has ended, and would replace the next run's state. A new
-process is free of them: the lease proves it.
+Spark's hashmap store (pyspark 4.2 and 4.3) writes the state of epoch N to the same file name in every run. Each run
+keeps all versions in memory, in a store that lives until Spark's maintenance removes it, and cancelled tasks end later.
+Both may still write the state of an undecided epoch after the run has ended, and would replace the state of the next
+run. A new process has no such rest: it gets the job's lease only after the old process has ended.
 """
 
 from __future__ import annotations

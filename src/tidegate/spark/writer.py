@@ -248,10 +248,10 @@ def _rows_of(channel: pa.Array[Any]) -> pa.RecordBatch:
 
 
 def _spare_the_collector() -> None:
-    """Hide a worker's imported objects from the garbage collector, once.
+    """Exclude a worker's imported objects from garbage collection, once.
 
-    Spark's worker collects after every task, and visits some 80,000 objects of pandas, pyarrow and pyspark that never
-    end: 14 ms of a core, for each task of each epoch.
+    Spark's worker runs a collection after every task. It would visit some 80,000 objects of pandas, pyarrow and pyspark
+    that are never freed: 14 ms of CPU time, for each task of each epoch.
     """
     if not gc.get_freeze_count():
         gc.freeze()

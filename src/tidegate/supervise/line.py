@@ -74,7 +74,7 @@ class GoOn(msgspec.Struct, frozen=True, tag="go-on"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The supervisor cannot keep the job. Holds the parts of a TidegateError (`core.telling`)."""
+    """The message that the supervisor cannot run this job. Holds the parts of a TidegateError (`core.telling`)."""
 
     error: dict[str, Any]
 

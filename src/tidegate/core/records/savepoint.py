@@ -102,9 +102,11 @@ class SavepointRecord(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SavepointClaim(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """*<savepoint>.<digest>.claim*, beside the savepoint's folder: the job that continues under the savepoint's own job
-    id, with its folder, host and time. `digest`: of the savepoint's manifest. `token`: of the job's folder; "" in a
-    record of an older release, which used the host.
+    """The file *<savepoint>.<digest>.claim* beside a savepoint's folder. It names the job that continues under the job
+    id in the savepoint: its folder, its host, and the time of the claim.
+
+    `digest`: of the savepoint's manifest. `token`: the random token in the job's folder; empty in a record of an older
+    release, which compared the host instead.
     """
 
     job: str

@@ -16,7 +16,10 @@ from tidegate.kafka.wire import Wire
 
 @contextmanager
 def reached(sink: Reaching) -> Generator[Wire]:
-    """The connection of a sink. If the cluster stays unreachable or refuses a request, the run ends: SINK_UNUSABLE."""
+    """A context with the connection of a sink.
+
+    Raises SINK_UNUSABLE if the cluster cannot be reached or refuses a request.
+    """
     try:
         yield wire_of(sink.clients)
     except KafkaRefused as error:

@@ -1,4 +1,4 @@
-"""Arrow columns as SQLite values.
+"""Converts Arrow columns to SQLite values.
 
 | Arrow | SQLite | value |
 |---|---|---|
@@ -8,11 +8,11 @@
 | binary | BLOB | |
 | decimal | TEXT | exact, all decimal places, no exponent |
 | date | TEXT | 2026-01-31 |
-| timestamp | TEXT | 2026-01-31T23:59:59.000001; in UTC and with Z where it has a zone |
+| timestamp | TEXT | 2026-01-31T23:59:59.000001; in UTC and with Z if the type has a time zone |
 | time | TEXT | 23:59:59.000001 |
 
-The texts are those of `tidegate.sinks.value_texts`. SQLite has no sign of a zero: -0.0 is 0.0. Dates and timestamps
-sort by time from the year 0 to 9999; outside of it they have a sign and more digits, and do not.
+The module `tidegate.sinks.value_texts` makes the texts. SQLite does not store the sign of a zero: -0.0 becomes 0.0.
+Texts of dates and timestamps from the year 0 to 9999 sort by time. Other years have a sign and more digits, and do not.
 """
 
 from __future__ import annotations

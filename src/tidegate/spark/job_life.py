@@ -176,11 +176,6 @@ class JobLife:
         return self.outcome.is_drained
 
     @property
-    def leaves_a_drain(self) -> bool:
-        """True if the job failed during a drain that the next start resumes."""
-        return self.outcome.leaves_a_drain
-
-    @property
     def was_asked_to_end(self) -> bool:
         """True if the job was stopped or canceled by a request, with any result."""
         return self._asked.ending is not EndMode.NONE

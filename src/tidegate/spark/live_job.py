@@ -39,6 +39,11 @@ class EndOfJob(Protocol):
         ...
 
     @property
+    def leaves_a_drain(self) -> bool:
+        """True if the job failed during a drain that the next start resumes."""
+        ...
+
+    @property
     def has_given_up_its_checkpoints(self) -> bool: ...
 
 
@@ -130,7 +135,7 @@ class SupervisedJob(Protocol):
     def was_asked_to_end(self) -> bool: ...
 
     @property
-    def leaves_a_drain(self) -> bool: ...
+    def outcome(self) -> EndOfJob: ...
 
 
 class FailedRun(Protocol):

@@ -136,7 +136,9 @@ class Supervised:
         report = None if error is None else report_of(error)
         if handle is not None and of_job is not None:
             report = self._report(of_job, handle)
-        ended_for_good = handle is not None and is_final(of_job, asked=asked, drain_goes_on=handle.leaves_a_drain)
+        ended_for_good = handle is not None and is_final(
+            of_job, asked=asked, drain_goes_on=handle.outcome.leaves_a_drain
+        )
         tolerated = handle is not None and of_job is not None and of_job is handle.tolerated
         failed = handle.failed_epochs() if handle is not None and tolerated else {}
         self._say(Finished(report=report, code=code, job_ended=ended_for_good, asked=asked, failed_epochs=failed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.spark.asked_end import AskedEnd
 
 
@@ -31,9 +31,9 @@ def test_of_several_times_the_shortest_counts_but_the_first_one_replaces_the_set
 
 def test_what_an_earlier_start_was_asked_is_nobodys_request_here():
     asked = AskedEnd(5.0, goes_on_draining=True)
-    assert (asked.ending, asked.is_asked(), asked.of_this_start) == (EndMode.DRAIN, True, False)
+    assert (asked.ending, asked.is_asked(), asked.asked_of) == (EndMode.DRAIN, True, AskedOf.ANOTHER)
     assert not asked.ask(EndMode.STOP, 60.0)
-    assert (asked.ending, asked.of_this_start) == (EndMode.DRAIN, True)
+    assert (asked.ending, asked.asked_of) == (EndMode.DRAIN, AskedOf.THIS_START)
 
 
 class SlowEnd(AskedEnd):

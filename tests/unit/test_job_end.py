@@ -10,7 +10,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.matrix import Matrix, NotTotal
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.control import Outcome
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.operate.job_end import (
     AFTERWARDS,
     ANSWER,
@@ -25,6 +25,7 @@ from tidegate.operate.job_end import (
     leaves_a_drain,
     wanted,
     wrong_of,
+    wrong_of_the_last_savepoint,
 )
 from tidegate.supervise.outcomes import Fault, Stopped, fault_of, outcome_of
 from tidegate.supervise.outcomes import JobOutcome as Outcomes
@@ -48,17 +49,18 @@ def test_every_job_has_an_end(each: Wanted, wrong: Wrong):
 
 
 def test_a_sink_that_is_not_ready_fails_no_job_that_this_start_was_asked_to_end():
-    for asked in (True, False):
-        state = STATE.cell(wanted(EndMode.DRAIN, asked=asked, catches_up_with_a_drain=False), Wrong.SINK)
-        assert state is (JobState.STOPPED if asked else JobState.FAILED)
+    for asked_of in AskedOf:
+        state = STATE.cell(wanted(EndMode.DRAIN, asked_of), Wrong.SINK)
+        assert state is (JobState.STOPPED if asked_of is AskedOf.THIS_START else JobState.FAILED)
 
 
 def test_what_is_all_that_was_wrong_is_told_by_its_code_alone():
-    assert wrong_of(None, is_the_last_savepoint=False) is Wrong.NOTHING
-    assert wrong_of(WAITS, is_the_last_savepoint=False) is Wrong.SINK
-    assert wrong_of(WAITS, is_the_last_savepoint=True) is Wrong.SAVEPOINT
-    assert wrong_of(KeyboardInterrupt(), is_the_last_savepoint=True) is Wrong.INTERRUPTED
-    assert wrong_of(OSError(Code.SINK_UNAVAILABLE.label), is_the_last_savepoint=False) is Wrong.OTHER
+    assert wrong_of(None) is wrong_of_the_last_savepoint(None) is Wrong.NOTHING
+    assert wrong_of(WAITS) is Wrong.SINK
+    assert wrong_of_the_last_savepoint(WAITS) is Wrong.SAVEPOINT
+    assert wrong_of_the_last_savepoint(OSError()) is Wrong.SAVEPOINT
+    assert wrong_of_the_last_savepoint(KeyboardInterrupt()) is Wrong.INTERRUPTED
+    assert wrong_of(OSError(Code.SINK_UNAVAILABLE.label)) is Wrong.OTHER
 
 
 @pytest.mark.parametrize("wrong", [Wrong.INTERRUPTED, Wrong.OTHER])
@@ -93,10 +95,10 @@ def test_a_cancel_leaves_a_sink_to_the_next_start_and_nothing_else():
 
 
 def test_a_drain_that_waits_as_long_as_somebody_has_allowed_is_an_end():
-    assert not leaves_a_drain(EndMode.DRAIN, WAITS, asked=True, stands=True)
-    assert leaves_a_drain(EndMode.DRAIN, WAITS, asked=False, stands=True)
-    assert leaves_a_drain(EndMode.DRAIN, OSError(), asked=True, stands=True)
-    assert not leaves_a_drain(EndMode.DRAIN, OSError(), asked=True, stands=False)
+    assert not leaves_a_drain(EndMode.DRAIN, AskedOf.THIS_START, WAITS, stands=True)
+    assert leaves_a_drain(EndMode.DRAIN, AskedOf.ANOTHER, WAITS, stands=True)
+    assert leaves_a_drain(EndMode.DRAIN, AskedOf.THIS_START, OSError(), stands=True)
+    assert not leaves_a_drain(EndMode.DRAIN, AskedOf.THIS_START, OSError(), stands=False)
 
 
 def test_what_needs_a_decision_is_told_before_what_only_waits():

@@ -233,7 +233,7 @@ class Standing:
         return self._saved
 
     def wrong(self, error: BaseException | None) -> Wrong:
-        return wrong_of(error, is_the_last_savepoint=False)
+        return wrong_of(error)
 
 
 MINE = Incarnation(host="here", process=7, started_at=1.0)

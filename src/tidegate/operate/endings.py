@@ -15,3 +15,10 @@ class EndMode(Enum):
     STOP = "stop"
     DRAIN = "drain"
     CANCEL = "cancel"
+
+
+class AskedOf(Enum):
+    """The start that received the request to end the job."""
+
+    THIS_START = "this start"
+    ANOTHER = "an earlier start, or none"

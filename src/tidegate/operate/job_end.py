@@ -15,7 +15,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.matrix import Matrix
 from tidegate.operate.beat import JobState, Wrong
 from tidegate.operate.control import Outcome
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 
 
 class Wanted(Enum):
@@ -32,19 +32,20 @@ class Wanted(Enum):
     CAUGHT_UP_CANCEL = "until caught up; drain, an earlier start; then cancel"
 
 
-def wanted(ending: EndMode, *, asked: bool, catches_up_with_a_drain: bool) -> Wanted:
-    """The strongest request to end the job. `asked`: True if it was sent to this start, and not to an earlier one.
-
-    `catches_up_with_a_drain`: the start runs until it has caught up, and found the unfinished drain of an earlier
-    start.
-    """
-    if catches_up_with_a_drain:
-        if ending is EndMode.CANCEL:
-            return Wanted.CAUGHT_UP_CANCEL
-        return Wanted.CAUGHT_UP_DRAIN if asked else Wanted.CAUGHT_UP_DRAIN_OF_BEFORE
-    if ending is EndMode.DRAIN and not asked:
+def wanted(ending: EndMode, asked_of: AskedOf) -> Wanted:
+    """The strongest request to end the job."""
+    if ending is EndMode.DRAIN and asked_of is AskedOf.ANOTHER:
         return Wanted.DRAIN_OF_BEFORE
     return _WANTED[ending]
+
+
+def wanted_until_caught_up(ending: EndMode, asked_of: AskedOf) -> Wanted:
+    """The strongest request to a start that runs until it has caught up, and found the unfinished drain of an earlier
+    start.
+    """
+    if ending is EndMode.CANCEL:
+        return Wanted.CAUGHT_UP_CANCEL
+    return Wanted.CAUGHT_UP_DRAIN if asked_of is AskedOf.THIS_START else Wanted.CAUGHT_UP_DRAIN_OF_BEFORE
 
 
 _WANTED = {
@@ -55,15 +56,19 @@ _WANTED = {
 }
 
 
-def wrong_of(error: BaseException | None, *, is_the_last_savepoint: bool) -> Wrong:
-    """The kind of problem. `is_the_last_savepoint`: only the savepoint of the job's end failed."""
+def wrong_of(error: BaseException | None) -> Wrong:
+    """The kind of problem."""
     if error is None:
         return Wrong.NOTHING
     if isinstance(error, KeyboardInterrupt):  # a second Ctrl-C: the first one was a request to end
         return Wrong.INTERRUPTED
-    if is_the_last_savepoint:
-        return Wrong.SAVEPOINT
     return Wrong.SINK if is_of_an_unready_sink(error) else Wrong.OTHER
+
+
+def wrong_of_the_last_savepoint(error: BaseException | None) -> Wrong:
+    """The kind of problem if only the savepoint of the job's end failed."""
+    found = wrong_of(error)
+    return found if found in (Wrong.NOTHING, Wrong.INTERRUPTED) else Wrong.SAVEPOINT
 
 
 def is_of_an_unready_sink(error: BaseException) -> TypeGuard[TidegateError]:
@@ -124,7 +129,7 @@ def is_final(error: BaseException | None, *, asked: bool, drain_goes_on: bool) -
     return error is None or (asked and not drain_goes_on)
 
 
-def leaves_a_drain(ending: EndMode, error: BaseException | None, *, asked: bool, stands: bool) -> bool:
+def leaves_a_drain(ending: EndMode, asked_of: AskedOf, error: BaseException | None, *, stands: bool) -> bool:
     """True if the job failed during a drain that the next start resumes. `stands`: the drain has begun and is not
     complete.
 
@@ -132,7 +137,7 @@ def leaves_a_drain(ending: EndMode, error: BaseException | None, *, asked: bool,
     """
     if error is None or ending is not EndMode.DRAIN or not stands:
         return False
-    return not (asked and is_of_an_unready_sink(error))
+    return not (asked_of is AskedOf.THIS_START and is_of_an_unready_sink(error))
 
 
 class Wish(Enum):

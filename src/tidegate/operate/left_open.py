@@ -45,7 +45,9 @@ def give_up_what_is_left(
             there = gone.get((query, uid))
             sink = before.get((query, uid)) or (None if there is None else _opened(there))
             if sink is not None:
-                _give_up(job, query, uid, sink, is_of_this_folder=there is not None)
+                # Staged data of another folder belongs to that folder; staged data of this generation may be decided.
+                staged = range(1, 1 if there is None else job.record.generation)
+                _give_up(job, query, uid, sink, staged)
         except (TidegateError, OSError) as error:
             _LOG.warning(
                 "job %s, query %s: the open transactions of sink %s could not be aborted. They end at the timeout of"
@@ -77,7 +79,8 @@ def _opened(described: DescribedSink) -> TwoPhaseSink | None:
     return open_sink(described, {}) if described.opens_without_the_program else None
 
 
-def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_this_folder: bool) -> None:
+def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, staged: range) -> None:
+    """Abort the undecided transactions, and remove the staged data of the generations `staged`."""
     decided = _decided(job, query)
     open_ = () if decided is None else sink.pending(job.sink(query, uid))
     if undecided := [name for name in open_ if name not in (decided or ())]:
@@ -85,8 +88,7 @@ def _give_up(job: JobPlace, query: str, uid: str, sink: TwoPhaseSink, *, is_of_t
         _LOG.warning(
             "job %s, query %s: aborted %d transactions that sink %s had left open", job.name, query, len(undecided), uid
         )
-    # Staged data of another folder belongs to that folder; staged data of this generation may be decided.
-    for generation in range(1, job.record.generation) if is_of_this_folder else ():
+    for generation in staged:
         sink.discard(job.sink(query, uid, generation), 0)
 
 

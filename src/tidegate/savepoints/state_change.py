@@ -30,6 +30,11 @@ class StateChange:
     before: StateForm
     after: StateForm
 
+    @property
+    def moves(self) -> bool:
+        """True if the state moves to another backend."""
+        return self.before.backend is not self.after.backend
+
 
 class Reach(Enum):
     """The possible moves of an operator's state."""
@@ -120,12 +125,11 @@ def refusals(
     if change is None:
         yield from _unknown(saved, backend, partitions, where)
         return
-    moves = change.before.backend is not change.after.backend
     for operator in saved.operators:
         reach = MOVABLE.get(operator.name)
         if reach is None:
-            yield _stays(operator, change, where, moves=moves)
-        elif moves and reach is Reach.PARTITIONS:
+            yield _stays(operator, change, where)
+        elif change.moves and reach is Reach.PARTITIONS:
             yield TidegateError(
                 Code.STATE_FORMAT,
                 expected=f"operators whose state {change.after.backend.value} can keep",
@@ -135,11 +139,11 @@ def refusals(
             )
 
 
-def _stays(operator: StatefulOperator, change: StateChange, where: str, *, moves: bool) -> TidegateError:
+def _stays(operator: StatefulOperator, change: StateChange, where: str) -> TidegateError:
     limit = " (what a limit has counted)" if "limit" in operator.name.lower() else ""
     before = f"-D state.backend={change.before.backend.value} -D parallelism={change.before.partitions}"
     return TidegateError(
-        Code.STATE_FORMAT if moves else Code.RESTORE_PARTITIONS,
+        Code.STATE_FORMAT if change.moves else Code.RESTORE_PARTITIONS,
         expected="operators whose state Spark can read row by row, where it moves to another backend or to other "
         "partitions",
         found=f"operator {operator.number} ({operator.name}){limit}, whose files can only be taken as they are",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 
 
 class AskedEnd:
@@ -17,8 +17,8 @@ class AskedEnd:
         drain the job, so this start only completes that drain.
         """
         self.ending = EndMode.DRAIN if goes_on_draining else EndMode.NONE
-        self.of_this_start = False
-        """Set by a request to this start. A drain that an earlier start began does not set it."""
+        self.asked_of = AskedOf.ANOTHER
+        """THIS_START after a request to this start. A drain that an earlier start began does not change it."""
         self.timeout_seconds = timeout_seconds
         self.lock = threading.RLock()  # a signal handler may call while this thread is inside a call
         self._asked = threading.Event()
@@ -30,7 +30,7 @@ class AskedEnd:
         time.
         """
         with self.lock:
-            before, self.of_this_start = self.of_this_start, True
+            before, self.asked_of = self.asked_of is AskedOf.THIS_START, AskedOf.THIS_START
             self.ending = max(self.ending, ending, key=list(EndMode).index)
             self.timeout_seconds = min(self.timeout_seconds, timeout_seconds) if before else timeout_seconds
             self._asked.set()

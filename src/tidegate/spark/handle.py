@@ -9,7 +9,7 @@ from typing import Literal
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.spark.interrupts import main_thread_waits
 from tidegate.spark.job_life import JobLife
 from tidegate.spark.last_savepoint import no_last_savepoint
@@ -30,7 +30,7 @@ class JobHandle(JobLife):
             try:
                 ended = self._ended.wait(timeout_seconds)
             except KeyboardInterrupt:
-                if self._asked.of_this_start:
+                if self._asked.asked_of is AskedOf.THIS_START:
                     raise
                 self.ask_to_stop()
                 ended = self._ended.wait()

@@ -15,7 +15,7 @@ from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.effects import Happening
 from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavepointFormat
-from tidegate.operate.endings import EndMode
+from tidegate.operate.endings import AskedOf, EndMode
 from tidegate.operate.job_end import (
     is_of_an_unready_sink,
 )
@@ -89,7 +89,7 @@ class JobLife:
             self.outcome.note(error)
             self.last_savepoint.pass_by(error)
             self._give_up_the_start()
-            if not (self._asked.of_this_start and is_of_an_unready_sink(error)):
+            if not (self._asked.asked_of is AskedOf.THIS_START and is_of_an_unready_sink(error)):
                 raise
 
     def _give_up_the_start(self) -> None:
@@ -202,7 +202,7 @@ class JobLife:
     def _end_sooner(self, ending: EndMode, timeout_seconds: float) -> None:
         """A request without a savepoint. If another one came before, it also limits the wait for that savepoint."""
         with self._asked.lock:
-            if self._asked.of_this_start and not self._ended.is_set():
+            if self._asked.asked_of is AskedOf.THIS_START and not self._ended.is_set():
                 why = f"the end of the job was requested once more ({ending.value})"
                 self.last_savepoint.limit(why, timeout_seconds)
         self._end_by(ending, timeout_seconds)

@@ -15,7 +15,9 @@ from tidegate.operate.job_end import (
     is_left_to_the_next_start,
     leaves_a_drain,
     wanted,
+    wanted_until_caught_up,
     wrong_of,
+    wrong_of_the_last_savepoint,
 )
 from tidegate.spark.asked_end import AskedEnd
 from tidegate.spark.drain_errors import not_drained
@@ -68,14 +70,14 @@ class OutcomeOfJob:
 
     def end_state(self, error: BaseException | None) -> JobState:
         """The state of a job that has ended with this error, or with none."""
-        wrong = self.wrong(error)
         caught_up = self._until is Until.CAUGHT_UP and self._draining.goes_on
-        was_wanted = wanted(self._asked.ending, asked=self._asked.of_this_start, catches_up_with_a_drain=caught_up)
-        return STATE.cell(was_wanted, wrong)
+        found = wanted_until_caught_up if caught_up else wanted
+        return STATE.cell(found(self._asked.ending, self._asked.asked_of), self.wrong(error))
 
     def wrong(self, error: BaseException | None) -> Wrong:
         """The cause class of a job that has ended with this error, or with none."""
-        return wrong_of(error, is_the_last_savepoint=self._last_savepoint.is_all_that_failed)
+        found = wrong_of_the_last_savepoint if self._last_savepoint.is_all_that_failed else wrong_of
+        return found(error)
 
     @property
     def is_drained(self) -> bool:
@@ -89,9 +91,7 @@ class OutcomeOfJob:
     @property
     def leaves_a_drain(self) -> bool:
         """True if the job failed during a drain that the next start resumes."""
-        return leaves_a_drain(
-            self._asked.ending, self.error, asked=self._asked.of_this_start, stands=self._draining.stands
-        )
+        return leaves_a_drain(self._asked.ending, self._asked.asked_of, self.error, stands=self._draining.stands)
 
     @property
     def has_given_up_its_checkpoints(self) -> bool:

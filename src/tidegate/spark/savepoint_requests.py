@@ -90,7 +90,7 @@ class SavepointRequests:
         ended = f"the job is {handle.outcome.end_state(error).value}"
         why = last.error or error
         wish = Wish.NOT_HEARD if not asked else Wish.NOT_SAVED if last.savepoint is None else Wish.SAVED
-        outcome = ANSWER.cell(wish, wrong_of(why, is_the_last_savepoint=False))
+        outcome = ANSWER.cell(wish, wrong_of(why))
         if wish is Wish.NOT_HEARD:
             return Word(outcome, f"{ended}: it had ended before the request; request it again", finished)
         if last.savepoint is not None:

@@ -39,6 +39,9 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
         "integration/test_levels.py::test_each_start_of_an_at_most_once_job_begins_with_the_newest_input_and_empty_state",
     ),
     "checkpointing.interval": ("integration/test_state_backend.py::test_epochs_begin_no_closer_than_the_interval",),
+    "checkpointing.backlog_interval": (
+        "integration/test_state_backend.py::test_epochs_with_a_backlog_are_as_long_as_is_set",
+    ),
     "checkpointing.unaligned": (
         "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
     ),

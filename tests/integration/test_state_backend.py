@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from tests.integration.place import Place, error_of, run, wait_until, wait_until_finished
 from tests.integration.shelf import ShelfSink
-from tidegate import SQLiteSink
+from tidegate import FileSink, FileSource, SQLiteSink
 
 
 def count(place: Place, **settings: str | float) -> None:
@@ -256,3 +256,19 @@ def test_epochs_begin_no_closer_than_the_interval(place: Place):
     handle.stop()
     begun = [(place.query() / "spark/offsets" / str(epoch)).stat().st_mtime for epoch in (1, 2, 3)]
     assert all(later - earlier > 0.7 for earlier, later in pairwise(begun))
+
+
+@pytest.mark.parametrize(
+    ("given", "epochs"),
+    [({"checkpointing_backlog_interval": "10ms"}, 2), ({}, 1), ({"checkpointing_backlog_interval": 0}, 1)],
+    ids=["10ms", "5s, the default", "no limit"],
+)
+def test_epochs_with_a_backlog_are_as_long_as_is_set(place: Place, given: dict[str, Any], epochs: int):
+    """Two files, each larger than what a first epoch takes in ten milliseconds."""
+    for name in "ab":
+        place.write(*([name * 1000] * 150))
+    job = place.job(**given)
+    words = job.source("words", FileSource(str(place.input), format="json", schema="word string"))
+    job.query("query", words, sinks=[FileSink("files", place.folder / "out", format="json")])
+    run(job)
+    assert [len(rows) for rows in place.files().values()] == [300 // epochs] * epochs

@@ -13,6 +13,7 @@ BROKEN = {
     "unaligned, not exactly-once": (["checkpointing.unaligned=true", "checkpointing.mode=at-least-once"], 1),
     "unaligned, two at once": (["checkpointing.unaligned=true", "checkpointing.max_concurrent=2"], 1),
     "aligned timeout alone": (["checkpointing.aligned_timeout=1s"], 1),
+    "shorter epochs with a backlog": (["checkpointing.interval=1min", "checkpointing.backlog_interval=1s"], 1),
     "no time at all": (["checkpointing.timeout=0"], 1),
     "hashmap without its deltas": (["state.backend=hashmap", "state.changelog=false", "state.incremental=false"], 2),
     "a first pause above the longest": (["restart.exponential.initial=2min"], 1),
@@ -64,6 +65,7 @@ def test_a_value_that_nobody_could_read_breaks_no_rule_as_well() -> None:
 
 SAID = {
     "an interval above the timeout": (["checkpointing.interval=1h"], "checkpointing.timeout = 10min"),
+    "long epochs of a backlog": (["checkpointing.backlog_interval=1h"], "checkpointing.timeout = 10min"),
     "a pause and two at once": (
         ["checkpointing.min_pause=1s", "checkpointing.max_concurrent=2"],
         "checkpointing.max_concurrent is 1",

@@ -1,4 +1,4 @@
-"""The interval of epochs, and their duration by Spark's own log, from the times of the files at begin and end."""
+"""The duration of epochs that is wanted, and the one that was, by Spark's own log: the times of its files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from tidegate.core.ledger import RUNS
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The values by which a source adapts the rows of its epochs. `log`: the folder of Spark's log of the query, beside
-    the ledger.
+    """The values by which a source adapts the rows of its epochs.
+
+    `aim_seconds`: the duration that an epoch with a backlog aims at; 0: none. `log`: the folder of Spark's log of the
+    query, beside the ledger. `timeout_seconds`: the time after which an epoch is cancelled.
     """
 
-    interval_seconds: float
+    aim_seconds: float
     log: Path
     timeout_seconds: float = math.inf
 

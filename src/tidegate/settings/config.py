@@ -61,6 +61,8 @@ def _setting(name: str, kind: SettingKind[ValueT], default: str, meaning: str, f
 
 
 _ENTRY = "setting"
+_BACKLOG_SECONDS = 5.0
+"""An epoch of this duration spends a tenth or less of it on what does not depend on its rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,14 @@ class Settings:
         "10s",
         "least time between the starts of two epochs; 0: as fast as possible",
         flink=("execution.checkpointing.interval",),
+    )
+    checkpointing_backlog_interval: float | None = _setting(
+        "checkpointing.backlog_interval",
+        optional(DURATION),
+        "",
+        "the duration that an epoch aims at while a source has a backlog. Not set: the larger of "
+        "checkpointing.interval and 5s. 0: no aim, an epoch takes all that is there",
+        flink=("execution.checkpointing.interval-during-backlog",),
     )
     checkpointing_mode: Level = _setting(
         "checkpointing.mode",
@@ -292,6 +302,12 @@ class Settings:
     def is_set(self, attribute: str) -> bool:
         """True if a place has set it, even to its default."""
         return SETTINGS[attribute].name in self.origins
+
+    @property
+    def backlog_interval(self) -> float:
+        """The effective `checkpointing_backlog_interval`, in seconds; 0: no aim."""
+        wanted = self.checkpointing_backlog_interval
+        return max(self.checkpointing_interval, _BACKLOG_SECONDS) if wanted is None else wanted
 
     @property
     def max_concurrent(self) -> int:

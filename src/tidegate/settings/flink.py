@@ -32,7 +32,6 @@ ANSWERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(STORAGES, ALWAYS_FILES),
     "execution.checkpointing.create-subdir": "leave it out: a job always has a folder of its own in checkpointing.dir",
     "execution.checkpointing.unaligned.forced": "leave it out: a job has no loops",
-    "execution.checkpointing.interval-during-backlog": "leave it out: with a backlog epochs are sized to the interval",
     "state.backend.local-recovery": _RESTORED,
     "execution.state-recovery.from-local": _RESTORED,
     "pipeline.max-parallelism": "leave it out: parallelism itself is fixed by the first epoch",

@@ -137,10 +137,18 @@ RULES: tuple[Rule, ...] = (
         "raise the one or lower the other",
     ),
     Rule(
+        RuleVerdict.REFUSED,
+        ("checkpointing_backlog_interval", "checkpointing_interval"),
+        lambda s: 0 < s.backlog_interval < s.checkpointing_interval,
+        "checkpointing.backlog_interval of at least checkpointing.interval, or 0, as in Flink: with a backlog epochs "
+        "become longer, not shorter",
+        "raise checkpointing.backlog_interval, lower checkpointing.interval, or leave the first one out",
+    ),
+    Rule(
         RuleVerdict.SAID,
-        ("checkpointing_interval", "checkpointing_timeout"),
-        lambda s: s.checkpointing_interval > s.checkpointing_timeout,
-        "an epoch that works on a backlog may take as long as checkpointing.interval, and is cancelled at "
+        ("checkpointing_interval", "checkpointing_backlog_interval", "checkpointing_timeout"),
+        lambda s: s.backlog_interval > s.checkpointing_timeout,
+        "with a backlog an epoch may take as long as checkpointing.backlog_interval, and is cancelled at "
         "checkpointing.timeout",
     ),
     Rule(

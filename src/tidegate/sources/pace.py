@@ -11,6 +11,7 @@ _UNLIKE = 2.0
 _KEPT = 0.99
 _SECONDS_AT_LEAST = 0.001  # a file system's clock may be coarse
 _ROWS_PER_SECOND_AT_FIRST = 50_000
+_SECONDS_AT_FIRST = 2.0
 ROWS_AT_LEAST = 100
 
 
@@ -24,21 +25,24 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The number of rows that an epoch may have so that it ends within the interval.
+    """The number of rows that an epoch may have, so that with a backlog it takes about `aim_seconds`.
 
-    It changes after an epoch with the allowed number of rows, and after one that took longer than the interval. The new
-    number is what such an epoch would do in nine tenths of the interval. A part of an epoch's time (`fixed_seconds`)
+    Without a backlog the limit has no effect: an epoch takes the rows that are there. So a query that keeps up has
+    short epochs. One that is behind has long ones, whose fixed cost is small beside their rows.
+
+    The limit changes after an epoch with the allowed number of rows, and after one that took longer than the aim. The
+    new number is what such an epoch would do in nine tenths of the aim. A part of an epoch's time (`fixed_seconds`)
     does not depend on its rows, so this estimate is never too high, and the limit approaches the right value from
     below.
 
-    The first epoch after a start is slow, because nothing is warmed up, so it changes nothing. The exception: it took
-    longer than `timeout_seconds`, after which an epoch is interrupted.
+    The first epoch after a start is slower than later ones, because nothing is warmed up. So it may raise the limit,
+    but not lower it. The exception: it took longer than `timeout_seconds`, after which an epoch is interrupted.
 
-    If the fixed part alone takes more than half of the interval, rows may take as much time as the fixed part.
-    Otherwise the source would fall behind, and still not reach the interval.
+    If the fixed part alone takes more than half of the aim, rows may take as much time as the fixed part. Otherwise the
+    source would fall behind, and still not reach the aim.
     """
 
-    interval_seconds: float
+    aim_seconds: float
     rows: int
     fixed_seconds: float = 0.0
     unlike: Epoch | None = None
@@ -49,10 +53,10 @@ class Pace:
         """The pace after an epoch that had rows."""
         if self.is_cold:
             warm = replace(self, is_cold=False)
-            slow = epoch.seconds > self.timeout_seconds
-            return replace(warm, rows=min(self.rows, warm.after(epoch).rows)) if slow else warm
+            bound = min if epoch.seconds > self.timeout_seconds else max
+            return replace(warm, rows=bound(self.rows, warm.after(epoch).rows))
         learnt = self._learnt(epoch)
-        fitting = max(self.interval_seconds, 2 * learnt.fixed_seconds)
+        fitting = max(self.aim_seconds, 2 * learnt.fixed_seconds)
         if epoch.rows < self.rows and epoch.seconds <= fitting:
             return learnt
         wanted = epoch.rows * fitting * _AIM / max(epoch.seconds, _SECONDS_AT_LEAST)
@@ -77,9 +81,9 @@ class Pace:
         return replace(self, fixed_seconds=min((self.fixed_seconds + found) / 2, epoch.seconds), unlike=epoch)
 
     @staticmethod
-    def first(interval_seconds: float, timeout_seconds: float = math.inf) -> Pace | None:
-        """The pace before the first epoch; None if the interval is 0."""
-        if interval_seconds <= 0:
+    def first(aim_seconds: float, timeout_seconds: float = math.inf) -> Pace | None:
+        """The pace before the first epoch; None if the aim is 0."""
+        if aim_seconds <= 0:
             return None
-        rows = int(min(interval_seconds, 1.0) * _ROWS_PER_SECOND_AT_FIRST)
-        return Pace(interval_seconds, max(rows, ROWS_AT_LEAST), is_cold=True, timeout_seconds=timeout_seconds)
+        rows = int(min(aim_seconds, _SECONDS_AT_FIRST) * _ROWS_PER_SECOND_AT_FIRST)
+        return Pace(aim_seconds, max(rows, ROWS_AT_LEAST), is_cold=True, timeout_seconds=timeout_seconds)

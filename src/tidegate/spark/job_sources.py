@@ -104,7 +104,7 @@ class JobSources:
         """The rows of a query. Its positioned sources begin at the positions in *start*."""
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
-        tempo = Tempo(job.settings.checkpointing_interval, log, job.settings.checkpointing_timeout)
+        tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout)
         streams: dict[str, DataFrame] = {}
         for uid, source in own.items():
             where, reader = f"job {job.name}, source {uid}", self._reader(declared, uid)

@@ -102,7 +102,7 @@ class EndFinder:
         self._idle_at = 0.0
         self._target: OffsetOf | None = None
         tempo = reading.tempo
-        self._pace = None if tempo is None else Pace.first(tempo.interval_seconds, tempo.timeout_seconds)
+        self._pace = None if tempo is None else Pace.first(tempo.aim_seconds, tempo.timeout_seconds)
         self._given: tuple[Offsets, int] | None = None
         self._replayed = self._given
 

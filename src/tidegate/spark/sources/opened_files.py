@@ -150,7 +150,7 @@ class OpenedFiles(OpenedSource):
             committed=committed,
             left_out=self._left_out,
             names_in=encoding_of_names(self._ground.session),
-            pace=Pace.first(tempo.interval_seconds, tempo.timeout_seconds),
+            pace=Pace.first(tempo.aim_seconds, tempo.timeout_seconds),
             epoch_seconds=tempo.newest_epoch_seconds,
         )
 

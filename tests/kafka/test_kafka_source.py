@@ -196,7 +196,7 @@ def test_a_limit_that_ends_between_the_marks_of_transactions_is_exact(place: Pla
 def test_the_rows_of_an_epoch_follow_from_how_long_the_last_one_took(place: Place, broker: Broker, topic: str):
     """No epoch of Spark's ends within 50 ms, so there must be fewer than in the second, as the first tells nothing."""
     produce(broker.servers, topic, values(5_500))
-    run(job_of(place, KafkaSource(broker.servers, topics=[topic]), checkpointing_interval=0.05))
+    run(job_of(place, KafkaSource(broker.servers, topics=[topic]), checkpointing_backlog_interval="50ms"))
     assert read(place) == list(range(5_500))
     first, second, third = (sum(positions(place, epoch)[topic].values()) for epoch in (0, 1, 2))
     assert (first, second) == (2_500, 5_000)
@@ -565,6 +565,21 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
         with pytest.raises(TidegateError) as refused:
             offsets_read(broker, OffsetRange(topic, 2, start, end), LostRecords.REFUSE)
         assert refused.value.code == code
+
+
+def test_a_column_that_is_not_used_is_null(broker: Broker, topic: str):
+    produce(broker.servers, topic, [TopicRecord(b"v", key=b"k", partition=0, headers=(("h", b"1"),))])
+    fields = [("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64()), ("headers", pa.list_(pa.string()))]
+    schema = pa.schema(fields)
+    reading = TopicReading(
+        clients=Clients(broker.servers),
+        selection=TopicSelection((topic,)),
+        where="job j, source s",
+        columns=frozenset({"value"}),
+    )
+    (batch,) = tasks.read(reading, OffsetRange(topic, 0, 0, 1), schema)
+    assert batch.schema == schema
+    assert batch.to_pylist() == [{**dict.fromkeys(schema.names), "value": b"v"}]
 
 
 # --- beside the rows ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, verify_read
-from tidegate.spark.sources.source import Monitor
+from tidegate.spark.sources.source import Monitor, Use
 from tidegate.spark.state.backend import newest_offsets
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.until import Until
@@ -105,10 +105,17 @@ class JobSources:
         job = self._job
         own = {uid: self._opened[uid] for uid in declared.sources if uid in self._opened}
         tempo = Tempo(job.settings.backlog_interval, log, job.settings.checkpointing_timeout)
+        columns = job.registry.columns_read(declared.rows) if own else {}
         streams: dict[str, DataFrame] = {}
         for uid, source in own.items():
-            where, reader = f"job {job.name}, source {uid}", self._reader(declared, uid)
-            streams[uid] = source.bound(job.session, where, position_of(positions[uid]), tempo, reader)
+            use = Use(
+                where=f"job {job.name}, source {uid}",
+                position=position_of(positions[uid]),
+                tempo=tempo,
+                reader=self._reader(declared, uid),
+                columns=columns[uid],
+            )
+            streams[uid] = source.bound(job.session, use)
         start_moves(f"query {declared.uid}, about to start")
         return job.registry.put_in_place(declared.rows, streams)
 

@@ -37,13 +37,19 @@ _SETTINGS: Mapping[str, Any] = {
 
 
 def read(reading: TopicReading, wanted: OffsetRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The committed records of a range, in the order of offsets. `schema`: the columns to return.
+    """The committed records of a range, in the order of offsets. `schema`: the columns to return. A column that the
+    query does not use (see `reading.columns`) is null.
 
     Raises KAFKA_OFFSETS_LOST if records of the range no longer exist, KAFKA_UNREACHABLE if none arrive for a minute.
     With `LostRecords.SKIP`, lost records are skipped: this is allowed, because the epoch is not decided yet.
     """
     for messages in _kept(reading, wanted, _PATIENCE_SECONDS):
-        arrays = [_COLUMNS[field.name](messages, wanted).cast(field.type) for field in schema]
+        arrays = [
+            _COLUMNS[field.name](messages, wanted).cast(field.type)
+            if reading.columns is None or field.name in reading.columns
+            else pa.nulls(len(messages), field.type)
+            for field in schema
+        ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -49,8 +49,9 @@ class LostRecords(Enum):
 class TopicReading:
     """The settings of a Kafka source that its processes need.
 
-    `tempo`: the interval to which the size of epochs adapts; None: it does not adapt. `group`: the consumer group for
+    `tempo`: the duration to which the size of epochs adapts; None: it does not adapt. `group`: the consumer group for
     `start="group"`. `headers`: read the headers of records. `where`: the name of the source in messages.
+    `columns`: the names of the columns that the query uses, None for all; the others are null.
     """
 
     clients: Clients
@@ -62,6 +63,7 @@ class TopicReading:
     tempo: Tempo | None = None
     group: str | None = None
     lost: LostRecords = LostRecords.REFUSE
+    columns: frozenset[str] | None = None
 
 
 class BrokerLooks(Protocol):

@@ -24,7 +24,6 @@ from tidegate.checkpoints.ingest_layout import IngestPosition, synced_end
 from tidegate.checkpoints.ingest_log import IngestLog
 from tidegate.checkpoints.ingest_read import Slice, read_slice, require, require_between, slices
 from tidegate.checkpoints.retained import retained_from
-from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
@@ -35,7 +34,7 @@ from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources.refusals import not_local, other_source, outside_a_job
 from tidegate.spark.sources.rows import frame_of
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import told_by_source
 
 _LOG = logging.getLogger("tidegate")
@@ -92,8 +91,8 @@ class OpenedIngest(OpenedSource, Companion):
     def compare(self, where: str, reached: str) -> None:
         require(self._ground.folder, _begun(reached, where), self._log.end, where)
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
-        return self._source.frame(session, where, self._ground.folder, _begun(position, where))
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+        return self._source.frame(session, use.where, self._ground.folder, _begun(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor | None:
         return Trimmer(name, self._kept, self._log, self._ground.folder)
@@ -135,8 +134,8 @@ class JudgedIngest(OpenedSource):
         wanted = _begun(reached, where)
         require_between(self._joined.begin, self._joined.end, wanted, f"{where}, {self._ground.folder}")
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
-        return self._source.frame(session, where, None, None)
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+        return self._source.frame(session, use.where, None, None)
 
     def monitor(self, name: str) -> Monitor | None:
         return None

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -42,7 +43,7 @@ from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics, TopicSelection
 from tidegate.spark.sources.refusals import not_newest, other_source
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
@@ -109,12 +110,12 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         start: TopicPlace = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
         try:
-            bounds = Bounds.from_text(position)
+            bounds = Bounds.from_text(use.position)
         except (Unreadable, KeyError):
-            raise other_source("this Kafka source", position, where) from None
-        return _frame(session, self._reading(where, tempo), bounds)
+            raise other_source("this Kafka source", use.position, use.where) from None
+        return _frame(session, replace(self._reading(use.where, use.tempo), columns=use.columns), bounds)
 
     def monitor(self, name: str) -> Monitor:
         group = None if self.group is None else LagGroup(self.clients, self.group.replace("{}", name))

@@ -28,7 +28,7 @@ from tidegate.sources.files.reader import FileReader, position_of
 from tidegate.sources.pace import Pace
 from tidegate.spark.sources.file_stream import stream_of
 from tidegate.spark.sources.file_systems import encoding_of_names
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, Use
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -75,10 +75,11 @@ class OpenedFiles(OpenedSource):
             self._left_out = {seen.name: seen for seen in files.list()}
         return msgspec.json.encode(FilesBegun(schema=self._rows(where).schema.json())).decode()
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+        where, tempo = use.where, use.tempo
         rows = self._rows(where)
         place = self._source.place(session, where)
-        readings = self._readings[reader] = list[FilesReading]()
+        readings = self._readings[use.reader] = list[FilesReading]()
 
         def reader_at(folder: str) -> FileReader:
             number = int(folder.rstrip("/").rpartition("/")[2])

@@ -18,7 +18,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tidegate.checkpoints.tempo import Tempo
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
@@ -26,7 +25,7 @@ from tidegate.sources.base import Begins, Position, Range, Replay, RowSource, ra
 from tidegate.sources.ends import RowEnds
 from tidegate.sources.logged import with_schema
 from tidegate.spark.sources.refusals import not_newest, not_replayable, other_source, outside_a_job
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import WORD, told_by_source
 
 
@@ -48,9 +47,9 @@ class RowsOfSource(PositionedSource, OpenedSource):
         newest = begins is Begins.NEWEST or level is Level.AT_MOST_ONCE
         return msgspec.json.encode(dict(self._source.newest() if newest else self._source.oldest())).decode()
 
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
-        begin = position_of(position, where)
-        return frame_of(session, RowsReader, self._source.schema(), where, source=self._source, begin=begin)
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+        begin = position_of(use.position, use.where)
+        return frame_of(session, RowsReader, self._source.schema(), use.where, source=self._source, begin=begin)
 
     def monitor(self, name: str) -> Monitor:
         return RowsMonitor(self._source)

@@ -64,6 +64,22 @@ class Ground:
     saved: SavedLog | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """The use of a source by one query.
+
+    `where`: the name of the source in errors. `position`: the position where the query begins, from *start*. `tempo`:
+    the durations to which the size of epochs adapts. `reader`: the name of the query's reading, as in `monitor`.
+    `columns`: the names of the columns that the query uses; the source may return nulls in the others.
+    """
+
+    where: str
+    position: str
+    tempo: Tempo
+    reader: str
+    columns: frozenset[str]
+
+
 class OpenedSource(ABC):
     """A source of tidegate's own during one start of its job. The job's locks are held."""
 
@@ -81,11 +97,8 @@ class OpenedSource(ABC):
         """
 
     @abstractmethod
-    def bound(self, session: SparkSession, where: str, position: str, tempo: Tempo, reader: str) -> DataFrame:
-        """The stream for one query, with the columns of `load`. It begins at `position`, which comes from *start*.
-
-        `reader`: the name of the query's reading, as in `monitor`.
-        """
+    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+        """The stream for one query, with the columns of `load`. It begins at the position of `use`."""
 
     @abstractmethod
     def monitor(self, name: str) -> Monitor | None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.sources.base import Absence, Begins, Replay, Traits
+from tidegate.spark.columns_read import columns_read
 from tidegate.spark.graft import graft
 from tidegate.spark.sources.formats import format_in_plan, is_of_files
 from tidegate.spark.sources.refusals import not_newest, not_replayable
@@ -51,6 +52,15 @@ class SourceRegistry:
                 next_step='wrap the stream: rows = job.source("uid", stream)',
             )
         return tuple(uid for uid in uids if uid is not None)
+
+    def columns_read(self, rows: DataFrame) -> Mapping[str, frozenset[str]]:
+        """The columns that a query uses of each of its sources, by uid."""
+        found: dict[str, frozenset[str]] = {}
+        for leaf, columns in zip(_leaves(rows), columns_read(self._session, rows), strict=True):
+            uid = self._uids.get(self._identity(_stream(leaf))) if _is_stream(leaf) else None
+            if uid is not None:
+                found[uid] = found.get(uid, frozenset()) | columns
+        return found
 
     def put_in_place(self, rows: DataFrame, streams: Mapping[str, DataFrame]) -> DataFrame:
         """`rows` with the stream of each uid in `streams` replaced by the given one."""
@@ -109,7 +119,10 @@ def _is_stream(leaf: Any) -> bool:
 
 
 def _stream_leaves(rows: DataFrame) -> list[Any]:
+    return [leaf for leaf in _leaves(rows) if _is_stream(leaf)]
+
+
+def _leaves(rows: DataFrame) -> list[Any]:
     frame = cast("Any", rows._jdf)  # pyright: ignore[reportPrivateUsage]
     leaves = frame.queryExecution().analyzed().collectLeaves()
-    found = [leaves.apply(index) for index in range(leaves.size())]
-    return [leaf for leaf in found if _is_stream(leaf)]
+    return [leaves.apply(index) for index in range(leaves.size())]

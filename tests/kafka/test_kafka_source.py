@@ -556,10 +556,10 @@ def test_a_task_goes_on_behind_what_went_before_it_came(
     }
     assert found == {(10, 18): [15, 16, 17], (10, 14): [], (18, 25): [18, 19], (30, 40): []}
     assert [each.removeprefix("job j, source s: ") for each in told(caplog)] == [
-        f"from {topic}-2 10 the epoch goes on at 15: 5 records are lost",
-        f"from {topic}-2 10 the epoch goes on at 14: 4 records are lost",
-        f"from {topic}-2 20 the epoch goes on at 25: 5 records are lost",
-        f"from {topic}-2 30 the epoch goes on at 40: 10 records are lost",
+        f"from {topic}-2 10 the epoch continues at 15: 5 records are lost",
+        f"from {topic}-2 10 the epoch continues at 14: 4 records are lost",
+        f"from {topic}-2 20 the epoch continues at 25: 5 records are lost",
+        f"from {topic}-2 30 the epoch continues at 40: 10 records are lost",
     ]
     for start, end, code in ((10, 18, "TG-KAFKA-OFFSETS-LOST"), (18, 25, "TG-KAFKA-UNREACHABLE")):
         with pytest.raises(TidegateError) as refused:

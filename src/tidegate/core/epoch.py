@@ -36,7 +36,7 @@ def run_epoch(query: Query, run: Run, epoch: int) -> Steps[Prepared]:
     """Let epoch `epoch` in, compute it once for all sinks, and write *prepared/N.R*.
 
     Only after that may the caller return to Spark. Raises when the run has to end instead; the epoch is then
-    undecided and its input comes again.
+    undecided and its input is replayed.
     """
     finished = yield from _let_in(query, run, epoch)
     computed = yield from compute(Compute(epoch, run.run, run.token, finished))

@@ -210,7 +210,7 @@ def _begins_empty(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> bool
 
 
 def _match(query: ProgramQuery, saved: SavedQuery, wish: Restore) -> OperatorMatch | None:
-    """Which operator of the program gets the state of which operator in the savepoint; None if all are unchanged.
+    """For each operator of the program, the operator in the savepoint whose state it gets; None if all are unchanged.
 
     Also None if no operator has a uid and they do not match: Spark's own comparison, by number and kind, then gives the
     reason.

@@ -21,7 +21,7 @@ def compare_restored(
 ) -> Comparison:
     """Compare each operator of the program with the operator in the savepoint whose state it gets.
 
-    `match`: which operator gets the state of which; None if all have the same number and uid. The caller handles
+    `match`: pairs an operator of the program with one of the savepoint; None if all have the same number and uid. The caller handles
     operators that are new or dropped.
     """
     before = saved.done.fingerprints

@@ -58,7 +58,7 @@ class OutcomeOfJob:
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
+        """The error of a sink that made a cancel leave a decided epoch to the next start; None if it left none."""
         of_runs = (run.threads.left_behind for run in self._runs.now)
         return self._left_behind or next(filter(None, of_runs), None)
 

@@ -35,7 +35,7 @@ class EndOfJob(Protocol):
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """The error because of which a cancel has left a decided epoch to the next start; None if it left none."""
+        """The error of a sink that made a cancel leave a decided epoch to the next start; None if it left none."""
         ...
 
     @property

@@ -45,7 +45,7 @@ def judged(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judg
 
 
 def unopposed(restore: JobRestore, plan: JobPlan, given_up: GivenUp | None) -> Judgement:
-    """Check the restore, as the function above does, and raise its errors.
+    """Check a restore with `judged`, and raise its errors.
 
     Call it only while holding the job's locks.
     """

@@ -57,7 +57,7 @@ class RunThreads:
 
     @property
     def left_behind(self) -> TidegateError | None:
-        """The error of the sink because of which a cancel has left a decided epoch to the next start; None if it left
+        """The error of a sink that made a cancel leave a decided epoch to the next start; None if it left
         none.
         """
         return self._shared.errors.left_behind

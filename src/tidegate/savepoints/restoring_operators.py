@@ -21,8 +21,8 @@ def compare_restored(
 ) -> Comparison:
     """Compare each operator of the program with the operator in the savepoint whose state it gets.
 
-    `match`: pairs an operator of the program with one of the savepoint; None if all have the same number and uid. The caller handles
-    operators that are new or dropped.
+    `match`: pairs an operator of the program with one of the savepoint; None if all have the same number and uid. The
+    caller handles operators that are new or dropped.
     """
     before = saved.done.fingerprints
     if now is None:

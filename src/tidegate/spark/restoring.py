@@ -154,8 +154,11 @@ class JobRestore:
         return self.wish.claim and self.savepoint.origin is None
 
     def above_evidence(self, plans: Sequence[QueryPlan], level: Level) -> JobRestore:
-        """The same, in a generation above all that the sinks have evidence of. Going back in another folder, a claimed
-        savepoint does not know which generations the job has opened behind it; in one of those no start would go on."""
+        """This restore, in a generation with a higher number than any that has left evidence in the sinks.
+
+        A claimed savepoint in another folder does not know which generations the job has opened since. If the restore
+        reused the number of one of them, each start would be refused.
+        """
         if not self.wish.rewind:
             return self
         return replace(self, target=above_evidence(self.target, plans, level))

@@ -28,6 +28,7 @@ from tidegate.checkpoints.ingest_layout import (
 from tidegate.core.errors import Code, TidegateError
 from tidegate.disk import flocks
 from tidegate.disk.durable import SyncFailed, Trust, ensure_folder, rewrite, sync_file, sync_folder
+from tidegate.storages.refusals import lock_held
 
 SEGMENT_BYTES = 8 << 20
 
@@ -137,12 +138,10 @@ class IngestLog:
         """
         path = self._folder / LOCK
         if not flocks.take(self._open(path, os.O_CREAT)):
-            raise TidegateError(
-                Code.DRIVER_ALIVE,
-                expected="an ingest log without another writer",
-                found="its lock is held",
-                where=str(path),
-                next_step="wait until the other driver has ended, or end it: `tidegate list -r` shows running jobs,"
+            raise lock_held(
+                "an ingest log without another writer",
+                str(path),
+                "wait until the other driver has ended, or end it: `tidegate list -r` shows running jobs,"
                 " `tidegate stop JOB` ends it",
             )
 

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients, Refusals
 from tidegate.kafka.options import OWNED_BY_SINK
-from tidegate.kafka.refusal import remedy
+from tidegate.kafka.refusals import cluster_unusable, remedy
 
 _CONTACT_SECONDS = 15.0
 _MAX_TIMEOUT_MS = 900_000
@@ -61,13 +60,11 @@ def cluster_of(sink: Reaching) -> Cluster:
         if admin is not None:
             admin.poll(0)
         cause = refusals.take() or error
-        raise TidegateError(
-            Code.SINK_UNUSABLE,
-            expected="a Kafka cluster that answers",
-            found=str(cause.args[0].str()),
-            where=f"sink {sink.uid!r}: {sink.clients.servers}",
-            next_step=remedy(cause, sink.clients)
-            or "start the broker, or mend servers= and options=; then start again",
+        otherwise = "start the broker, or mend servers= and options=; then start again"
+        raise cluster_unusable(
+            str(cause.args[0].str()),
+            f"sink {sink.uid!r}: {sink.clients.servers}",
+            remedy(cause, sink.clients) or otherwise,
         ) from None
     return Cluster(
         max_timeout_ms=int(found.get("transaction.max.timeout.ms", _MAX_TIMEOUT_MS)),

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Flaw, ObjectFormat, Unreadable
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.beat import Incarnation
+from tidegate.operate.refusals import request_refused
 from tidegate.storages.opening import open_storage
 
 VERSION = 1
@@ -265,7 +266,7 @@ class Desk:
 def must_stand_for(kind: Kind, into: str | None, form: SavepointFormat, known: Request | Answer) -> None:
     """Raise REQUEST_REFUSED if the id belongs to a different request."""
     if (known.kind, known.into, known.format) != (kind, into, form):
-        raise _refused(
+        raise request_refused(
             f"an unused id, or one that belongs to {_meant(kind, into, form)}",
             f"{known.id}, which belongs to {_meant(known.kind, known.into, known.format)}",
             "the request's id",
@@ -306,12 +307,8 @@ def _answer(request_id: str) -> str:
 
 def _must_be_an_id(request_id: str) -> None:
     if not is_name(request_id):
-        raise _refused(f"an id of {NAME_RULE}", shown(request_id), "the request's id", "choose another id")
+        raise request_refused(f"an id of {NAME_RULE}", shown(request_id), "the request's id", "choose another id")
 
 
 def _refusal(request_id: str, detail: str, now: float) -> Answer:
     return Answer(id=request_id, kind=None, outcome=Outcome.REFUSED, detail=detail, at=now)
-
-
-def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
-    return TidegateError(Code.REQUEST_REFUSED, expected=expected, found=found, where=where, next_step=next_step)

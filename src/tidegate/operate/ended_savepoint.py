@@ -13,7 +13,7 @@ from pathlib import Path
 from tidegate.checkpoints.drained import is_drained
 from tidegate.checkpoints.retention import is_being_deleted
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import COMMITS, DECIDED, RUNS
 from tidegate.core.levels import Level
 from tidegate.core.records import SavepointFormat
@@ -21,10 +21,12 @@ from tidegate.operate.beat import read_beat
 from tidegate.operate.control import Kind
 from tidegate.operate.copy_progress import CopyProgress
 from tidegate.operate.place import JobPlace, QueryPlace, open_job
+from tidegate.operate.refusals import no_folder_for_it
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.hold import RunningQuery, newest_done
 from tidegate.savepoints.place import check_place
+from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.savepoints.restore import settle
 from tidegate.savepoints.take import RunningJob, remove_held, take_last
 from tidegate.storages.leases import open_lease
@@ -113,12 +115,10 @@ def _entries(folder: Path) -> list[int]:
 def _folder(job: JobPlace, into: str | None) -> Path:
     named = into or _said(job, "savepoints.dir")
     if not Path(named).is_absolute():  # a relative path counts from the driver's working folder
-        raise TidegateError(
-            Code.REQUEST_REFUSED,
-            expected="a folder for the savepoint",
-            found=f"savepoints.dir = {named}, which the driver took from its own folder" if named else "none",
-            where=f"job {job.name}",
-            next_step=f"name it by its whole path: tidegate savepoint {job.name} /path/of/the/folder",
+        raise no_folder_for_it(
+            f"savepoints.dir = {named}, which the driver took from its own folder" if named else "none",
+            f"job {job.name}",
+            f"name it by its whole path: tidegate savepoint {job.name} /path/of/the/folder",
         )
     return Path(named).absolute()
 
@@ -131,11 +131,4 @@ def _said(job: JobPlace, setting: str) -> str:
 
 
 def _refused(job: JobPlace, expected: str, found: str, next_step: str = "") -> TidegateError:
-    return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected=expected,
-        found=found,
-        where=f"job {job.name}, which has ended",
-        next_step=next_step
-        or "start the job, which finishes the decided epochs; then repeat the request with the same id",
-    )
+    return not_at_its_end(expected, found, f"job {job.name}, which has ended", next_step)

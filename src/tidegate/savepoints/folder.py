@@ -31,6 +31,7 @@ from tidegate.core.records import (
 )
 from tidegate.disk.durable import storage_error, sync_folder
 from tidegate.savepoints.proof import flaw_at
+from tidegate.savepoints.refusals import COPY_AGAIN
 from tidegate.savepoints.state_tables import tables_of
 
 MANIFEST = "_metadata.json"
@@ -255,15 +256,12 @@ def _compared(path: Path, file: SavedFile) -> Sequence[TidegateError]:
 
 
 def _told(flaw: FileFlaw | None, path: Path) -> list[TidegateError]:
-    return [] if flaw is None else [flaw.error(str(path), _COPY_AGAIN)]
+    return [] if flaw is None else [flaw.error(str(path), COPY_AGAIN)]
 
 
 def _stays_inside(name: str) -> bool:
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
-
-
-_COPY_AGAIN = "copy the savepoint again from a complete copy, or take another one"
 
 
 def _retained(folder: Path) -> TidegateError:
@@ -287,7 +285,7 @@ def _nothing_in(folder: Path) -> TidegateError:
         found=found,
         where=str(folder),
         next_step="see `tidegate savepoint ls DIR` for the savepoints in DIR; where this one was copied in part, "
-        f"{_COPY_AGAIN}",
+        f"{COPY_AGAIN}",
     )
 
 
@@ -300,4 +298,4 @@ def _unsafe(expected: str, found: str, where: Path) -> TidegateError:
 
 
 def _error(code: Code, expected: str, found: str, where: Path) -> TidegateError:
-    return TidegateError(code, expected=expected, found=found, where=str(where), next_step=_COPY_AGAIN)
+    return TidegateError(code, expected=expected, found=found, where=str(where), next_step=COPY_AGAIN)

@@ -21,6 +21,7 @@ from tidegate.checkpoints.ingest_log import whole_end
 from tidegate.checkpoints.ingest_part import bring
 from tidegate.checkpoints.ingest_read import Slice, slices
 from tidegate.disk.durable import ensure_folder, remove_folder, sync_file, sync_folder
+from tidegate.savepoints.refusals import COPY_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def join(source: str, ingest: Path, saved: SavedLog | None, where: str) -> Joine
         return _fresh(source) if mine is None else _in_place(source, mine)
     part = _part(saved.folder)
     if part is None:
-        raise lines_lost("the part of an ingest log", "no segments", f"{where}, {saved.folder}", _COPY_AGAIN)
+        raise lines_lost("the part of an ingest log", "no segments", f"{where}, {saved.folder}", COPY_AGAIN)
     same = _folders_of(part.begin.log, ingest)  # its source may have had another uid since
     mine = _part(same[0] if same else ingest / source)
     if mine is None or _is_unbegun(mine):
@@ -191,4 +192,3 @@ def _offset(position: IngestPosition) -> int:
 _BLOCK_BYTES = 1 << 20
 _RESTORED = ".restored-g"
 _HIDDEN = re.compile(rf"\.(.+){re.escape(_RESTORED)}([1-9][0-9]*)")
-_COPY_AGAIN = "copy the savepoint again from a complete copy, or take another one"

@@ -14,11 +14,11 @@ from tidegate.core.records import OperatorsAccepted, SavedQuery, SavepointRecord
 from tidegate.savepoints.operator_match import (
     OperatorMatch,
     carried,
-    map_option,
     match_operators,
     operators_refused,
     told,
 )
+from tidegate.savepoints.refusals import not_in_the_program
 from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.restoring_operators import compare_restored
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
@@ -176,16 +176,19 @@ def _missing(
     new = [query.uid for query in program.queries if query.uid not in now.values()]
     kept = [query.done.query for query in saved.queries if not wish.allows_to_leave(query.done.query)]
     if missing and (nothing_matches or set(missing) & set(kept)):
-        yield TidegateError(
-            Code.RESTORE_UNMATCHED,
-            expected=f"the savepoint's queries in the program: {_list(query.done.query for query in saved.queries)}",
-            found=f"none is {_list(missing)}: the program has {_list(query.uid for query in program.queries)}",
-            where=f"job {program.name}",
-            next_step="start it without a savepoint, with empty state"
-            if nothing_matches and not set(missing) & set(kept)
-            else f"name what it is called now ({map_option(missing, new)}), or leave its state behind "
-            "(--allow-non-restored-state)",
-        )
+        expected = f"the savepoint's queries in the program: {_list(query.done.query for query in saved.queries)}"
+        found = f"none is {_list(missing)}: the program has {_list(query.uid for query in program.queries)}"
+        where = f"job {program.name}"
+        if set(missing) & set(kept):
+            yield not_in_the_program(expected, found, where, missing, new)
+        else:
+            yield TidegateError(
+                Code.RESTORE_UNMATCHED,
+                expected=expected,
+                found=found,
+                where=where,
+                next_step="start it without a savepoint, with empty state",
+            )
 
 
 def _uids_changed(

@@ -15,6 +15,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.savepoints.log_change import with_operators
+from tidegate.savepoints.refusals import not_in_the_program
 from tidegate.savepoints.state_change import lives_by_rows
 
 
@@ -159,14 +160,8 @@ def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> I
         )
     if match.left and not may_leave:
         missing, new = [each.uid for each in match.left], [each.uid for each in match.new if each.uid]
-        yield TidegateError(
-            Code.RESTORE_UNMATCHED,
-            expected=f"the savepoint's operators in the query: {_list(match.left)}",
-            found=f"none is {', '.join(missing)}",
-            where=where,
-            next_step=f"name what it is called now ({map_option(missing, new)}), or leave its state behind "
-            "(--allow-non-restored-state)",
-        )
+        expected = f"the savepoint's operators in the query: {_list(match.left)}"
+        yield not_in_the_program(expected, f"none is {', '.join(missing)}", where, missing, new)
     for each in match.new:
         if not lives_by_rows([each]):
             yield _refused(
@@ -175,11 +170,6 @@ def operators_refused(match: OperatorMatch, *, may_leave: bool, where: str) -> I
                 where,
                 "put it into a new query of its own; or resume with empty state (--offsets-only)",
             )
-
-
-def map_option(missing: Sequence[str], new: Sequence[str]) -> str:
-    """The complete option, if one uid is missing and one is new; otherwise the reader must choose."""
-    return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
 
 
 _PUT_BACK = "put the operators back as they were; or resume with empty state (--offsets-only)"

@@ -72,7 +72,7 @@ def divided(data: bytes, partitions: int, where: str) -> bytes:
         found = parsed(body, dict[str, Any])
         stores = [{**store, "numPartitions": partitions} for store in found["stateStoreInfo"]]
     except (Unreadable, KeyError, TypeError) as error:
-        raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
+        raise _error(Code.RECORD_CORRUPT, _WITH_STORES, str(error), where) from None
     return version + newline + msgspec.json.encode({**found, "stateStoreInfo": stores})
 
 
@@ -84,7 +84,7 @@ def prefix_columns(data: bytes, where: str) -> dict[str, int]:
         found = parsed(data.partition(b"\n")[2], dict[str, Any])
         return {store["storeName"]: int(store["numColsPrefixKey"]) for store in found["stateStoreInfo"]}
     except (Unreadable, KeyError, TypeError) as error:
-        raise _error(Code.RECORD_CORRUPT, "a JSON object with its stores", str(error), where) from None
+        raise _error(Code.RECORD_CORRUPT, _WITH_STORES, str(error), where) from None
 
 
 def state_variables(data: bytes, where: str) -> list[str]:
@@ -126,6 +126,9 @@ def _moved(value: Any, checkpoint: Path, where: str) -> Any:
             return f"{path['scheme'] or ''}{checkpoint}{path['below']}"
         case _:
             return value
+
+
+_WITH_STORES = "a JSON object with its stores"
 
 
 def _error(code: Code, expected: str, found: str, where: str) -> TidegateError:

@@ -8,7 +8,7 @@ from tidegate.core.drain import END_OF_TIME_MS
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import log_offset
-from tidegate.savepoints.operator_match import map_option
+from tidegate.savepoints.refusals import map_option
 from tidegate.savepoints.restoring import Restore, Scope
 from tidegate.savepoints.restoring_program import Program, ProgramQuery
 from tidegate.savepoints.state_change import refusals, state_change

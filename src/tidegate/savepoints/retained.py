@@ -35,6 +35,7 @@ from tidegate.savepoints.query import saved_query
 from tidegate.storages.checkpoint_files import CheckpointFiles
 from tidegate.storages.checkpoints import open_checkpoint_files
 from tidegate.storages.leases import driver_or_engine_lives
+from tidegate.storages.refusals import job_runs
 
 
 def retained_in(folder: Path) -> CheckpointRecord | None:
@@ -124,13 +125,8 @@ def _files(root: Path) -> list[SavedFile]:
 
 
 def _runs(of_job: Path, name: str) -> TidegateError:
-    return TidegateError(
-        Code.DRIVER_ALIVE,
-        expected="a job that does not run, so that the files of its checkpoint stay",
-        found="its driver, or the JVM of one, is alive",
-        where=str(of_job),
-        next_step=f"take a savepoint of it (`tidegate savepoint {name} DIR`), or stop it first",
-    )
+    instead = f"take a savepoint of it (`tidegate savepoint {name} DIR`), or stop it first"
+    return job_runs("the files of its checkpoint stay", str(of_job), instead)
 
 
 def _incomplete(expected: str, where: Path, found: str = "none") -> TidegateError:

@@ -12,6 +12,7 @@ from enum import Enum
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
+from tidegate.savepoints.refusals import only_native
 from tidegate.settings.kinds import Backend
 
 
@@ -74,13 +75,8 @@ def rows_refused(operators: Iterable[StatefulOperator], where: str) -> Iterator[
     """The errors of a savepoint that stores the state of these operators as rows."""
     for operator in operators:
         if operator.name not in MOVABLE:
-            yield TidegateError(
-                Code.SAVEPOINT_REFUSED,
-                expected="operators whose state Spark can read row by row",
-                found=f"operator {operator.number} ({operator.name}), whose state only its own files hold",
-                where=where,
-                next_step="take a native savepoint (--type native); nothing of the job was changed",
-            )
+            found = f"operator {operator.number} ({operator.name}), whose state only its own files hold"
+            yield only_native("operators whose state Spark can read row by row", found, where)
 
 
 def state_form(saved: SavedQuery) -> StateForm | None:

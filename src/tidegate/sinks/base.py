@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.guarantees import Shows
 from tidegate.core.health import Finding, warn
 from tidegate.core.levels import Level, read_level
@@ -29,6 +29,7 @@ from tidegate.core.records import (
     Position,
     SinkIdentity,
 )
+from tidegate.sinks.refusals import not_one_of
 
 if TYPE_CHECKING:  # not loaded by commands that only inspect a sink
     import pyarrow as pa
@@ -138,12 +139,8 @@ class TwoPhaseSink(ABC):
         try:
             self.delivery = None if delivery is None else read_level(delivery)
         except ValueError:
-            raise TidegateError(
-                Code.OPTION_UNKNOWN,
-                expected=f"delivery one of {', '.join(repr(level.value) for level in Level)}, or none",
-                found=f"delivery={delivery!r}",
-                where=f"sink {uid!r}",
-            ) from None
+            words = (level.value for level in Level)
+            raise not_one_of("delivery", words, str(delivery), uid, instead=", or none") from None
         self.uid = uid
         self.select = select
         self.where = where

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.arrays import binaries
-from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import batch_of, columns_of
 from tidegate.sinks.nested import Leaf, leaves_of, with_leaves
+from tidegate.sinks.refusals import not_one_of
 from tidegate.sinks.rows import RowRefused
 
 if TYPE_CHECKING:
@@ -47,12 +47,7 @@ def option_of(kind: type[_Option], name: str, given: str, uid: str) -> _Option:
     try:
         return kind(given)
     except ValueError:
-        raise TidegateError(
-            Code.OPTION_UNKNOWN,
-            expected=f"{name} one of {', '.join(repr(each.value) for each in kind)}",
-            found=f"{name}={given!r}",
-            where=f"sink {uid!r}",
-        ) from None
+        raise not_one_of(name, (each.value for each in kind), given, uid) from None
 
 
 # --- text that is not UTF-8 --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tidegate.savepoints.judgement import RestoreVerdict
 from tidegate.savepoints.restoring import Restore
 from tidegate.sinks.staging import unwritable
 from tidegate.spark.advice import operators_without_uid
-from tidegate.spark.drain_errors import drain_of
+from tidegate.spark.draining import drain_of
 from tidegate.spark.guarantees import say_guarantees
 from tidegate.spark.job_plan import DeclaredJob, JobPlan
 from tidegate.spark.job_sources import JobSources
@@ -32,6 +32,7 @@ from tidegate.spark.start_checks import check_start
 from tidegate.spark.starting import job_guarantees, recorded
 from tidegate.spark.until import Until
 from tidegate.storages.leases import driver_or_engine_lives
+from tidegate.storages.refusals import job_runs
 
 
 def only_checks() -> bool:
@@ -101,10 +102,5 @@ def _say(said: Said) -> None:
 
 
 def _runs(restore: JobRestore) -> TidegateError:
-    return TidegateError(
-        Code.DRIVER_ALIVE,
-        expected="a job that does not run, so that another generation of it can begin",
-        found="its driver, or the JVM of one, is alive",
-        where=str(restore.job_folder),
-        next_step=f"`tidegate stop {restore.target.name}`, then start it again with the savepoint",
-    )
+    stop = f"`tidegate stop {restore.target.name}`, then start it again with the savepoint"
+    return job_runs("another generation of it can begin", str(restore.job_folder), stop)

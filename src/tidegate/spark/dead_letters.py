@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.ledger import Query
 from tidegate.sinks.base import TwoPhaseSink
+from tidegate.sinks.refusals import unfit_for_dead_letters
 from tidegate.sinks.sqlite.sink import SQLiteSink
 from tidegate.spark.parsing import has_unparsed
 from tidegate.spark.projection import Projection
@@ -61,14 +62,18 @@ def checked_dead_letters(
     unparsed = has_unparsed(rows, to_dead_letters=sink is not None, where=where)
     if sink is None:
         if at_most is not None:
-            raise _unfit("dead_letters=SINK beside max_dead=", f"max_dead={at_most!r} alone", where)
+            raise unfit_for_dead_letters("dead_letters=SINK beside max_dead=", f"max_dead={at_most!r} alone", where)
         return None
     if sink.select is not None or sink.where is not None:
-        raise _unfit("a sink of dead letters without select= and where=: it gets all of them", "one that has", where)
+        raise unfit_for_dead_letters(
+            "a sink of dead letters without select= and where=: it gets all of them", "one that has", where
+        )
     if at_most is not None:
         fits = 0 < at_most < 1 if isinstance(at_most, float) else type(at_most) is int and at_most >= 0
         if not fits:
-            raise _unfit("max_dead as a number of rows, or a share between 0.0 and 1.0", repr(at_most), where)
+            raise unfit_for_dead_letters(
+                "max_dead as a number of rows, or a share between 0.0 and 1.0", repr(at_most), where
+            )
     for each in sinks:
         if isinstance(each, SQLiteSink) and isinstance(sink, SQLiteSink) and each.path == sink.path and not sink.key:
             each.conflicts_into = sink.table
@@ -78,13 +83,3 @@ def checked_dead_letters(
 def projection_of(sinks: Mapping[str, TwoPhaseSink], dead: DeadLetters | None) -> Projection:
     """The projection of a query with these sinks, by uid."""
     return Projection(sinks) if dead is None else Projection(sinks, dead.sink, unparsed=dead.unparsed)
-
-
-def _unfit(expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.OPTION_UNKNOWN,
-        expected=expected,
-        found=found,
-        where=where,
-        next_step="change the arguments of job.query: see docs/dead-letters.md",
-    )

@@ -6,9 +6,11 @@ before the first of them is written. So the next start resumes the drain of a ki
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from tidegate.checkpoints.drained import DrainRecord
@@ -21,11 +23,14 @@ from tidegate.core.drain import (
 )
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
+from tidegate.core.records import JobRecord
 from tidegate.spark.companions import Companion
-from tidegate.spark.drain_errors import cannot_be_drained, cut_off_at_the_stop, still_due
 from tidegate.spark.plan_check import closes_by_watermark
 from tidegate.spark.query_run import QueryRun
+from tidegate.spark.refusals import cannot_be_drained, cut_off_at_the_stop, drained_error, still_due
+from tidegate.spark.until import Until
 
+_LOG = logging.getLogger("tidegate")
 _LOOK_SECONDS = 0.05
 _RUNS_AT_MOST = 5
 """Most runs of a query: one for the epoch that was cut off at the stop, those at the end of time, and one after a
@@ -160,3 +165,19 @@ def _run_once(run: QueryRun, reins: Reins) -> None:
             time.sleep(_LOOK_SECONDS)
     finally:
         run.close()
+
+
+def drain_of(folder: Path, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:
+    """The record of a drain; None at at-most-once, where no start resumes from anything. A drained job is refused. For
+    a bounded job, which has nothing to do, this is logged.
+    """
+    if level is Level.AT_MOST_ONCE:
+        return None
+    drain = DrainRecord(folder, record.job_id)
+    found = drain.read()
+    if found is not None and found.ended:
+        drained = drained_error(found, f"job {record.name}, {folder}")
+        if until is Until.ASKED:
+            raise drained
+        _LOG.warning("job %s has finished: %s; %s", record.name, drained.found, drained.next_step)
+    return drain

@@ -26,6 +26,7 @@ from tidegate.spark.declared import program_error
 from tidegate.spark.given_up import GivenUp
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.refusals import begins_anew, rest_was_shown
 from tidegate.spark.supervised import start_moves
 
 _LOG = logging.getLogger("tidegate")
@@ -53,13 +54,7 @@ def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | N
     Raises LEVEL_REFUSED for a job that opens a generation at every start, JOB_DRAINED for a drained job.
     """
     if level is Level.AT_MOST_ONCE:
-        raise TidegateError(
-            Code.LEVEL_REFUSED,
-            expected="a job at exactly-once or at-least-once",
-            found="checkpointing.mode = at-most-once: each start opens a new generation, at the newest input",
-            where=f"job {name}",
-            next_step="start without --fresh, or choose another level",
-        )
+        raise begins_anew(Code.LEVEL_REFUSED, name, "start without --fresh, or choose another level")
     if found is None:
         number = highest_generation(job_folder) + 1
         return JobRecord(name=name, job_id=secrets.token_hex(4), generation=number)
@@ -70,13 +65,8 @@ def fresh_target(fresh: Fresh, job_folder: Path, name: str, found: JobRecord | N
         return None
     drain = DrainRecord(job_folder, found.job_id).read()
     if drain is not None:
-        raise TidegateError(
-            Code.JOB_DRAINED,
-            expected="a job that was not drained",
-            found=f"a drain of {drain.since}, which has shown what waited for the end of time",
-            where=str(job_folder),
-            next_step=f"tidegate forget {name}, then start it without --fresh; or use another job name",
-        )
+        instead = f"tidegate forget {name}, then start it without --fresh; or use another job name"
+        raise rest_was_shown(drain, str(job_folder), instead)
     number = max(found.generation, highest_generation(job_folder)) + 1
     return msgspec.structs.replace(found, generation=number)
 

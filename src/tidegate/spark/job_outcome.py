@@ -20,10 +20,10 @@ from tidegate.operate.job_end import (
     wrong_of_the_last_savepoint,
 )
 from tidegate.spark.asked_end import AskedEnd
-from tidegate.spark.drain_errors import not_drained
 from tidegate.spark.draining import Draining
 from tidegate.spark.job_runs import JobRuns
 from tidegate.spark.last_savepoint import LastSavepoint, no_last_savepoint
+from tidegate.spark.refusals import not_drained
 from tidegate.spark.until import Until
 
 

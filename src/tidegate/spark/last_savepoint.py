@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.endings import EndMode
+from tidegate.operate.refusals import request_refused
 from tidegate.savepoints.folder import Savepoint
+from tidegate.savepoints.refusals import not_at_its_end
 from tidegate.spark.savepointing import SavepointTaker, Taking
 
 _LOOK_SECONDS = 0.05
@@ -113,9 +115,7 @@ class LastSavepoint:
                 raise
 
     def _refused(self, expected: str, found: str, next_step: str) -> TidegateError:
-        return TidegateError(
-            Code.REQUEST_REFUSED, expected=expected, found=found, where=f"job {self._name}", next_step=next_step
-        )
+        return request_refused(expected, found, f"job {self._name}", next_step)
 
 
 def taking_was_called_off(error: BaseException) -> bool:
@@ -125,10 +125,4 @@ def taking_was_called_off(error: BaseException) -> bool:
 
 def no_last_savepoint(name: str, why: str) -> TidegateError:
     """The error for a job that ends in a way that allows no savepoint of its end."""
-    return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected="every query ended, with every decided epoch done",
-        found=why,
-        where=f"job {name}",
-        next_step="start the job, which finishes the decided epochs; then repeat the request with the same id",
-    )
+    return not_at_its_end("every query ended, with every decided epoch done", why, f"job {name}")

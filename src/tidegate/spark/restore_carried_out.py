@@ -13,7 +13,7 @@ import msgspec
 
 from tidegate.checkpoints.job_layout import QUERIES, generation_folder, generations
 from tidegate.checkpoints.spark_layout import entry_numbers
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.ledger import RUNS
 from tidegate.core.records import Run, SavedQuery, SavepointFormat
 from tidegate.core.start_happenings import RestoreMoved
@@ -36,6 +36,7 @@ from tidegate.savepoints.state_tables import SavedTables
 from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.query_conf import FORMAT_KEY, PROVIDER_KEY, STORES
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.refusals import not_restored
 from tidegate.spark.restore_judged import given_up_by, unopposed
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.state.empty import begin_empty
@@ -165,15 +166,9 @@ class _Carried:
                 wanted = expected_state(session, before, saved, _conf_before(plan.conf, change), tell_start, numbers)
                 rows = count_state(session, checkpoints[plan.query.uid], saved, plan.conf, tell_start)
             if rows != wanted:
-                raise TidegateError(
-                    Code.RESTORE_STATE,
-                    expected=f"rows of state: {wanted}",
-                    found=f"{rows}",
-                    where=str(plan.query),
-                    next_step=f"`tidegate savepoint verify {self.restore.savepoint.folder}` tells whether it is whole;"
-                    " if so restore"
-                    " another one (`tidegate savepoint ls DIR`); nothing of the job was changed",
-                )
+                whole = f"`tidegate savepoint verify {self.restore.savepoint.folder}` tells whether it is whole"
+                other = f"{whole}; if so restore another one (`tidegate savepoint ls DIR`)"
+                raise not_restored(f"rows of state: {wanted}", f"{rows}", str(plan.query), other)
             counted[plan.query.uid] = rows
             tell_start(RestoreMoved(f"query {plan.query.uid}, state compared with the savepoint"))
         return counted

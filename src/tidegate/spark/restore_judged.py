@@ -31,6 +31,7 @@ from tidegate.spark.given_up import GivenUp
 from tidegate.spark.job_plan import JobPlan
 from tidegate.spark.levels import leaves_evidence
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.refusals import other_backend, rest_was_shown
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.streams import reads_files
 from tidegate.spark.state.plan import compare_operators, operators_planned
@@ -136,13 +137,8 @@ class _Gathered:
             else DrainRecord(self.restore.job_folder, self.restore.found.job_id).read()
         )
         if drain is not None:
-            yield TidegateError(
-                Code.JOB_DRAINED,
-                expected="a job that was not drained",
-                found=f"a drain of {drain.since}, which has shown what waited for the end of time",
-                where=str(self.restore.job_folder),
-                next_step="restore under another job name or checkpointing.dir",
-            )
+            elsewhere = "restore under another job name or checkpointing.dir"
+            yield rest_was_shown(drain, str(self.restore.job_folder), elsewhere)
 
     def _sources_compared(self, found: Judgement) -> Iterator[TidegateError]:
         for plan in self.plan.queries:
@@ -161,12 +157,11 @@ class _Gathered:
         for uid, change in found.rewritten.items() if self.restore.savepoint.origin is not None else ():
             before, after = change.before.backend, change.after.backend
             if before is not after and found.matched[uid].operators:
-                yield TidegateError(
-                    Code.STATE_FORMAT,
-                    expected=f"state of {after.value}, as state.backend says",
-                    found=f"state of {before.value} in a retained checkpoint, whose backend stays",
-                    where=f"job {self.restore.target.name}, query {uid}",
-                    next_step=f"-D state.backend={before.value}, as its files are restored as they are;"
+                yield other_backend(
+                    after.value,
+                    f"state of {before.value} in a retained checkpoint, whose backend stays",
+                    f"job {self.restore.target.name}, query {uid}",
+                    f"-D state.backend={before.value}, as its files are restored as they are;"
                     " a savepoint may change it",
                 )
 

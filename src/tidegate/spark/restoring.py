@@ -33,6 +33,7 @@ from tidegate.savepoints.take import HELD
 from tidegate.spark.fresh import above_evidence
 from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.refusals import begins_anew
 from tidegate.storages.opening import open_storage
 
 _LOG = logging.getLogger("tidegate")
@@ -165,10 +166,4 @@ class JobRestore:
 
 
 def _nothing_is_kept(job: str) -> TidegateError:
-    return TidegateError(
-        Code.LEVEL_REFUSED,
-        expected="a job at exactly-once or at-least-once, which can resume",
-        found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
-        where=f"job {job}",
-        next_step="choose another level, or start without a savepoint",
-    )
+    return begins_anew(Code.LEVEL_REFUSED, job, "choose another level, or start without a savepoint")

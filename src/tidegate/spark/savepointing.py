@@ -23,6 +23,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.names import NAME_RULE, is_name, shown
 from tidegate.core.records import SavepointFormat
 from tidegate.operate.endings import EndMode
+from tidegate.operate.refusals import no_folder_for_it, request_refused
 from tidegate.savepoints.copying import Copying
 from tidegate.savepoints.folder import Savepoint
 from tidegate.savepoints.place import check_place
@@ -33,6 +34,7 @@ from tidegate.savepoints.take import (
     take,
     take_last,
 )
+from tidegate.spark.refusals import begins_anew
 
 _LOG = logging.getLogger("tidegate")
 _CALLED_OFF_WITHIN_SECONDS = 10.0
@@ -114,18 +116,18 @@ class SavepointTaker:
         """
         where = f"job {self._job.record.name}"
         if self._over is not None:
-            raise _refused("a job that runs", self._over, where, "start it, then take the savepoint")
+            raise request_refused("a job that runs", self._over, where, "start it, then take the savepoint")
         if not is_name(savepoint_id):
-            raise _refused(f"an id of {NAME_RULE}", shown(savepoint_id), where, "choose another id")
+            raise request_refused(f"an id of {NAME_RULE}", shown(savepoint_id), where, "choose another id")
         named = into or self._default
         if named is None:
-            raise _refused("a folder for the savepoint", "none", where, "name a folder, or set savepoints.dir for it")
+            raise no_folder_for_it("none", where, "name a folder, or set savepoints.dir for it")
         folder = Path(named).absolute()
         standing = self._begun.get(savepoint_id)
         if standing is not None and not standing.has_failed() and (standing.into, standing.form) != (folder, form):
             found = f"{savepoint_id}, the id of a {standing.form.value} savepoint in {standing.into}"
             wanted = f"an unused id, or one of a {form.value} savepoint in {folder}"
-            raise _refused(wanted, found, where, "choose another id")
+            raise request_refused(wanted, found, where, "choose another id")
         return folder
 
     def look_at(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Future[None]:
@@ -152,7 +154,9 @@ class SavepointTaker:
                 return standing
             if self._last is not None:
                 found = f"one that ends with savepoint {self._last.id}"
-                raise _refused("a job that runs", found, f"job {self._job.record.name}", "wait for that savepoint")
+                raise request_refused(
+                    "a job that runs", found, f"job {self._job.record.name}", "wait for that savepoint"
+                )
             return self._begin(Taking(savepoint_id, folder, form, self._named(savepoint_id)))
 
     def begin_last(
@@ -260,16 +264,6 @@ def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Futur
         looked.set_result(None)
 
 
-def _refused(expected: str, found: str, where: str, next_step: str) -> TidegateError:
-    return TidegateError(Code.REQUEST_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
-
-
 def not_of_this_job(name: str) -> TidegateError:
     """An at-most-once job cannot resume."""
-    return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected="a job at exactly-once or at-least-once",
-        found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
-        where=f"job {name}",
-        next_step="choose another level, or continue without savepoints",
-    )
+    return begins_anew(Code.SAVEPOINT_REFUSED, name, "choose another level, or continue without savepoints")

@@ -33,6 +33,7 @@ from tidegate.spark.program_modules import let_tasks_import
 from tidegate.spark.query_conf import FORMAT_KEY, PARTITIONS_KEY, PROVIDER_KEY, STORES, explicit_conf, partitions_of
 from tidegate.spark.worker_daemon import MODULE
 from tidegate.storages.lease import HeldLease
+from tidegate.storages.refusals import lock_held
 
 _KEPT_FOR_THE_PAGE = {
     "spark.sql.ui.retainedExecutions": "100",
@@ -204,13 +205,8 @@ def lock_engine(session: SparkSession, lease: HeldLease) -> Callable[[], None]:
     make_room_for_log()
     if channel.tryLock() is None:
         channel.close()
-        raise TidegateError(
-            Code.DRIVER_ALIVE,
-            expected="no other JVM to drive this job",
-            found="its lock is held",
-            where=where,
-            next_step=f"end the other driver (`tidegate stop {lease.holder.job}`), or wait until it has ended",
-        )
+        stop = f"end the other driver (`tidegate stop {lease.holder.job}`), or wait until it has ended"
+        raise lock_held("no other JVM to drive this job", where, stop)
 
     def release() -> None:
         with suppress(Py4JError, ConnectionError):

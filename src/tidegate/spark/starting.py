@@ -37,7 +37,7 @@ from tidegate.spark.advice import Advice, advice_for
 from tidegate.spark.clearing import Clearing
 from tidegate.spark.clerk import Clerk
 from tidegate.spark.companions import Companion
-from tidegate.spark.drain_errors import drain_of
+from tidegate.spark.draining import drain_of
 from tidegate.spark.fresh import above_evidence, fresh_target
 from tidegate.spark.fresh import carry_out as open_fresh
 from tidegate.spark.function_sink import FunctionSink

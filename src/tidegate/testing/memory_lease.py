@@ -8,8 +8,9 @@ import threading
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.storages.lease import Holder, LeaseState
+from tidegate.storages.refusals import driver_alive
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class MemoryLease:
                 terms.now += patience_seconds  # the beat is watched for so long
             if last is not None and terms.standing() is LeaseState.HELD:
                 ours = ": this same process" if last.holder.process == self._process else ""
-                raise _alive(job, f"{last.holder}{ours}", self.where())
+                raise driver_alive(job, f"{last.holder}{ours}", self.where())
             holder = Holder(job=job, host=socket.gethostname(), process=self._process, since=str(terms.now))
             terms.taken.append(Term(holder, terms.now))
             return MemoryHeld(terms, len(terms.taken) - 1)
@@ -104,7 +105,7 @@ class MemoryHeld:
             late = terms.now - term.beaten_at >= terms.timeout_seconds * 2 / 3
             if not (late or term.released or self._number + 1 < len(terms.taken)):
                 return None
-            return _alive(term.holder.job, str(terms.taken[-1].holder), f"memory:/lease/{self._number + 1}")
+            return driver_alive(term.holder.job, str(terms.taken[-1].holder), f"memory:/lease/{self._number + 1}")
 
     def release(self) -> None:
         self._terms.taken[self._number].released = True
@@ -116,13 +117,3 @@ class MemoryHeld:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-
-
-def _alive(job: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.DRIVER_ALIVE,
-        expected=f"no other driver of job `{job}`",
-        found=found,
-        where=where,
-        next_step=f"wait until it has ended, or end it (`tidegate stop {job}`), then start again",
-    )

@@ -14,6 +14,7 @@ from tidegate.sinks.base import SinkPlan
 from tidegate.sinks.files.declared import DeclaredFileSink
 from tidegate.sinks.files.names import hidden_in
 from tidegate.sinks.files.shape import FileShape
+from tidegate.sinks.refusals import not_on_a_cluster, same_but_for_case
 from tidegate.sinks.staging import unwritable
 from tidegate.sinks.value_table import Target, names_in, violations
 
@@ -28,12 +29,7 @@ def violations_of(sink: DeclaredFileSink, plan: SinkPlan) -> list[TidegateError]
 def folder_violations(plan: SinkPlan, target: Path, hidden: Path, where: str) -> Iterator[TidegateError]:
     """Violations, if the tasks cannot write into `hidden` or rename from there into `target`."""
     if not plan.local_master:
-        yield TidegateError(
-            Code.SINK_LOCAL_ONLY,
-            expected="a session whose tasks run on this machine",
-            found="a cluster master",
-            where=where,
-        )
+        yield not_on_a_cluster(where)
     reason = unwritable(hidden) or _on_another_disk(hidden, target)
     if reason:
         yield TidegateError(
@@ -121,12 +117,8 @@ def _duplicate_names(schema: pa.Schema, where: str) -> Iterator[TidegateError]:
     for place, names in names_in(schema):
         counted = Counter(name.lower() for name in names)
         for name in (name for name, times in counted.items() if times > 1):
-            yield _mismatch(
-                "column names that differ in more than case",
-                f"several {f'fields of {place!r}' if place else 'columns'} named {name!r}",
-                "rename them in select=[...]",
-                where,
-            )
+            which = f"fields of {place!r}" if place else "columns"
+            yield same_but_for_case(f"several {which} named {name!r}", where)
 
 
 def _mismatch(expected: str, found: str, next_step: str, where: str) -> TidegateError:

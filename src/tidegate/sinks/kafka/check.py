@@ -12,6 +12,7 @@ from tidegate.kafka.brokers import OLDEST, look_at, min_in_sync, missing_request
 from tidegate.kafka.cluster import Cluster, cluster_of
 from tidegate.kafka.option_names import NAMES
 from tidegate.kafka.options import OWNED_BY_SINK, End, option_violations
+from tidegate.kafka.refusals import cluster_unusable
 from tidegate.kafka.replies import KafkaRefused, Reply
 from tidegate.kafka.right import Right
 from tidegate.kafka.wire import Wire
@@ -108,12 +109,8 @@ class _KafkaCheck:
         except TidegateError as error:
             yield error
         except KafkaRefused as error:
-            yield self._violation(
-                Code.SINK_UNUSABLE,
-                "a Kafka cluster that answers",
-                str(error),
-                "repair the cluster or correct options=, then start again",
-            )
+            repair = "repair the cluster or correct options=, then start again"
+            yield cluster_unusable(str(error), self._where, repair)
 
     def _connecting(self) -> Iterator[TidegateError]:
         """The driver connects to the brokers through a client of its own, with the same login."""

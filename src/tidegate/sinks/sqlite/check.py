@@ -10,6 +10,7 @@ from contextlib import closing
 from tidegate.core.errors import Code, TidegateError
 from tidegate.sinks.arrow import fields_of
 from tidegate.sinks.base import SinkPlan
+from tidegate.sinks.refusals import not_on_a_cluster, same_but_for_case
 from tidegate.sinks.sqlite.conflicts import unfit_policy
 from tidegate.sinks.sqlite.declared import DeclaredSQLiteSink
 from tidegate.sinks.sqlite.ledger import LEDGER
@@ -46,12 +47,7 @@ class _SQLiteCheck:
 
     def surroundings(self) -> Iterator[TidegateError]:
         if not self._plan.local_master:
-            yield self._violation(
-                Code.SINK_LOCAL_ONLY,
-                "a session whose tasks run on this machine",
-                "a cluster master",
-                "use a database that the executors reach, or a local master",
-            )
+            yield not_on_a_cluster(self._where)
         reason = unwritable(self._path.parent)
         if reason:
             yield self._violation(
@@ -93,12 +89,7 @@ class _SQLiteCheck:
             )
         counted = Counter(name.lower() for name in self._plan.schema.names)
         for name in (name for name, times in counted.items() if times > 1):
-            yield self._violation(
-                Code.SCHEMA_MISMATCH,
-                "column names that differ in more than case",
-                f"several columns named {name!r}",
-                "rename them in select=[...]",
-            )
+            yield same_but_for_case(f"several columns named {name!r}", self._where)
 
     def existing_table(self) -> Iterator[TidegateError]:
         if not self._path.exists():

@@ -18,6 +18,7 @@ from tidegate.core.records import Attempt
 from tidegate.core.redaction import SECRETS
 from tidegate.core.telling import DETAIL_AT_MOST, shortened
 from tidegate.sinks.dead_letters import COLUMNS
+from tidegate.sinks.refusals import unfit_for_dead_letters
 from tidegate.sinks.sqlite.names import list_of, quoted
 from tidegate.sinks.sqlite.stage import names_in, positions
 
@@ -45,13 +46,7 @@ def unfit_policy(uid: str, policy: OnConflict, key: Sequence[str], letters: str 
         found = "none: rows that the commit finds can only go where it commits as one"
     else:
         return None
-    return TidegateError(
-        Code.OPTION_UNKNOWN,
-        expected=expected,
-        found=found,
-        where=f"sink {uid!r}, on_conflict={policy.value!r}",
-        next_step="change the arguments of the sink or of job.query: see docs/dead-letters.md",
-    )
+    return unfit_for_dead_letters(expected, found, f"sink {uid!r}, on_conflict={policy.value!r}")
 
 
 class Inserts:

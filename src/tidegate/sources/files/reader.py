@@ -25,6 +25,7 @@ from tidegate.sources.files.names import shown, why_unreadable
 from tidegate.sources.files.options import Changed, FileOptions, LostFiles
 from tidegate.sources.files.runs import UNKNOWN, stamp_of
 from tidegate.sources.pace import Epoch, Pace
+from tidegate.sources.refusals import other_source
 
 _LOG = logging.getLogger("tidegate")
 _PIECE_BYTES = 256
@@ -300,9 +301,4 @@ def position_of(text: str) -> ListPosition:
     try:
         return parsed(text, ListPosition)
     except Unreadable:
-        raise TidegateError(
-            Code.SOURCES_CHANGED,
-            expected="a checkpoint of this file source",
-            found=f"one at {text!r}",
-            where="the checkpoint",
-        ) from None
+        raise other_source("this file source", text, "the checkpoint") from None

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from tidegate.arrays import binaries, integers
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.options import OWNED_BY_SOURCE
-from tidegate.kafka.refusal import unreachable
+from tidegate.kafka.refusals import unreachable
 from tidegate.kafka.right import Right
 from tidegate.sources.kafka.offsets import OffsetRange, Partition, Skip
 from tidegate.sources.kafka.source import LostRecords, TopicReading

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.kafka.clients import Clients, Refusals
-from tidegate.kafka.refusal import code_of, unreachable
+from tidegate.kafka.refusals import code_of, unreachable
 from tidegate.kafka.right import Right
 from tidegate.sources.kafka.offsets import OffsetOf, Partition
 

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.sources.files.described import DescribedFiles
@@ -19,7 +19,7 @@ from tidegate.sources.files.options import FileOptions, read_options
 from tidegate.sources.files.place import FilesPlace
 from tidegate.spark.sources.file_systems import is_of_files, qualified
 from tidegate.spark.sources.opened_files import FilesBegun, OpenedFiles
-from tidegate.spark.sources.refusals import not_newest
+from tidegate.spark.sources.refusals import left_to_spark, not_newest, refused_by_spark, unfit_option
 from tidegate.spark.sources.source import Ground, OpenedSource, PositionedSource
 from tidegate.spark.sources.spark_source import SparkSource
 
@@ -88,13 +88,8 @@ class FileSource(DescribedFiles, PositionedSource):
         if level is Level.AT_MOST_ONCE and self.format.lower() in _LOGS:
             raise not_newest(self.format, where)
         if not is_of_files(session, self.format):
-            raise TidegateError(
-                Code.SOURCE_REFUSED,
-                expected="one of Spark's formats for files",
-                found=f"format {self.format}",
-                where=where,
-                next_step=f'read it with SparkSource("{self.format}", ...)',
-            )
+            instead = f'SparkSource("{self.format}", ...)'
+            raise left_to_spark("one of Spark's formats for files", f"format {self.format}", where, instead)
         self.place(session, where)
         schema = self.schema or self._kept
         if schema is None and self.format.lower() not in _WITHOUT_SCHEMA:
@@ -121,13 +116,8 @@ class FileSource(DescribedFiles, PositionedSource):
         selection = selection if names is None else FileSelection(patterns, names, options.recursive)
         root = qualified(session, root)
         if urlsplit(root).scheme != "file":
-            raise TidegateError(
-                Code.SOURCE_REFUSED,
-                expected="a path on a disk of this machine",
-                found=root,
-                where=where,
-                next_step=f'read it with SparkSource("{self.format}", path=...), or mount it',
-            )
+            instead = f'SparkSource("{self.format}", path=...), or mount it'
+            raise left_to_spark("a path on a disk of this machine", root, where, instead)
         return FilesPlace(root, selection, bool(patterns))
 
     def _options(self, where: str) -> FileOptions:
@@ -156,13 +146,8 @@ class FileSource(DescribedFiles, PositionedSource):
         try:
             return reader.load(self.path).schema
         except PySparkException as error:
-            raise TidegateError(
-                Code.SOURCE_REFUSED,
-                expected="schema=, or files to infer it from",
-                found=str(error).split("\n")[0],
-                where=where,
-                next_step="give the source a schema, or start when the first file is there",
-            ) from None
+            instead = "give the source a schema, or start when the first file is there"
+            raise refused_by_spark("schema=, or files to infer it from", error, where, instead) from None
 
 
 _LOGS = frozenset({"delta", "iceberg", "hudi"})
@@ -178,6 +163,4 @@ def _schema_in(position: str) -> StructType | None:
 
 
 def _option(expected: str, found: str, where: str) -> TidegateError:
-    return TidegateError(
-        Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=f"give the source {expected}"
-    )
+    return unfit_option(expected, found, where, f"give the source {expected}")

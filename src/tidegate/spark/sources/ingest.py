@@ -30,9 +30,10 @@ from tidegate.core.levels import Level
 from tidegate.savepoints.ingest_restore import JoinedLog, join
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LoggedRows
+from tidegate.sources.refusals import other_source
 from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
-from tidegate.spark.sources.refusals import not_local, other_source, outside_a_job
+from tidegate.spark.sources.refusals import not_local, outside_a_job
 from tidegate.spark.sources.rows import frame_of
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import told_by_source

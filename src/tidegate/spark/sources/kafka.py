@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.tempo import Tempo
-from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.errors import Code, raise_all
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.core.spelling import did_you_mean
@@ -42,7 +42,8 @@ from tidegate.sources.kafka.places import TopicPlace, resolve
 from tidegate.sources.kafka.reading import mean_bytes, read
 from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics, TopicSelection
-from tidegate.spark.sources.refusals import not_newest, other_source
+from tidegate.sources.refusals import other_source
+from tidegate.spark.sources.refusals import not_newest, outside_a_job, refused_by_spark, unfit_option
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import WORD, told_by_source
 
@@ -138,13 +139,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         if level is Level.AT_MOST_ONCE and self.start not in (None, "latest"):
             raise not_newest(f"KafkaSource with start={self.start!r}", where)
         mine = [
-            TidegateError(
-                Code.SOURCE_OPTION,
-                expected=expected,
-                found=found,
-                where=where,
-                next_step=next_step or f"give {expected}",
-            )
+            unfit_option(expected, found, where, next_step)
             for expected, found, next_step in (*self._violations(), *self._places_violated())
         ]
         raise_all([*mine, *option_violations(self.clients, _SOURCE, where)], where)
@@ -331,13 +326,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _from_start(self) -> Bounds:
         if self._bounds is None:
-            raise TidegateError(
-                Code.SOURCE_OPTION,
-                expected="a query of the job, whose ledger says where the source begins",
-                found="another streaming query",
-                where=self._reading.where,
-                next_step='write it with job.query(...), or read with SparkSource("kafka", ...)',
-            )
+            instead = 'write it with job.query(...), or read with SparkSource("kafka", ...)'
+            raise outside_a_job(self._reading.where, instead)
         return self._bounds
 
 
@@ -356,13 +346,8 @@ def _frame(session: SparkSession, reading: TopicReading, bounds: Bounds | None) 
         session.dataSource.register(bound)
         return session.readStream.format(label).load()
     except PySparkException as error:
-        raise TidegateError(
-            Code.SOURCE_REFUSED,
-            expected="Spark to take tidegate's Kafka source",
-            found=str(error).split("\n")[0],
-            where=reading.where,
-            next_step="see whether the workers' Python (PYSPARK_PYTHON) has tidegate",
-        ) from None
+        look = "see whether the workers' Python (PYSPARK_PYTHON) has tidegate"
+        raise refused_by_spark("Spark to take tidegate's Kafka source", error, reading.where, look) from None
 
 
 _SOURCE = End(OWNED_BY_SOURCE, Code.SOURCE_OPTION, LOGINS)

@@ -1,4 +1,4 @@
-"""Errors that several sources share."""
+"""Errors that several sources share and that only Spark makes possible."""
 
 from __future__ import annotations
 
@@ -33,24 +33,34 @@ def not_newest(found: str, where: str) -> TidegateError:
     )
 
 
-def other_source(expected: str, position: str, where: str) -> TidegateError:
-    """The error for a checkpoint that another source has written."""
-    return TidegateError(
-        Code.SOURCES_CHANGED,
-        expected=f"a checkpoint of {expected}",
-        found=f"one at {position!r}",
-        where=where,
-    )
-
-
-def outside_a_job(where: str) -> TidegateError:
+def outside_a_job(where: str, next_step: str = "write it with job.query(...)") -> TidegateError:
     """The error for a source that a streaming query outside the job reads."""
     return TidegateError(
         Code.SOURCE_OPTION,
         expected="a query of the job, whose ledger says where the source begins",
         found="another streaming query",
         where=where,
-        next_step="write it with job.query(...)",
+        next_step=next_step,
+    )
+
+
+def unfit_option(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
+    """The error for an argument of a source with a value that does not fit. `next_step`: empty for "give ..."."""
+    return TidegateError(
+        Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=next_step or f"give {expected}"
+    )
+
+
+def refused_by_spark(expected: str, error: Exception, where: str, next_step: str) -> TidegateError:
+    """The error for a source that Spark does not open. The first line of its error is enough."""
+    found = str(error).split("\n")[0]
+    return TidegateError(Code.SOURCE_REFUSED, expected=expected, found=found, where=where, next_step=next_step)
+
+
+def left_to_spark(expected: str, found: str, where: str, source: str) -> TidegateError:
+    """The error for input that only a `SparkSource` reads. `source`: its arguments, and what else helps."""
+    return TidegateError(
+        Code.SOURCE_REFUSED, expected=expected, found=found, where=where, next_step=f"read it with {source}"
     )
 
 

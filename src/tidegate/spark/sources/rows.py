@@ -18,13 +18,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.core.levels import Level
 from tidegate.sources.base import Begins, Position, Range, Replay, RowSource, ranges
 from tidegate.sources.ends import RowEnds
 from tidegate.sources.logged import with_schema
-from tidegate.spark.sources.refusals import not_newest, not_replayable, other_source, outside_a_job
+from tidegate.sources.refusals import other_source
+from tidegate.spark.sources.refusals import not_newest, not_replayable, outside_a_job, refused_by_spark
 from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
 from tidegate.spark.telling import WORD, told_by_source
 
@@ -159,13 +159,8 @@ def frame_of(session: SparkSession, reader: type[Any], schema: pa.Schema, where:
         session.dataSource.register(type("BoundDataSource", (BoundDataSource,), members))
         return session.readStream.format(label).load()
     except PySparkException as error:
-        raise TidegateError(
-            Code.SOURCE_REFUSED,
-            expected="Spark to take tidegate's source",
-            found=str(error).split("\n")[0],
-            where=where,
-            next_step="see whether the workers' Python (PYSPARK_PYTHON) has tidegate, and the package of the source",
-        ) from None
+        look = "see whether the workers' Python (PYSPARK_PYTHON) has tidegate, and the package of the source"
+        raise refused_by_spark("Spark to take tidegate's source", error, where, look) from None
 
 
 def refuse_unfit(source: RowSource, where: str, level: Level) -> None:

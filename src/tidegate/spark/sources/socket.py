@@ -8,12 +8,12 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.checkpoints.ingest_log import IngestLog
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.levels import Level
 from tidegate.sources.feed_thread import Feed
 from tidegate.sources.logged import LineRows
 from tidegate.sources.socket import LINE_BYTES_AT_MOST, DescribedSocket
 from tidegate.spark.sources.ingest import IngestedSource
+from tidegate.spark.sources.refusals import unfit_option
 from tidegate.spark.sources.source import Ground
 from tidegate.spark.sources.spark_source import SparkSource
 from tidegate.supervise.receiver import Peer, Receiver
@@ -53,9 +53,7 @@ class IngestedSocket(IngestedSource):
 
     def rows(self, session: SparkSession, where: str) -> LineRows:
         for expected, found in self._violations():
-            raise TidegateError(
-                Code.SOURCE_OPTION, expected=expected, found=found, where=where, next_step=f"give {expected}"
-            )
+            raise unfit_option(expected, found, where)
         return LineRows()
 
     def feed(self, log: IngestLog, ground: Ground) -> Feed:

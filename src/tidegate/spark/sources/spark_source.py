@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from tidegate.core.errors import Code, TidegateError, raise_all
+from tidegate.core.errors import raise_all
 from tidegate.core.levels import Level
 from tidegate.core.redaction import SECRETS, is_secret
 from tidegate.sources.base import Absence, Begins, Replay, Source, Traits
 from tidegate.spark.sources.formats import FORMATS
 from tidegate.spark.sources.options import unknown_options
-from tidegate.spark.sources.refusals import not_newest, not_replayable
+from tidegate.spark.sources.refusals import not_newest, not_replayable, refused_by_spark
 
 
 class SparkSource(Source):
@@ -81,15 +81,12 @@ class SparkSource(Source):
             return (reader if self.schema is None else reader.schema(self.schema)).load()
         except PySparkException as error:
             gone = error.getCondition() == "PATH_NOT_FOUND"
-            raise TidegateError(
-                Code.SOURCE_REFUSED,
-                expected=f"what Spark's format {self.format} needs",
-                found=str(error).split("\n")[0],
-                where=where,
-                next_step="put back what the path names, or mend the path, then start again"
+            mend = (
+                "put back what the path names, or mend the path, then start again"
                 if gone
-                else "mend the source's path, schema= or options",
-            ) from None
+                else "mend the source's path, schema= or options"
+            )
+            raise refused_by_spark(f"what Spark's format {self.format} needs", error, where, mend) from None
 
 
 class RateSource(SparkSource):

@@ -13,6 +13,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.spark_log import OffsetsEntry, parse_commits, parse_offsets
 from tidegate.settings.kinds import Backend
 from tidegate.spark.query_conf import PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.refusals import other_backend
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -67,13 +68,9 @@ def _newest_first(storage: Storage, folder: str) -> list[int]:
 def _other_backend(wanted: Backend, provider: str, where: str) -> TidegateError:
     known = next((backend.value for backend, store in STORES.items() if store.provider == provider), None)
     elsewhere = "start under another job name or checkpointing.dir, where state begins empty"
-    return TidegateError(
-        Code.STATE_FORMAT,
-        expected=f"state of {wanted.value}, as state.backend says",
-        found=provider if known is None else f"state of {known} ({provider})",
-        where=where,
-        next_step=elsewhere if known is None else f"set state.backend = {known}, or {elsewhere}",
-    )
+    found = provider if known is None else f"state of {known} ({provider})"
+    change = elsewhere if known is None else f"set state.backend = {known}, or {elsewhere}"
+    return other_backend(wanted.value, found, where, change)
 
 
 def _without_ids(where: str) -> TidegateError:

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidegate.checkpoints.spark_layout import METADATA, SOURCES, checksum_of, commits_entry, offsets_entry
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.core.spark_log import parse_offsets, with_watermark
 from tidegate.disk.walking import files_below
@@ -28,6 +27,7 @@ from tidegate.spark.full_disk import full_disk
 from tidegate.spark.graft import graft
 from tidegate.spark.no_data import DueEpoch, no_data_epochs
 from tidegate.spark.query_plan import QueryPlan
+from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
 
 
@@ -43,13 +43,11 @@ def begin_empty(
         full = full_disk(error)
         if full is not None:
             raise full from None
-        raise TidegateError(
-            Code.RESTORE_STATE,
-            expected="empty state for the query's operators",
-            found=str(error).split("\n")[0][:500],
-            where=str(plan.query),
-            next_step="`tidegate check APP` tells whether Spark can run the query at all; nothing of the job"
-            " was changed",
+        raise not_restored(
+            "empty state for the query's operators",
+            str(error).split("\n")[0][:500],
+            str(plan.query),
+            "`tidegate check APP` tells whether Spark can run the query at all",
         ) from None
     shutil.rmtree(checkpoint / SOURCES)
     for name in (METADATA, checksum_of(METADATA)):

@@ -19,10 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructType, TimestampType
 
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery
 from tidegate.disk.walking import files_below
 from tidegate.savepoints.copying import Copying
+from tidegate.savepoints.refusals import only_native
 from tidegate.savepoints.state_tables import PARQUET, StateTable
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.plain_name import plainly_named
@@ -155,10 +156,5 @@ def _failed(error: Exception, table: StateTable, checkpoint: Path) -> Exception:
     if full is not None:
         return full
     found = f"{error.expected}: {error.found}" if isinstance(error, TidegateError) else first_line(error)
-    return TidegateError(
-        Code.SAVEPOINT_REFUSED,
-        expected=f"{table} as rows of a key and a value that Parquet can hold",
-        found=found,
-        where=f"query {table.query}, {checkpoint}",
-        next_step="take a native savepoint (--type native); nothing of the job was changed",
-    )
+    expected = f"{table} as rows of a key and a value that Parquet can hold"
+    return only_native(expected, found, f"query {table.query}, {checkpoint}")

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.checkpoints.sync import sync_whole
 from tidegate.core.effects import Happening
-from tidegate.core.errors import Code, TidegateError
+from tidegate.core.errors import TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.spark_log import parse_offsets
 from tidegate.core.start_happenings import RestoreMoved
@@ -52,6 +52,7 @@ from tidegate.settings.kinds import Backend
 from tidegate.spark.compiled import class_of
 from tidegate.spark.full_disk import full_disk
 from tidegate.spark.query_conf import NOT_COUNTED, PARTITIONS_KEY, PROVIDER_KEY, STORES
+from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
 from tidegate.spark.state.tables import read_canonical
 
@@ -231,10 +232,5 @@ class _Rewrite:
         return int((entry.conf if entry else {}).get(_JOIN_VERSION, "2"))
 
     def _failed(self, expected: str, found: str) -> TidegateError:
-        return TidegateError(
-            Code.RESTORE_STATE,
-            expected=expected,
-            found=found,
-            where=str(self.after),
-            next_step="restore it with the backend and the partitions that it has; nothing of the job was changed",
-        )
+        instead = "restore it with the backend and the partitions that it has"
+        return not_restored(expected, found, str(self.after), instead)

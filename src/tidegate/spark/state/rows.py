@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from tidegate.checkpoints.spark_layout import STATE
 from tidegate.core.effects import Happening
-from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import SavedQuery, StatefulOperator
 from tidegate.core.start_happenings import RestoreMoved
 from tidegate.savepoints.state_tables import tables_of
 from tidegate.spark.plain_name import plainly_named
 from tidegate.spark.query_conf import NOT_COUNTED
+from tidegate.spark.refusals import not_restored
 from tidegate.spark.session import query_settings
 from tidegate.spark.state.tables import first_line
 
@@ -130,13 +130,11 @@ def _count(
         with plainly_named(checkpoint) as readable:
             return session.read.format("statestore").options(**options).load(str(readable)).count()
     except (PySparkException, Py4JError) as error:
-        raise TidegateError(
-            Code.RESTORE_STATE,
-            expected=f"state of {_named(operator, part)} behind epoch {epoch} that Spark can read",
-            found=first_line(error),
-            where=str(checkpoint),
-            next_step="see `tidegate savepoint verify PATH`, and whether this Spark is older than the savepoint's; "
-            "nothing of the job was changed",
+        raise not_restored(
+            f"state of {_named(operator, part)} behind epoch {epoch} that Spark can read",
+            first_line(error),
+            str(checkpoint),
+            "see `tidegate savepoint verify PATH`, and whether this Spark is older than the savepoint's",
         ) from None
 
 

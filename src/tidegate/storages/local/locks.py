@@ -25,6 +25,7 @@ from tidegate.core.json_formats import Unreadable, parsed
 from tidegate.disk.durable import Trust, ensure_folder
 from tidegate.storages.lease import Holder
 from tidegate.storages.opening import open_storage
+from tidegate.storages.refusals import driver_alive
 
 
 class DriverLock:
@@ -90,12 +91,12 @@ def acquire(job_folder: str | Path, job: str) -> DriverLock:
         ensure_folder(path.parent)
         ours = _held_here(path)
         if ours is not None:
-            raise _driver_alive(job, f"{ours.holder}: this same process", path)
+            raise driver_alive(job, f"{ours.holder}: this same process", str(path))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         predecessor = read_holder(folder)
         try:
             if not _try_lock(descriptor):
-                raise _driver_alive(job, str(predecessor or "a process that left no name"), path)
+                raise driver_alive(job, str(predecessor or "a process that left no name"), str(path))
             holder = _this_process(job)
             open_storage(folder).replace(_HOLDER, msgspec.json.encode(holder))
         except BaseException:
@@ -190,16 +191,6 @@ def _identity(descriptor: int) -> tuple[int, int]:
 def _this_process(job: str) -> Holder:
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return Holder(job=job, host=socket.gethostname(), process=os.getpid(), since=now)
-
-
-def _driver_alive(job: str, holder: str, path: Path) -> TidegateError:
-    return TidegateError(
-        Code.DRIVER_ALIVE,
-        expected=f"no other driver of job `{job}`",
-        found=holder,
-        where=str(path),
-        next_step=f"wait until it has ended, or end it (`tidegate stop {job}`), then start again",
-    )
 
 
 def _jvm_alive(folder: Path, waited_seconds: float) -> TidegateError:

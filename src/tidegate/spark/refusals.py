@@ -1,17 +1,9 @@
-"""The messages about a job that was drained, or that should have been drained."""
+"""Errors that several modules of the runtime share: of drained jobs, of restored state, of levels and backends."""
 
 from __future__ import annotations
 
-import logging
-from pathlib import Path
-
-from tidegate.checkpoints.drained import DrainRecord
 from tidegate.core.errors import Code, TidegateError
-from tidegate.core.levels import Level
-from tidegate.core.records import Drain, JobRecord
-from tidegate.spark.until import Until
-
-_LOG = logging.getLogger("tidegate")
+from tidegate.core.records import Drain
 
 
 def drained_error(found: Drain, where: str) -> TidegateError:
@@ -76,17 +68,45 @@ def still_due(where: str, runs: int) -> TidegateError:
     )
 
 
-def drain_of(folder: Path, record: JobRecord, level: Level, *, until: Until) -> DrainRecord | None:
-    """The record of a drain; None at at-most-once, where no start resumes from anything. A drained job is refused. For
-    a bounded job, which has nothing to do, this is logged.
-    """
-    if level is Level.AT_MOST_ONCE:
-        return None
-    drain = DrainRecord(folder, record.job_id)
-    found = drain.read()
-    if found is not None and found.ended:
-        drained = drained_error(found, f"job {record.name}, {folder}")
-        if until is Until.ASKED:
-            raise drained
-        _LOG.warning("job %s has finished: %s; %s", record.name, drained.found, drained.next_step)
-    return drain
+def rest_was_shown(drain: Drain, where: str, next_step: str) -> TidegateError:
+    """A drained job cannot begin over in a new generation: its rest would be shown a second time."""
+    return TidegateError(
+        Code.JOB_DRAINED,
+        expected="a job that was not drained",
+        found=f"a drain of {drain.since}, which has shown what waited for the end of time",
+        where=where,
+        next_step=next_step,
+    )
+
+
+def begins_anew(code: Code, job: str, next_step: str) -> TidegateError:
+    """An at-most-once job keeps nothing that could be saved, restored or begun over."""
+    return TidegateError(
+        code,
+        expected="a job at exactly-once or at-least-once",
+        found="checkpointing.mode = at-most-once: each start begins with empty state, at the newest input",
+        where=f"job {job}",
+        next_step=next_step,
+    )
+
+
+def other_backend(wanted: str, found: str, where: str, next_step: str) -> TidegateError:
+    """State of another backend than the settings ask for, which cannot be changed here."""
+    return TidegateError(
+        Code.STATE_FORMAT,
+        expected=f"state of {wanted}, as state.backend says",
+        found=found,
+        where=where,
+        next_step=next_step,
+    )
+
+
+def not_restored(expected: str, found: str, where: str, next_step: str) -> TidegateError:
+    """The state of a savepoint could not be restored. The folder of the job is as it was."""
+    return TidegateError(
+        Code.RESTORE_STATE,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step=f"{next_step}; nothing of the job was changed",
+    )

@@ -38,6 +38,13 @@ def unreachable(
     )
 
 
+def cluster_unusable(found: str, where: str, next_step: str) -> TidegateError:
+    """The cluster of a sink does not answer, or refuses its client."""
+    return TidegateError(
+        Code.SINK_UNUSABLE, expected="a Kafka cluster that answers", found=found, where=where, next_step=next_step
+    )
+
+
 def _said(error: KafkaException) -> str:
     """The error's text. All texts of the client for brokers that do not answer become one."""
     if not error.args or code_of(error) == KafkaError._TIMED_OUT:  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,48 @@
+"""Errors about savepoints that several modules share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.core.errors import Code, TidegateError
+
+COPY_AGAIN = "copy the savepoint again from a complete copy, or take another one"
+"""The next step for a savepoint whose files are damaged."""
+
+
+def not_in_the_program(
+    expected: str, found: str, where: str, missing: Sequence[str], new: Sequence[str]
+) -> TidegateError:
+    """Names of the savepoint are missing from the program. `new`: names that only the program has."""
+    return TidegateError(
+        Code.RESTORE_UNMATCHED,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step=f"name what it is called now ({map_option(missing, new)}), or leave its state behind "
+        "(--allow-non-restored-state)",
+    )
+
+
+def map_option(missing: Sequence[str], new: Sequence[str]) -> str:
+    """The complete option, if one uid is missing and one is new; otherwise the reader must choose."""
+    return f"--map {missing[0]}={new[0]}" if len(missing) == len(new) == 1 else "--map OLD=NEW"
+
+
+def only_native(expected: str, found: str, where: str) -> TidegateError:
+    """State that cannot be stored as rows."""
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED,
+        expected=expected,
+        found=found,
+        where=where,
+        next_step="take a native savepoint (--type native); nothing of the job was changed",
+    )
+
+
+def not_at_its_end(expected: str, found: str, where: str, next_step: str = "") -> TidegateError:
+    """A job that has ended in a way that allows no savepoint of its end. `next_step`: empty for a start of the job."""
+    finish = "start the job, which finishes the decided epochs; then repeat the request with the same id"
+    return TidegateError(
+        Code.SAVEPOINT_REFUSED, expected=expected, found=found, where=where, next_step=next_step or finish
+    )

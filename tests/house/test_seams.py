@@ -80,7 +80,7 @@ def test_no_port_knows_a_path_of_the_disk() -> None:
 
 PARSERS = ("json.decode(", "json.loads(", "json.load(", "msgspec.DecodeError", "ValidationError", "MsgspecError")
 NOT_FROM_OUTSIDE = {
-    "spark/operator_fingerprints.py",  # a plan of the JVM of this process
+    "spark/plan_tree.py",  # a plan of the JVM of this process
     "spark/state/empty.py",  # a schema of the JVM of this process
     "testing/source_contract.py",  # what was just written, as an author's tools read it
     "testing/source_readings.py",  # the same

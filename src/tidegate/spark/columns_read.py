@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.spark.plan_tree import Node, tree
+from tidegate.spark.plan_tree import Node, tree_of
 
 _HANDS_ON = frozenset({"Filter", "EventTimeWatermark"})
 """Operators whose output is all columns of their input."""
@@ -27,7 +26,7 @@ def columns_read(session: SparkSession, rows: DataFrame) -> tuple[frozenset[str]
     catalyst = jvm.org.apache.spark.sql.catalyst
     plan = catalyst.analysis.EliminateSubqueryAliases.apply(frame.queryExecution().analyzed())
     pruned = catalyst.optimizer.ColumnPruning.apply(plan)
-    return tuple(_used(path) for path in _paths(tree(json.loads(pruned.toJSON()))))
+    return tuple(_used(path) for path in _paths(tree_of(pruned)))
 
 
 def _paths(plan: Node) -> Iterator[tuple[Node, ...]]:

@@ -18,7 +18,7 @@ from tidegate.spark.opens import Opens
 from tidegate.spark.query_plan import QueryPlan
 from tidegate.spark.restoring import JobRestore
 from tidegate.spark.sources.opened import end_input, grounds_of, open_sources, verify_read
-from tidegate.spark.sources.source import Monitor, Use
+from tidegate.spark.sources.source import Monitor, SourceUse
 from tidegate.spark.state.backend import newest_offsets
 from tidegate.spark.supervised import start_moves
 from tidegate.spark.until import Until
@@ -108,7 +108,7 @@ class JobSources:
         columns = job.registry.columns_read(declared.rows) if own else {}
         streams: dict[str, DataFrame] = {}
         for uid, source in own.items():
-            use = Use(
+            use = SourceUse(
                 where=f"job {job.name}, source {uid}",
                 position=position_of(positions[uid]),
                 tempo=tempo,

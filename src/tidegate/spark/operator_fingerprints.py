@@ -4,7 +4,6 @@ Spark's optimizer changes it. So it is the same for each version of Spark.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.core.fingerprints import FingerprintPart
 from tidegate.core.records import OperatorFingerprint
 from tidegate.spark.operator_uids import operator_nodes, plan_nodes
-from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, type_text
+from tidegate.spark.plan_tree import Columns, Node, has_no_lasting_text, tree, tree_of, type_text
 from tidegate.spark.state.python import StatefulFunction, stateful_function
 
 Parts: TypeAlias = Iterator[tuple[FingerprintPart, str | None]]
@@ -66,7 +65,7 @@ def _fingerprints(rows: DataFrame, mode: str, where: str) -> Iterator[OperatorFi
 
 def _plan(rows: DataFrame) -> Node:
     frame: Any = rows._jdf  # pyright: ignore[reportPrivateUsage]
-    return tree(json.loads(frame.queryExecution().analyzed().toJSON()))
+    return tree_of(frame.queryExecution().analyzed())
 
 
 def _add_values(node: Node, real: Any) -> None:
@@ -221,7 +220,7 @@ def _keyed(columns: Columns, keys: Sequence[Node], used: Sequence[Node] = (), ti
 
 
 def _attributes(attributes: Any) -> list[Node]:
-    return [tree(json.loads(attributes.apply(index).toJSON())) for index in range(attributes.size())]
+    return [tree_of(attributes.apply(index)) for index in range(attributes.size())]
 
 
 @dataclass(frozen=True, slots=True)

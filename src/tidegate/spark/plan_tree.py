@@ -6,6 +6,7 @@ that define the result are rendered. Others define the execution, and differ bet
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -61,6 +62,11 @@ def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
         name = str(fields["class"]).rpartition(".")[2]
         made.append(Node(name, fields, tuple(made.pop() for _ in range(int(fields["num-children"])))))
     return made[-1]
+
+
+def tree_of(node: Any) -> Node:
+    """The tree of a node of Spark: an object of the JVM, of a plan or of an expression."""
+    return tree(json.loads(node.toJSON()))
 
 
 class Columns:

@@ -35,7 +35,7 @@ from tidegate.spark.companions import Companion
 from tidegate.spark.session import is_local
 from tidegate.spark.sources.refusals import not_local, outside_a_job
 from tidegate.spark.sources.rows import frame_of
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import told_by_source
 
 _LOG = logging.getLogger("tidegate")
@@ -92,7 +92,7 @@ class OpenedIngest(OpenedSource, Companion):
     def compare(self, where: str, reached: str) -> None:
         require(self._ground.folder, _begun(reached, where), self._log.end, where)
 
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         return self._source.frame(session, use.where, self._ground.folder, _begun(use.position, use.where))
 
     def monitor(self, name: str) -> Monitor | None:
@@ -135,7 +135,7 @@ class JudgedIngest(OpenedSource):
         wanted = _begun(reached, where)
         require_between(self._joined.begin, self._joined.end, wanted, f"{where}, {self._ground.folder}")
 
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         return self._source.frame(session, use.where, None, None)
 
     def monitor(self, name: str) -> Monitor | None:

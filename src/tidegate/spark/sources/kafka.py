@@ -44,7 +44,7 @@ from tidegate.sources.kafka.source import EndFinder, LostRecords, TopicReading
 from tidegate.sources.kafka.topics import Topics, TopicSelection
 from tidegate.sources.refusals import other_source
 from tidegate.spark.sources.refusals import not_newest, outside_a_job, refused_by_spark, unfit_option
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import WORD, told_by_source
 
 _LOG = logging.getLogger("tidegate")
@@ -111,7 +111,7 @@ class KafkaSource(DescribedKafka, PositionedSource, OpenedSource):
         start: TopicPlace = "latest" if level is Level.AT_MOST_ONCE else self.start or "earliest"
         return resolve(reading, Topics(self.clients, where), start, self.stop).to_text()
 
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         try:
             bounds = Bounds.from_text(use.position)
         except (Unreadable, KeyError):

@@ -28,7 +28,7 @@ from tidegate.sources.files.reader import FileReader, position_of
 from tidegate.sources.pace import Pace
 from tidegate.spark.sources.file_stream import stream_of
 from tidegate.spark.sources.file_systems import encoding_of_names
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, Use
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, SourceUse
 from tidegate.storages.opening import open_storage
 from tidegate.storages.storage import Storage
 
@@ -75,7 +75,7 @@ class OpenedFiles(OpenedSource):
             self._left_out = {seen.name: seen for seen in files.list()}
         return msgspec.json.encode(FilesBegun(schema=self._rows(where).schema.json())).decode()
 
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         where, tempo = use.where, use.tempo
         rows = self._rows(where)
         place = self._source.place(session, where)

@@ -25,7 +25,7 @@ from tidegate.sources.ends import RowEnds
 from tidegate.sources.logged import with_schema
 from tidegate.sources.refusals import other_source
 from tidegate.spark.sources.refusals import not_newest, not_replayable, outside_a_job, refused_by_spark
-from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, Use
+from tidegate.spark.sources.source import Ground, Monitor, OpenedSource, PositionedSource, SourceUse
 from tidegate.spark.telling import WORD, told_by_source
 
 
@@ -47,7 +47,7 @@ class RowsOfSource(PositionedSource, OpenedSource):
         newest = begins is Begins.NEWEST or level is Level.AT_MOST_ONCE
         return msgspec.json.encode(dict(self._source.newest() if newest else self._source.oldest())).decode()
 
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         begin = position_of(use.position, use.where)
         return frame_of(session, RowsReader, self._source.schema(), use.where, source=self._source, begin=begin)
 

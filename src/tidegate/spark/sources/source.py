@@ -65,7 +65,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class SourceUse:
     """The use of a source by one query.
 
     `where`: the name of the source in errors. `position`: the position where the query begins, from *start*. `tempo`:
@@ -97,7 +97,7 @@ class OpenedSource(ABC):
         """
 
     @abstractmethod
-    def bound(self, session: SparkSession, use: Use) -> DataFrame:
+    def bound(self, session: SparkSession, use: SourceUse) -> DataFrame:
         """The stream for one query, with the columns of `load`. It begins at the position of `use`."""
 
     @abstractmethod

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
+from tidegate.machine.java import find_java
 from tidegate.testing.kafka.jars import DEFAULT_VERSION, tool_jars
-from tidegate.testing.kafka.java import find_java
 
 _ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
 _SECONDS = 120.0
@@ -16,7 +16,7 @@ def open_transactions(servers: str, version: str = DEFAULT_VERSION) -> list[str]
     """The transactional ids whose transactions are not ended, with their states."""
     jars = tool_jars(version, lambda _: None)
     main = "org.apache.kafka.tools.TransactionsCommand"
-    command = [find_java(), "-cp", f"{jars}{os.sep}*", main, "--bootstrap-server", servers, "list"]
+    command = [find_java().command, "-cp", f"{jars}{os.sep}*", main, "--bootstrap-server", servers, "list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_SECONDS)
     return open_in(done.stdout)
 

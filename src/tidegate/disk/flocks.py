@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tidegate.disk.durable import Trust
@@ -25,13 +26,18 @@ def take(descriptor: int) -> bool:
 
 def is_taken(path: Path) -> bool:
     """True if an open file of this process or another one has the lock on `path`. False if the file does not exist."""
+    return of_open_file(path, lambda descriptor: not _try(descriptor, fcntl.LOCK_SH))
+
+
+def of_open_file(path: Path, asks: Callable[[int], bool]) -> bool:
+    """The answer about the file `path`, which is open for reading meanwhile. False if it does not exist."""
     with Trust().over(path, "look at a lock"):
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
-            return not _try(descriptor, fcntl.LOCK_SH)
+            return asks(descriptor)
         finally:
             os.close(descriptor)
 

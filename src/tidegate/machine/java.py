@@ -1,4 +1,4 @@
-"""Finds the Java that Spark will use."""
+"""Finds the Java that Spark and a broker for tests will use."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from tidegate.core.errors import Code, TidegateError
 
 JAVA_AT_LEAST = 17
+"""Required by Spark 4 and by the brokers of Kafka 4."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaCommand:
-    """The command of a Java that is new enough for Spark, and its version output."""
+    """The command of a Java that is new enough, and its version output."""
 
     command: str
     says: str
@@ -45,7 +46,7 @@ def require_java() -> None:
 
 
 def java_command() -> str:
-    """The `java` that Spark will start. Raises JAVA_MISSING."""
+    """The `java` that will be started. Raises JAVA_MISSING."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if command is None:

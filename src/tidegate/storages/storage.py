@@ -18,6 +18,12 @@ class RecordStat:
     written_at: float
 
 
+def demand_below(name: str) -> None:
+    """Raise ValueError for a name that leads out of the storage's root."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise ValueError(f"not a name below the storage's root: {name!r}")
+
+
 class Storage(Protocol):
     """Stores the durable records of a job. Names are relative to the root, with `/` between folders.
 

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from tidegate.storages.storage import Names, RecordStat
+from tidegate.storages.storage import Names, RecordStat, demand_below
 
 
 @dataclass(slots=True)
@@ -82,6 +82,5 @@ class MemoryStorage:
         self._name(folder)  # a put in memory leaves nothing
 
     def _name(self, name: str) -> str:
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"not a name below the storage's root: {name!r}")
+        demand_below(name)
         return f"{self._root}{name}"

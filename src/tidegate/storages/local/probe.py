@@ -12,7 +12,7 @@ import struct
 import sys
 from pathlib import Path
 
-from tidegate.disk.durable import Trust
+from tidegate.disk.flocks import of_open_file
 from tidegate.storages.local.locks import DRIVER_LOCK, JVM_LOCK, holds
 
 
@@ -28,15 +28,11 @@ def driver_or_jvm_lives(job_folder: str | Path) -> bool:
 
 def is_locked(path: Path) -> bool:
     """True if another process holds a lock on the file `path` (POSIX: F_GETLK). False if the file does not exist."""
-    with Trust().over(path, "look at a lock"):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _lock_of(fcntl.F_WRLCK))
-        finally:
-            os.close(descriptor)
+    return of_open_file(path, _is_locked_by_another)
+
+
+def _is_locked_by_another(descriptor: int) -> bool:
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _lock_of(fcntl.F_WRLCK))
     return _type_of(answer) != fcntl.F_UNLCK
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tidegate.disk.durable import Trust, ensure_folder, sync_folder, write_synced
-from tidegate.storages.storage import Names, RecordStat
+from tidegate.storages.storage import Names, RecordStat, demand_below
 
 FileVersion: TypeAlias = tuple[int, int, int, int]
 """The identity of a file under a name: inode, size, times of its content and of its last rename or link."""
@@ -26,8 +26,7 @@ class LocalStorage:
 
     def path(self, name: str) -> Path:
         """The path of `name`. Names outside of the root are refused."""
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"not a name below the storage's root: {name!r}")
+        demand_below(name)
         return self._root / name
 
     def where(self, name: str = "") -> str:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from tidegate.core.errors import Code, TidegateError
 from tidegate.extras import Extra, require
+from tidegate.machine.java import find_java
 from tidegate.testing.kafka import process
 from tidegate.testing.kafka.cluster_of_folder import (
     continued,
@@ -35,7 +36,6 @@ from tidegate.testing.kafka.cluster_of_folder import (
     with_detours,
 )
 from tidegate.testing.kafka.jars import DEFAULT_VERSION, kafka_jars
-from tidegate.testing.kafka.java import find_java
 from tidegate.testing.kafka.process import Process
 from tidegate.testing.kafka.properties import FILE, server_properties
 from tidegate.testing.kafka.record import ClusterRecord, Detour, NodeRecord, load, save
@@ -228,7 +228,7 @@ class _Machine:
     def __init__(self, root: Path, record: ClusterRecord, tell: Callable[[str], None] = lambda _: None) -> None:
         self._root = root
         self._record = record
-        self._java = find_java()
+        self._java = find_java().command
         self._jars = kafka_jars(record.version, tell)
 
     def launch(self, nodes: Sequence[NodeRecord]) -> None:

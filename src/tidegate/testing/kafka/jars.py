@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.core.errors import Code, TidegateError
-from tidegate.testing.kafka.java import find_java
+from tidegate.machine.java import find_java
 
 DEFAULT_VERSION = "4.1.1"
 
@@ -183,7 +183,7 @@ def _ivy(ivy: Path, bundle: Bundle, aside: Path, jars: Path) -> list[str]:
     )
     pattern = f"{jars}/[artifact]-[revision](-[classifier]).[ext]"
     options = ["-ivy", str(module), "-cache", str(aside / "ivy"), "-types", "jar", "bundle", "-retrieve", pattern]
-    return [find_java(), "-cp", str(ivy), "org.apache.ivy.Main", *options]
+    return [find_java().command, "-cp", str(ivy), "org.apache.ivy.Main", *options]
 
 
 _EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"

@@ -42,6 +42,10 @@ EFFECT_TESTS: dict[str, tuple[str, ...]] = {
     "checkpointing.backlog_interval": (
         "integration/test_state_backend.py::test_epochs_with_a_backlog_are_as_long_as_is_set",
     ),
+    "warm_up": (
+        "unit/test_background_warm_up.py::test_a_job_that_runs_long_enough_makes_it_once_and_says_its_size",
+        "unit/test_background_warm_up.py::test_off_makes_none_and_neither_does_an_archive_that_is_there_or_one_of_the_users_own",
+    ),
     "checkpointing.unaligned": (
         "unit/test_settings_rules.py::test_settings_that_do_not_go_together_are_refused_at_once",
     ),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.machine.class_archive import SUBMIT_OPTIONS, archive_file
+from tidegate.spark.warm_up import LOCK
 
 SESSION = """
 from pathlib import Path
@@ -55,9 +56,33 @@ def test_what_a_warm_up_makes_is_what_the_next_jvm_maps(tmp_path: Path):
     archive = Path(made["archive"])
     assert archive == archive_file(own(tmp_path))
     assert made["bytes"] == archive.stat().st_size > 20_000_000
-    assert list(archive.parent.iterdir()) == [archive], "nothing else stays"
+    assert {each.name for each in archive.parent.iterdir()} == {archive.name, LOCK}, "nothing else stays"
     _, *maps = python(tmp_path, "-c", SESSION).stdout.splitlines()
     assert any(line.endswith(str(archive)) for line in maps)
+
+
+PROGRAM = """
+from tidegate import FileSink, Job, RateSource
+job = Job("ticks", checkpointing_dir="checkpoints", checkpointing_interval="1s")
+job.query("q", job.source("ticks", RateSource(rows_per_second=1)), sinks=[FileSink("files", "out")])
+job.run()
+"""
+
+
+@pytest.mark.more
+@pytest.mark.timeout(600)
+def test_a_supervised_job_that_runs_for_a_minute_makes_it(tmp_path: Path):
+    (tmp_path / "app.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "tidegate.cli.main", "run", "app.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=own(tmp_path), stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        told = next(line for line in run.stderr if "archive of Spark's classes" in line)
+        run.terminate()
+        run.stderr.read()
+    archive = archive_file(own(tmp_path))
+    assert str(archive) in told
+    assert archive.stat().st_size > 20_000_000
+    assert run.returncode == 0
 
 
 def test_without_java_there_is_none_and_the_error_says_why(tmp_path: Path):

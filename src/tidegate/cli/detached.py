@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -16,7 +16,8 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.json_formats import parsed
 from tidegate.disk.durable import storage_error
 from tidegate.operate import Failure
-from tidegate.supervise.news import News
+from tidegate.settings.kinds import WarmUp
+from tidegate.supervise.news import News, PassedOn
 
 
 class LogHome(Enum):
@@ -56,59 +57,47 @@ def detach(supervise: Callable[[News], int], shown: News, log: Path, home: LogHo
     return _first_news(process, reading, log)
 
 
-class HandedNews(News):
+class HandedNews(PassedOn):
     """Passes the supervisor's messages on, and sends the first important one to the command that waits in the
     foreground.
     """
 
     def __init__(self, shown: News, told: int, log: Path, home: LogHome) -> None:
-        self._shown = shown
-        self._told: int | None = told
+        super().__init__(shown)
+        self._waiting: int | None = told
         self._log = log
         self._home = home
         self._job: str | None = None
         self._why = ""
 
-    def declared(self, job: str, folder: Path) -> None:
+    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
         self._job = job
         if self._home is LogHome.JOB:
             self._log = _moved(self._log, folder / "logs")
-        self._shown.declared(job, folder)
+        super().declared(job, folder, warm_up)
 
     def running(self) -> None:
-        self._shown.running()
+        super().running()
         self._tell("")
 
     def failed(self, failure: Failure) -> None:
-        self._shown.failed(failure)
+        super().failed(failure)
         self._why = failure.what
         if failure.restart_in_seconds is not None:
             self._tell(f"{failure.what}\nrestart in {failure.restart_in_seconds:.1f} s")
-
-    def query_failed(self, failure: Failure) -> None:
-        self._shown.query_failed(failure)
-
-    def stopping(self) -> None:
-        self._shown.stopping()
-
-    def stays(self, processes: Sequence[int]) -> None:
-        self._shown.stays(processes)
-
-    def history_failed(self, error: TidegateError) -> None:
-        self._shown.history_failed(error)
 
     def ended(self, code: int) -> None:
         """The supervisor is about to end. A refusal is complete as it is; other errors are explained by the log."""
         self._tell(self._why if code in _REFUSALS else "", code)
 
     def _tell(self, text: str, code: int | None = None) -> None:
-        if self._told is None:
+        if self._waiting is None:
             return
         known = Detached(job=self._job, process=os.getpid(), log=str(self._log), exit=code, text=text)
         with suppress(OSError):  # the waiting process is gone: the job continues
-            os.write(self._told, msgspec.json.encode(known))
-        os.close(self._told)
-        self._told = None
+            os.write(self._waiting, msgspec.json.encode(known))
+        os.close(self._waiting)
+        self._waiting = None
 
 
 _REFUSALS = frozenset({Exit.USAGE, Exit.REFUSED})

@@ -14,7 +14,8 @@ from tidegate.core.errors import TidegateError
 from tidegate.logs.lines import LogFormat
 from tidegate.logs.writing import LogChoice, set_up
 from tidegate.operate import Failure
-from tidegate.supervise.news import News
+from tidegate.settings.kinds import WarmUp
+from tidegate.supervise.news import News, PassedOn
 
 
 def news_in(choice: LogChoice) -> News:
@@ -28,7 +29,7 @@ def news_in(choice: LogChoice) -> News:
 class Shown(News):
     """Prints for readers. A closed terminal is no reason to end a job."""
 
-    def declared(self, job: str, folder: Path) -> None:
+    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
         _say(f"job {job}: starting, checkpoints in {folder}")
 
     def running(self) -> None:
@@ -46,6 +47,12 @@ class Shown(News):
     def history_failed(self, error: TidegateError) -> None:
         _say(str(error))
 
+    def warmed_up(self, archive: Path, size: int, seconds: float) -> None:
+        _say(_warmed_up(archive, size, seconds))
+
+    def warm_up_failed(self, why: str) -> None:
+        _say(_warm_up_failed(why))
+
 
 class Logged(News):
     """Prints for programs: each event is one log line."""
@@ -53,7 +60,7 @@ class Logged(News):
     def __init__(self) -> None:
         self._job: str | None = None
 
-    def declared(self, job: str, folder: Path) -> None:
+    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
         self._job = job
         self._log(logging.INFO, "JobDeclared", f"job {job}: starting, checkpoints in {folder}", folder=str(folder))
 
@@ -75,6 +82,12 @@ class Logged(News):
     def history_failed(self, error: TidegateError) -> None:
         self._log(logging.ERROR, "HistoryFailed", str(error))
 
+    def warmed_up(self, archive: Path, size: int, seconds: float) -> None:
+        self._log(logging.INFO, "WarmedUp", _warmed_up(archive, size, seconds), archive=str(archive), bytes=size)
+
+    def warm_up_failed(self, why: str) -> None:
+        self._log(logging.WARNING, "WarmUpFailed", _warm_up_failed(why))
+
     def _log_failure(self, event: str, failure: Failure) -> None:
         about = {"query": failure.query, "epoch": failure.epoch, "run": failure.run}
         known = {"code": failure.code, "restart_in_seconds": failure.restart_in_seconds}
@@ -85,37 +98,28 @@ class Logged(News):
         _LOG.log(level, "%s", text, extra={"job": self._job, "event": event, "fields": fields})
 
 
-class Watching(News):
+class Watching(PassedOn):
     """Passes the news on to another printer and to the view."""
 
     def __init__(self, told: News, view: View) -> None:
-        self._told = told
+        super().__init__(told)
         self._view = view
 
-    def declared(self, job: str, folder: Path) -> None:
+    def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
         self._view.declared(folder)
-        self._told.declared(job, folder)
-
-    def running(self) -> None:
-        self._told.running()
+        super().declared(job, folder, warm_up)
 
     def stopping(self) -> None:
         self._view.stopping()
-        self._told.stopping()
+        super().stopping()
 
     def failed(self, failure: Failure) -> None:
         self._tell_view(failure, Restarts.DRIVER)
-        self._told.failed(failure)
+        super().failed(failure)
 
     def query_failed(self, failure: Failure) -> None:
         self._tell_view(failure, Restarts.QUERY)
-        self._told.query_failed(failure)
-
-    def stays(self, processes: Sequence[int]) -> None:
-        self._told.stays(processes)
-
-    def history_failed(self, error: TidegateError) -> None:
-        self._told.history_failed(error)
+        super().query_failed(failure)
 
     def _tell_view(self, failure: Failure, what: Restarts) -> None:
         if failure.restart_in_seconds is not None:
@@ -138,6 +142,17 @@ def _staying(processes: Sequence[int]) -> str:
         " not answer (state D in ps), or belong to another user. The job's locks prevent a second driver from"
         " writing"
     )
+
+
+def _warmed_up(archive: Path, size: int, seconds: float) -> str:
+    return (
+        f"made an archive of Spark's classes in {seconds:.0f} s: {archive}, {size / 1e6:.0f} MB. The next starts are"
+        " faster; warm_up = off prevents this"
+    )
+
+
+def _warm_up_failed(why: str) -> str:
+    return f"no archive of Spark's classes was made, so starts stay as slow as they are: {why}"
 
 
 def _say(text: str) -> None:

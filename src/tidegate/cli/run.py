@@ -45,6 +45,7 @@ from tidegate.savepoints.asked_restore import RESTORE_VARIABLE
 from tidegate.settings.config import Settings
 from tidegate.settings.found import load_settings
 from tidegate.settings.given import OVERRIDES_VARIABLE, handed_on
+from tidegate.supervise.background_warm_up import BackgroundWarmUp
 from tidegate.supervise.news import News
 from tidegate.supervise.outcomes import JobEnd, JobOutcome
 from tidegate.supervise.signals import Signals
@@ -231,8 +232,11 @@ def _supervise(
 ) -> JobEnd:
     """With `--json` the standard output holds only the one value; the program's output goes to the standard error."""
     output = sys.stderr.buffer if shown is Printed.JSON else None
-    started = Supervisor(program, settings, environment=environment, news=news, output=output, signals=signals)
-    return started.run()
+    beside = BackgroundWarmUp(news, environment)
+    try:
+        return Supervisor(program, settings, environment=environment, news=beside, output=output, signals=signals).run()
+    finally:
+        beside.close()
 
 
 def _supervise_here(

@@ -2,13 +2,14 @@
 
 It uses Java's class data sharing (JEP 350, JDK 13 and newer). The JVM compares an archive with its own version and its
 class path, and ignores one that does not match. So an outdated archive only costs time. `tidegate warm-up` creates the
-archive; every session that tidegate opens uses it if it exists.
+archive, and `tidegate run` does it beside a job; every session that tidegate opens uses it if it exists.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,13 +35,33 @@ def options_to_make(draft: Path) -> str:
 
 def archive_to_use(environment: Mapping[str, str]) -> Path | None:
     """The archive; None if there is none, or if the environment itself sets an archive."""
+    archive = _own_archive(environment)
+    return archive if archive is not None and archive.exists() else None
+
+
+def archive_to_make(environment: Mapping[str, str]) -> Path | None:
+    """The path of the missing archive; None if it exists, or if the environment itself sets an archive."""
+    archive = _own_archive(environment)
+    return None if archive is None or archive.exists() else archive
+
+
+def command_to_make(archive: Path, niceness: int = 0) -> list[str]:
+    """The command that makes the archive. `niceness`: by how much its priority is lower (0 to 19)."""
+    return [sys.executable, "-m", "tidegate.spark.warm_up", str(archive), str(niceness)]
+
+
+def environment_to_make(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of that command: without tidegate's variables, which are for the job of the user."""
+    return {name: value for name, value in environment.items() if not name.startswith("TIDEGATE_")}
+
+
+def _own_archive(environment: Mapping[str, str]) -> Path | None:
     if any(word in environment.get(name, "") for name in _OPTIONS_IN for word in _OPTIONS):
         return None
     try:
-        archive = archive_file(environment)
+        return archive_file(environment)
     except OSError:  # a Spark without jars: the start of Spark reports it
         return None
-    return archive if archive.exists() else None
 
 
 SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"

@@ -20,11 +20,13 @@ from tidegate.settings.kinds import (
     LOCAL_FOLDER,
     RETENTION,
     STRATEGY,
+    WARM_UP,
     Backend,
     RestartStrategy,
     Retention,
     SettingKind,
     ValueT,
+    WarmUp,
     number_between,
     optional,
 )
@@ -211,6 +213,12 @@ class Settings:
         DURATION,
         "10min",
         "time without progress after which the supervisor kills a driver; 0: never",
+    )
+    warm_up: WarmUp = _setting(
+        "warm_up",
+        WARM_UP,
+        "background",
+        "tidegate run: makes the archive of `tidegate warm-up` once, while a job runs; off: only the command makes it",
     )
     restart_strategy: RestartStrategy = _setting(
         "restart.strategy",

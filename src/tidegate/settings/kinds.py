@@ -39,6 +39,13 @@ class Retention(Enum):
     DELETE = "delete"
 
 
+class WarmUp(Enum):
+    """The way to get an archive of Spark's classes, which makes starts faster."""
+
+    BACKGROUND = "background"
+    OFF = "off"
+
+
 class Backend(Enum):
     """The place where Spark keeps keyed state."""
 
@@ -227,5 +234,6 @@ FLAG = SettingKind("true or false", _flag, lambda value: str(value).lower())
 COUNT_FROM_0 = SettingKind("a whole number, 0 or more", _count(0))
 COUNT_FROM_1 = SettingKind("a whole number, 1 or more", _count(1))
 RETENTION = _one_of(Retention, _RETENTIONS_OF_FLINK)
+WARM_UP = _one_of(WarmUp, {})
 BACKEND = SettingKind(_named_backend.expected, _backend)
 STRATEGY = _one_of(RestartStrategy, _STRATEGIES_OF_FLINK)

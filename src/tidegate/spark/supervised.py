@@ -82,6 +82,7 @@ class Supervised:
             strategy=strategy_of(settings),
             progress_timeout=settings.progress_timeout,
             stop_timeout=settings.stop_timeout,
+            warm_up=settings.warm_up,
         )
         answer = self._ask(declared)
         if isinstance(answer, Refused):

@@ -1,4 +1,5 @@
-"""`python -m tidegate.spark.warm_up FILE`: runs a short job. Its JVM writes the classes that it has used into FILE.
+"""`python -m tidegate.spark.warm_up FILE NICENESS`: runs a short job. Its JVM writes the classes that it has used into
+FILE.
 
 The JVM writes them when it ends. The job uses the parts that most jobs use: files, state in RocksDB, two sinks, an
 epoch that a second start finds. Other classes are loaded as usual.
@@ -6,7 +7,9 @@ epoch that a second start finds. Other classes are loaded as usual.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -25,10 +28,24 @@ from tidegate.spark.operator_uids import uid
 from tidegate.spark.sources.files import FileSource
 
 
-def main(archive: Path) -> None:
-    """Create the archive, unless it exists."""
+def main(archive: Path, niceness: int) -> None:
+    """Create the archive, unless it exists. Of two processes that create it, the second one waits for the first.
+
+    Removes what an earlier process left when it was killed, and other archives but the newest two.
+    """
+    os.nice(niceness)
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent, prefix="warm-up-") as folder:
+    with (archive.parent / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            for left in archive.parent.glob(f"{_DRAFTS}*"):
+                shutil.rmtree(left)
+            _make(archive)
+        _keep_the_newest(archive)
+
+
+def _make(archive: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=_DRAFTS) as folder:
         draft = Path(folder) / archive.name
         os.environ[SUBMIT_OPTIONS] = f"{os.environ.get(SUBMIT_OPTIONS, '')} {options_to_make(draft)}"
         for _ in range(2):
@@ -39,6 +56,19 @@ def main(archive: Path) -> None:
         draft.replace(archive)
 
 
+def _keep_the_newest(archive: Path) -> None:
+    """Each version of Java and of Spark has an archive of its own. A JVM keeps the one that it has mapped."""
+    others = sorted(
+        (each for each in archive.parent.glob(f"*{archive.suffix}") if each != archive),
+        key=lambda each: each.stat().st_mtime,
+    )
+    for each in others[: -(_ARCHIVES - 1)]:
+        each.unlink(missing_ok=True)
+
+
+LOCK = "warm-up.lock"
+_DRAFTS = "warm-up-"
+_ARCHIVES = 3
 _ROWS = "".join(f'{{"word": "w{number % 7}", "number": {number}}}\n' for number in range(100))
 _END_SECONDS = 120.0
 
@@ -68,4 +98,4 @@ def _end_the_jvm() -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

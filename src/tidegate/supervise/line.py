@@ -15,6 +15,7 @@ import msgspec
 from tidegate.core.errors import Code, TidegateError
 from tidegate.logs.writing import SUPERVISED
 from tidegate.operate.reports import FailureReport
+from tidegate.settings.kinds import WarmUp
 from tidegate.supervise.restart import RestartPolicy
 
 # --- messages of the driver --------------------------------------------------------------------------------
@@ -28,6 +29,7 @@ class StartAnnounced(msgspec.Struct, frozen=True, kw_only=True, tag="declared"):
     strategy: RestartPolicy
     progress_timeout: float
     stop_timeout: float
+    warm_up: WarmUp = WarmUp.OFF
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved"):

@@ -183,7 +183,7 @@ class Supervisor:
             return Refused(parts_of(error))
         if self._job is None:
             self._job, self._folder = message.job, folder
-            self._news.declared(message.job, folder)
+            self._news.declared(message.job, folder, message.warm_up)
         beat = beat_in(folder)
         self._old_beat = None if beat is None else beat.incarnation
         return GoOn(self._failed_epochs)

@@ -84,13 +84,13 @@ def _reaches(segment: Segment, offset: int) -> bool:
 
 
 def write_mark(descriptor: int, end: IngestPosition) -> None:
-    """Record the end of the synced lines. Only living processes read it, so it is never synced itself."""
+    """Record the end of the synced lines. Only living processes read this record, so the record is never synced."""
     body = _MARK.pack(end.log.encode(), end.offset, end.line)
     os.pwrite(descriptor, zlib.crc32(body).to_bytes(4, "big") + body, 0)
 
 
 def synced_end(folder: Path, where: str) -> IngestPosition:
-    """The end of the synced lines, read by another process than the writer."""
+    """The end of the synced lines. Called in a process that does not write the log."""
     for _ in range(_LOOKS):
         try:
             data = (folder / MARK).read_bytes()
@@ -104,7 +104,10 @@ def synced_end(folder: Path, where: str) -> IngestPosition:
 
 
 def position_in(text: str | None) -> IngestPosition | None:
-    """The position in an ingest log from Spark's offsets; None for a source of another kind."""
+    """Read the text that Spark's offsets hold for one source, as a position in an ingest log.
+
+    Returns None if there is no text (`text` is None), or if the source has no ingest log.
+    """
     try:
         return None if text is None else parsed(text, IngestPosition)
     except Unreadable:
@@ -124,8 +127,9 @@ def lines_lost(expected: str, found: str, where: str, next_step: str = "") -> Ti
 
 
 def missing_before(wanted: IngestPosition, found: Sequence[Segment]) -> Iterator[str]:
-    """The reason why reading from `wanted` is impossible, as far as the names of the segments show; None if it is
-    possible.
+    """The reason why reading from `wanted` is impossible, as far as the names of the segments show.
+
+    Yields nothing if reading is possible.
     """
     logs = {segment.begin.log for segment in found}
     if logs - {wanted.log}:

@@ -26,7 +26,7 @@ def commits_entry(epoch: int) -> str:
 
 
 def source_folder(position: int) -> str:
-    """The log of its own that the source at this position keeps (the file source: the files that it has seen)."""
+    """The log that the source at this position of the query keeps itself (the file source: the files it has seen)."""
     return f"{SOURCES}/{position}"
 
 
@@ -36,8 +36,9 @@ def state_folder(operator: int, partition: int) -> str:
 
 
 def is_state(name: str) -> bool:
-    """True if this file of a checkpoint holds state. False for files with the schema of state, which stand in the
-    folder of partition 0, too.
+    """True if the file with this path in a Spark checkpoint holds state.
+
+    False for files with the schema of the state, although the folder of partition 0 contains them beside its state.
     """
     return _STATE_FILE.fullmatch(name) is not None
 

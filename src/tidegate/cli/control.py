@@ -290,7 +290,7 @@ def _why_there_is_none(request: CommandRequest, ticket: Ticket, view: TicketView
 
 
 def _storage(client: JobClient) -> str:
-    """The folder of the job's folder, for a command line to type."""
+    """The parent of the job's folder, quoted for a shell: the value of `--dir` in a suggested command line."""
     return shlex.quote(str(Path(client.folder).parent))
 
 
@@ -302,4 +302,4 @@ _LINES = {
     Kind.DRAIN_WITH_SAVEPOINT: "stop {job} -p{where} --drain",
     Kind.CANCEL_WITH_SAVEPOINT: "cancel {job} -s{where}",
 }
-"""The command lines of requests whose kind is not a command."""
+"""The command line after `tidegate`, for each kind of request that is not named like a command."""

@@ -214,7 +214,10 @@ def _refuse_a_jar(ctx: Any, args: Sequence[str]) -> None:
 
 
 def _settings(environment: Mapping[str, str]) -> Settings:
-    """The settings as far as the command knows them. Invalid settings are wrong usage."""
+    """The settings from the environment and the settings file, without those that the program sets.
+
+    If they are invalid, the error is shown and the command ends with the exit code of wrong usage.
+    """
     try:
         return load_settings({}, environment=environment)
     except TidegateError as error:
@@ -230,7 +233,10 @@ def _supervise(
     signals: Signals,
     shown: Printed,
 ) -> JobEnd:
-    """With `--json` the standard output holds only the one value; the program's output goes to the standard error."""
+    """Keep the program running until the job ends. Returns the end of the job.
+
+    With `--json` the standard output holds only one JSON value; the program's output goes to the standard error.
+    """
     output = sys.stderr.buffer if shown is Printed.JSON else None
     beside = BackgroundWarmUp(news, environment)
     try:
@@ -247,7 +253,7 @@ def _supervise_here(
     signals: Signals,
     shown: Printed,
 ) -> JobEnd:
-    """In this terminal, with the live view if it supports one."""
+    """Keep the program running until the job ends, with the live view if this terminal supports it."""
     with open_view() as view:
         news = Watching(news_in(choice), view)
         return _supervise(program, settings, {**environment, **view.environment}, news, signals, shown)

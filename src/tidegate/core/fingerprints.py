@@ -17,7 +17,7 @@ from tidegate.core.errors import Code, TidegateError
 from tidegate.core.records import OperatorFingerprint, OperatorsAccepted
 
 Pairs = Sequence[tuple[OperatorFingerprint | None, OperatorFingerprint | None]]
-"""An operator before and now; None if it is new or removed."""
+"""Pairs of an operator before and now. The first of a pair is None for a new operator, the second for a removed one."""
 
 
 class FingerprintPart(Enum):
@@ -69,9 +69,10 @@ class FingerprintPart(Enum):
 
 
 class Allowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The operators with differences that a start accepts: by uid, or as `<query>/<number>`. `once`: an id of the
-    command that allows it. A query accepts differences once for each id, even if its driver is restarted often. An
-    empty id allows it at each start.
+    """The operators that may differ from those that computed the state. Their names: a uid, or `<query>/<number>`.
+
+    `once`: an id of the command that allows the differences. A query accepts differences once for each id, even if its
+    driver is restarted often. With an empty id, differences are accepted at each start.
     """
 
     operators: tuple[str, ...] = ()
@@ -139,8 +140,9 @@ def compare_at_start(
 
 
 def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Comparison:
-    """Each operator of the program with the operator whose state it takes. Its record holds only accepted
-    differences.
+    """Compare the two operators of each pair. `allowed`: the operators that may differ. `where`: the place in errors.
+
+    The `record` of the result holds only the accepted differences, or is None without such differences.
     """
     errors: list[TidegateError] = []
     told: list[str] = []
@@ -164,7 +166,7 @@ def compare(query: str, pairs: Pairs, allowed: Allowed, where: str) -> Compariso
 
 
 def pairs_at_start(before: Iterable[OperatorFingerprint], now: Iterable[OperatorFingerprint]) -> Pairs:
-    """By uid if both have one, otherwise by number."""
+    """Pair the operators of the last start with those of this start: by uid if both have one, otherwise by number."""
     free = {each.number: each for each in now}
     by_uid = {each.uid: each for each in free.values() if each.uid}
     pairs: list[tuple[OperatorFingerprint | None, OperatorFingerprint | None]] = []
@@ -182,7 +184,10 @@ def pairs_at_start(before: Iterable[OperatorFingerprint], now: Iterable[Operator
 def unknown_operators(
     allowed: Allowed, program: Mapping[str, Sequence[OperatorFingerprint]], where: str
 ) -> Iterator[TidegateError]:
-    """Names in `allowed` without an operator in the program. `program`: the operators by query."""
+    """An error for each name in `allowed` that no stateful operator of the program has.
+
+    `allowed`: the operators that `--allow-changed-operator` names. `program`: the stateful operators by query.
+    """
     known = [operator_name(query, each) for query, operators in program.items() for each in operators]
     for name in allowed.operators:
         if name not in known:

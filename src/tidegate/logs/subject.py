@@ -1,4 +1,4 @@
-"""The subject of a thread: job, query, run and epoch. Every log line carries it."""
+"""The subject of a thread: the job, query, run and epoch that its log lines are about. Every log line shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OWN = "tidegate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The subject of a log line. None: unknown, or all of them."""
+    """What a log line is about. A part that is None is unknown, or the line is about all of them (all queries)."""
 
     job: str | None = None
     query: str | None = None
@@ -29,14 +29,17 @@ def subject() -> Subject:
 
 @contextmanager
 def about(**parts: Any) -> Generator[None, None, None]:
-    """Set these `parts` of the thread's subject inside the block; the other parts stay."""
+    """Inside the block, set these `parts` (job, query, run, epoch) of the thread's subject. Other parts stay."""
     with about_all_of(_SUBJECT.get(), **parts):
         yield
 
 
 @contextmanager
 def about_all_of(other: Subject, **parts: Any) -> Generator[None, None, None]:
-    """Use the subject of another thread or process inside the block, with these `parts` replaced."""
+    """Inside the block, log lines of this thread are about the subject `other`, with these `parts` replaced.
+
+    `other`: the subject of another thread or process. `parts`: `job`, `query`, `run`, `epoch`.
+    """
     token = _SUBJECT.set(replace(other, **parts))
     try:
         yield

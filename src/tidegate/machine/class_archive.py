@@ -34,13 +34,13 @@ def options_to_make(draft: Path) -> str:
 
 
 def archive_to_use(environment: Mapping[str, str]) -> Path | None:
-    """The archive; None if there is none, or if the environment itself sets an archive."""
+    """The path of the archive; None if no archive exists, or if the user's JVM options already name one."""
     archive = _own_archive(environment)
     return archive if archive is not None and archive.exists() else None
 
 
 def archive_to_make(environment: Mapping[str, str]) -> Path | None:
-    """The path of the missing archive; None if it exists, or if the environment itself sets an archive."""
+    """The path of the missing archive; None if it exists, or if the user's JVM options already name one."""
     archive = _own_archive(environment)
     return None if archive is None or archive.exists() else archive
 
@@ -73,7 +73,11 @@ _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
 
 
 def _fingerprint(environment: Mapping[str, str]) -> str:
-    """The values that the JVM compares: the Java version, and the name, size and time of each jar."""
+    """A digest for the name of the archive file: another Java or another jar gives another name.
+
+    Made from the paths of `java` and of Spark's jars, and from the size and modification time of each of these files.
+    When it loads an archive, the JVM compares its version and its jars with those in the archive.
+    """
     java = Path(java_command()).resolve()
     found = [str(java), *_line(java.stat()), str(_jars(environment))]
     for jar in sorted(os.scandir(_jars(environment)), key=lambda each: each.name):

@@ -81,14 +81,21 @@ def describe(query: str, sink: TwoPhaseSink, level: Level) -> DescribedSink:
 
 
 def write_sinks(storage: Storage, sinks: Sequence[DescribedSink], interval_seconds: float) -> None:
-    """Write *sinks.json* into the job's folder, and replace an older one."""
+    """Write *sinks.json* into the job's folder. An older file is replaced.
+
+    `interval_seconds`: the job's `checkpointing.interval`, stored for commands that check the sinks.
+    """
     found = _SinksRecord(format=FORMAT, interval_seconds=interval_seconds, sinks=tuple(sinks))
     storage.replace(SINKS, _FORMAT.encode(found))
 
 
 def _target_of(sink: TwoPhaseSink) -> dict[str, Any]:
-    """The target by the exact class: the options do not describe the changes of a subclass. Values pass through JSON,
-    so that they are equal to values that were read from a file."""
+    """The description of the sink's target, as *sinks.json* stores it.
+
+    If exactly this class is registered for a kind: the kind, and the result of the sink's `describe`. For all other
+    classes, also a subclass of a registered class: only the name of the class, because `describe` does not know what a
+    subclass changes. The values are converted to JSON and back, so they equal values that were read from a file.
+    """
     kind = kind_of(sink)
     found = {"type": kind, **sink.describe()} if kind else {"type": OTHER, "what": type(sink).__name__}
     return through_json(found)
@@ -98,7 +105,7 @@ def _target_of(sink: TwoPhaseSink) -> dict[str, Any]:
 
 
 class Sinks:
-    """The sinks of a job as its last start described them; none where it has not been started since they are."""
+    """The sinks of a job as its last start described them; empty if no start has written *sinks.json*."""
 
     def __init__(self, storage: Storage) -> None:
         data = storage.read(SINKS)
@@ -118,9 +125,10 @@ class Sinks:
 
 
 def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseSink:
-    """The sink, for everything that a driver asks of it. `options` are put in for what was left out.
+    """The sink, with all methods that a driver calls. `options`: values for options that the description leaves out.
 
-    Raises SINK_OUT_OF_REACH where only the program can open it, OPTION_UNREADABLE where an option is still missing.
+    Raises SINK_OUT_OF_REACH if only the program can open the sink, OPTION_UNREADABLE if the value of an option is
+    missing.
     """
     if not described.opens_without_the_program:
         raise needs_its_program(
@@ -133,7 +141,7 @@ def open_sink(described: DescribedSink, options: Mapping[str, str]) -> TwoPhaseS
 
 
 def needs_its_program(described: DescribedSink, next_step: str) -> TidegateError:
-    """The error about a sink that no command can open."""
+    """The error for a sink that only the program can open, and no command."""
     return TidegateError(
         Code.SINK_OUT_OF_REACH,
         expected="a sink that a command can open by itself, as those for Kafka, SQLite and files",

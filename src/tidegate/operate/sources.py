@@ -1,7 +1,8 @@
-"""What a started job leaves in its folder so that its sources can be looked at without its program: *sources.json*.
+"""The descriptions of a job's sources: *sources.json* in the job's folder, so that commands can check the sources
+without the program.
 
-Written anew at each start, by the driver. It may be lost: the next start writes it again. It holds no secret: what may
-be one is left out by its name, and a command that needs it asks for it.
+The driver writes the file at each start. If it is lost, the next start writes it again. It holds no secret: an option
+that may be a secret is left out; only its name is stored, and a command that needs the source requests the value.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ SOURCES = "sources.json"
 
 
 class DescribedSource(msgspec.Struct, frozen=True, kw_only=True):
-    """One source of a job. `told`: the source in a few words, so that a command that only shows it loads no class.
-    `target`: its kind under `type`, and what the source says of itself."""
+    """The description of one source. `told`: the source in a few words, so that a command that only shows the words
+    loads no class. `target`: the kind of the source under `type`, and the result of the source's `describe`."""
 
     uid: str
     told: str
@@ -52,7 +53,7 @@ _FORMAT = descriptions_of("sources", _Sources)
 def describe_source(uid: str, source: Source) -> DescribedSource:
     """The description from which `open_source` opens the source again.
 
-    For a class without a kind it has only the name.
+    For a class without a kind the description has only the name of the class, and only the program can open it.
     """
     kind = kind_of(source)
     if not kind:
@@ -69,12 +70,12 @@ def only_the_program_opens(uid: str, source: object) -> DescribedSource:
 
 
 def write_sources(storage: Storage, sources: Sequence[DescribedSource]) -> None:
-    """Put *sources.json* into the job's folder, in the place of an older one."""
+    """Write *sources.json* into the job's folder. An older file is replaced."""
     storage.replace(SOURCES, _FORMAT.encode(_Sources(format=FORMAT, sources=tuple(sources))))
 
 
 def read_sources(storage: Storage) -> Sequence[DescribedSource]:
-    """The sources as the last start of the job described them; none where no start has."""
+    """The sources as the last start of the job described them; empty if no start has written *sources.json*."""
     data = storage.read(SOURCES)
     if data is None:
         return ()
@@ -82,16 +83,21 @@ def read_sources(storage: Storage) -> Sequence[DescribedSource]:
 
 
 def open_source(described: DescribedSource, options: Mapping[str, str]) -> Source:
-    """The source, to be looked at. `options` are put in for what was left out.
+    """The source, to be checked by a command. `options`: values for the options that the description leaves out.
 
-    Raises SOURCE_OUT_OF_REACH where no installed package has its kind, OPTION_UNREADABLE where an option is missing.
+    Raises SOURCE_OUT_OF_REACH if no installed package has a source of this kind, OPTION_UNREADABLE if the value of an
+    option is missing.
     """
     given = left_out_options(described.target, options, f"source {described.uid}")
     return source_class(described.kind).from_description(described.target, given)
 
 
 def check_sources(storage: Storage, options: Mapping[str, str]) -> Iterator[Finding]:
-    """Every source of a job, as its last start described it."""
+    """For `tidegate check`: test whether each source in *sources.json* can be read, without the job's program.
+
+    Yields the findings of each source's `probe`, good or bad, and a warning for a source that cannot be opened.
+    `options`: values for the options that the descriptions leave out.
+    """
     for described in read_sources(storage):
         what = f"source {described.uid}"
         if described.kind == OTHER:

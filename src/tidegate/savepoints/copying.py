@@ -1,4 +1,4 @@
-"""Progress of the copy of one savepoint, and the request to abort it."""
+"""Progress of the copy of one savepoint, and the request to cancel it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.core.errors import Code, TidegateError
 
 
 class Copying:
-    """The progress of a copy. The thread that copies and other threads share it. `what`: names the savepoint."""
+    """The progress of a copy, shared by the thread that copies and other threads. `what`: the savepoint's name."""
 
     def __init__(self, what: str = "the savepoint") -> None:
         self._what = what
@@ -17,7 +17,7 @@ class Copying:
         self.copied_bytes = 0
         self.called_off = threading.Event()
         self.appears = False
-        """True if the savepoint has its name, or gets it next: it can no longer be aborted."""
+        """True if the savepoint has its final name, or is being renamed now: it can no longer be canceled."""
         self._why = ""
         self._deciding = threading.Lock()
         self._counting = threading.Lock()
@@ -25,7 +25,10 @@ class Copying:
     # --- for other threads ---------------------------------------------------------------------------------
 
     def call_off(self, why: str) -> bool:
-        """Abort the copy at the next block; no savepoint appears. False if it is too late for that."""
+        """Cancel the copy: it stops at the next block, and no savepoint appears. `why`: the reason, for the error.
+
+        Returns False if the savepoint has its final name, or is being renamed now.
+        """
         with self._deciding:
             if not self.appears and not self.called_off.is_set():
                 self._why = why
@@ -55,18 +58,21 @@ class Copying:
     # --- for the copy ---------------------------------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Raises SAVEPOINT_CUT_OFF if it was canceled."""
+        """Called between two steps of the copy. Raises SAVEPOINT_CUT_OFF if the copy was canceled."""
         if self.called_off.is_set():
             raise self.cut_off()
 
     def copied(self, size_bytes: int) -> None:
-        """Count more copied bytes, from any thread. Raises SAVEPOINT_CUT_OFF if it was canceled."""
+        """Count more copied bytes, from any thread. Raises SAVEPOINT_CUT_OFF if the copy was canceled."""
         with self._counting:
             self.copied_bytes += size_bytes
         self.go_on()
 
     def appear(self) -> None:
-        """The savepoint gets its name next. Raises SAVEPOINT_CUT_OFF if it was canceled."""
+        """Called directly before the caller renames the complete copy to the savepoint's final name.
+
+        From now on the copy cannot be canceled. Raises SAVEPOINT_CUT_OFF if it was canceled before.
+        """
         with self._deciding:
             self.go_on()
             self.appears = True

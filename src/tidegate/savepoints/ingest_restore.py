@@ -126,7 +126,7 @@ def settle_logs(job_folder: Path, generation: int) -> None:
 
 
 def _folders_of(log: str, ingest: Path) -> list[Path]:
-    """The folder of the log with this id, as a list of one or none."""
+    """The folders in `ingest` that contain the log with the id `log`: one, or none."""
     folders = sorted(path for path in ingest.glob("[!.]*") if path.is_dir())
     return [path for path in folders if any(segment.begin.log == log for segment in segments(path))]
 

@@ -24,7 +24,10 @@ _SCHEMA = re.compile(r"(?P<scheme>file:(?://)?)?/.*?(?P<below>/state/\d+/_stateS
 
 
 def names_schemas(name: str) -> bool:
-    """True if this file of a Spark checkpoint is such metadata, or its checksum, which becomes wrong by a change."""
+    """True if this file of a Spark checkpoint is metadata of version 2, or the checksum of such a file.
+
+    Such metadata refers to schemas by absolute paths. A change of the metadata makes the checksum wrong.
+    """
     return _NAME.fullmatch(name) is not None
 
 
@@ -34,7 +37,7 @@ def counts_partitions(name: str) -> bool:
 
 
 def names_operator(name: str) -> bool:
-    """True if this file of a Spark checkpoint holds the number of an operator, or is the checksum of such a file."""
+    """True if this file of a Spark checkpoint holds an operator's id (a number), or is the checksum of such a file."""
     return _OPERATOR.fullmatch(name) is not None
 
 

@@ -19,10 +19,11 @@ from tidegate.core.records import JobRecord, Position, SavedQuery, SavepointReco
 class SinkSeen:
     """A sink of the program, and the newest evidence in its target.
 
-    `saved`: the savepoint's entry of its query, None for a new query. `progress`: the same for the sink itself.
-    `under_saved`, `under_new`: the evidence under the names in the savepoint, and under those of the restored job.
-    `same_names`: both are equal, and `under_new` counts. `expires`: missing evidence proves nothing. `under_later`: the
-    evidence under other names that the sink had in generations after the savepoint.
+    `saved`: the savepoint's entry of its query, None for a new query. `progress`: the savepoint's entry of the sink,
+    None for a new sink. `under_saved`, `under_new`: the evidence under the names in the savepoint, and under the names
+    of the restored job. `same_names`: True if these names are equal; then `under_new` is used. `expires`: True if the
+    target forgets evidence, so that missing evidence proves nothing. `under_later`: the evidence under other names that
+    the sink had in generations after the savepoint.
     """
 
     query: str
@@ -37,8 +38,11 @@ class SinkSeen:
 
 
 def later_names(query: str, sink: str, renamed: Iterable[Mapping[str, str]]) -> set[tuple[str, str]]:
-    """The other names that a sink of a query may have had since: `renamed` by each restore, the oldest first. The
-    savepoints of those restores are unknown now, so every possible name is included.
+    """The names (query, sink) that a sink may have had after the savepoint, without the names in the savepoint.
+
+    `renamed`: for each restore after the savepoint, oldest first, the new names by the old names. It is not known from
+    which savepoint each of these restores resumed. So each restore may or may not have renamed this sink, and the
+    result contains every possible name.
     """
     names = {(query, sink)}
     for now in renamed:
@@ -64,9 +68,9 @@ def begins_with(
 
 
 def judge_sink(savepoint: SavepointRecord, target: JobRecord, seen: SinkSeen) -> TidegateError | None:
-    """The error if a sink does not fit the savepoint: it is ahead of it, behind it, or belongs to another job.
+    """The error if the evidence in a sink does not fit the savepoint; None if it fits.
 
-    Else None.
+    The sink may be ahead of the savepoint, be behind the savepoint, or belong to another job.
     """
     new = seen.under_new
     if new is not None and (seen.saved is None or not seen.same_names):

@@ -211,9 +211,9 @@ def _held_query(job: RunningJob, running: RunningQuery, held: Path) -> SavedQuer
 
 
 def _with_time_left(job: RunningJob, query: SavedQuery) -> SavedQuery:
-    """The saved query.
+    """Return `query` unchanged. Raises SAVEPOINT_REFUSED if the query was drained and no drain was requested.
 
-    Raises if it was drained, unless the caller requested a drain: no job can resume from its state.
+    No job can resume from a drained query: its watermark is the end of time, so every later row would be too late.
     """
     if query.watermark_ms >= END_OF_TIME_MS and not job.is_drained:
         found = "it was drained: every row after its savepoint would be too late"

@@ -305,28 +305,29 @@ class Settings:
         flink=("restart-strategy.exponential-delay.attempts-before-reset-backoff",),
     )
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
-    """The origin of each setting, by name. A missing entry has its default."""
+    """The origin of each value, by the name of the setting. A setting without an entry has its default value."""
 
     def is_set(self, attribute: str) -> bool:
-        """True if a place has set it, even to its default."""
+        """True if a program, command, file or environment has set this setting, even to its default value."""
         return SETTINGS[attribute].name in self.origins
 
     @property
     def backlog_interval(self) -> float:
-        """The effective `checkpointing_backlog_interval`, in seconds; 0: no aim."""
+        """The duration that an epoch aims at while a source has a backlog, in seconds; 0: no aim."""
         wanted = self.checkpointing_backlog_interval
         return max(self.checkpointing_interval, _BACKLOG_SECONDS) if wanted is None else wanted
 
     @property
     def max_concurrent(self) -> int:
-        """The effective `checkpointing_max_concurrent`. It is 1 if there is a pause between two epochs, as in Flink.
+        """The number of decided epochs that may be uncommitted at the same time: `checkpointing_max_concurrent`.
 
-        See docs/dev/datastream/fault-tolerance/checkpointing, "minimum time between checkpoints".
+        It is 1 if `checkpointing_min_pause` is more than 0, as in Flink: see Flink's documentation,
+        docs/dev/datastream/fault-tolerance/checkpointing, "minimum time between checkpoints".
         """
         return 1 if self.checkpointing_min_pause > 0 else self.checkpointing_max_concurrent
 
     def describe(self) -> list[SettingRow]:
-        """Every setting in the order of the table, as it may be shown."""
+        """A row for each setting, in the order of `SETTINGS`. Names and passwords in URLs are hidden."""
         return [
             SettingRow(
                 attribute=attribute,

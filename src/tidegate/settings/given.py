@@ -111,7 +111,7 @@ def everything_given(
 
 
 def shown(text: str) -> str:
-    """A value as it may be shown: without the name and password of a URL."""
+    """The text of a value for display: without the name and password in a URL."""
     return _LOGIN.sub("://***@", text)
 
 

@@ -120,7 +120,11 @@ def _local_folder(value: object) -> str:
 
 
 def _path_text(value: object) -> str:
-    """The text of a path object, recognized by its method: this module may not import a module that does I/O."""
+    """The text of a path object, for example of a `pathlib.Path`. Raises ValueError for any other object.
+
+    A path object is recognized by its method `__fspath__`. This module does not import `pathlib` for that, because it
+    may not import modules that do I/O.
+    """
     text = getattr(value, "__fspath__", lambda: None)()
     if not isinstance(text, str):
         raise ValueError
@@ -154,7 +158,7 @@ def number_between(least: float, most: float, expected: str) -> SettingKind[floa
 
 
 def _flag(value: object) -> bool:
-    """`true` or `false`, as text or as a bool."""
+    """Read `true` or `false`, given as text or as a bool. Raises ValueError for any other value."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -163,7 +167,7 @@ def _flag(value: object) -> bool:
 
 
 def optional(kind: SettingKind[ValueT]) -> SettingKind[ValueT | None]:
-    """The same kind, with an empty text (the default) for: not set."""
+    """The same kind, for a setting that may be unset: an empty text (the default) is read as None."""
     return SettingKind(
         f"{kind.expected}, or nothing",
         lambda value: None if value == "" else kind.read(value),

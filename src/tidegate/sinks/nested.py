@@ -22,8 +22,8 @@ class Leaf:
     """The plain values at one place of a column.
 
     `path` names the place: `v` itself, `v.field` of a struct, `v[]` of an array, `v.key` and `v.value` of a map.
-    `maps`: for keys of a map, the number of the map of each key. `in_a_key`: True for a value inside the key of a map,
-    at any depth.
+    `rows`: returns for each value the index of the row that contains the value. `maps`: for keys of a map, returns for
+    each key the index of its map. `in_a_key`: True for a value inside the key of a map, at any depth.
     """
 
     path: str
@@ -34,7 +34,10 @@ class Leaf:
 
 
 def leaves_of(column: Column, path: str) -> Iterator[Leaf]:
-    """All plain values of a column. `rows()` of a leaf returns the row of each of its values."""
+    """Split a column into leaves: a plain column is one leaf, a nested one has a leaf for each place of plain values.
+
+    `path`: the name of the column, with which the `path` of each leaf begins.
+    """
     length = len(column)
     return _leaves(column, path, lambda: np.arange(length), None, in_a_key=False)
 
@@ -90,7 +93,7 @@ def bounds_of(column: Column) -> Rows:
 
 
 def owners_of(column: Column) -> Callable[[], Rows]:
-    """For every entry of a list or map column, the number of its list or map."""
+    """Returns a function that computes, for every entry of a list or map column, the index of its list or map."""
     return lambda: np.repeat(np.arange(len(column)), np.diff(bounds_of(column)))
 
 

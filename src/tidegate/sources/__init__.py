@@ -1,4 +1,4 @@
 """Sources, without Spark: one package for each kind of source.
 
-It decides what an epoch reads, and where the epoch ends.
+The code of a source decides which rows an epoch reads, and where the epoch ends.
 """

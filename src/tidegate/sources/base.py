@@ -6,8 +6,10 @@ the source does not allow the job's level.
 
 `RowSource` is the base class of a source that reads its rows in Python:
 
-On the driver, once for a query: oldest() or newest() -> where the query begins In a process that Spark keeps: newest(),
-end(start, newest) -> where an epoch ends; split(range) -> its tasks In a task: read(range) -> the rows
+    on the driver, once for each query:   oldest() or newest() -> where the query begins
+    in a process that Spark keeps:        newest(), end(start, newest) -> where an epoch ends
+                                          split(range) -> the tasks of an epoch
+    in a task:                            read(range) -> the rows
 
 With `job.source(uid, source, durable=True)` a thread of the driver calls all of these methods. It writes the rows to
 the job's ingest log, and the tasks of an epoch read the log.

@@ -42,9 +42,11 @@ def is_of_a_sink(said: ToldError | None) -> bool:
 
 
 def may_pre_commit_yet(said: ToldError | None) -> bool:
-    """True if a pre-commit has failed and another try may succeed. False after a failed sync: the next run would treat
-    data as durable that a task of this run has lost, for example the name of a folder, because the second sync
-    succeeds. False if the rows themselves are refused.
+    """True if the epoch failed in a pre-commit, and another run of the epoch may succeed.
+
+    False if the rows themselves are refused. False after a failed sync: data of this run may be lost, for example the
+    name of a new folder. A second sync would succeed, so the next run would treat the lost data as durable. `said`: the
+    error as a task reported it; None if no task did.
     """
     if said is None or said.step is not ToldStep.PRE_COMMIT or is_of_a_failed_sync(said):
         return False

@@ -42,14 +42,17 @@ def log_options(log: Path, environment: Mapping[str, str]) -> str:
 
 
 def see_the_cause() -> str:
-    """The place of the complete error of Spark, as the beginning of a next step."""
+    """The first words of a next step: where the complete error of Spark is logged."""
     return "see Spark's log" if _log_here is None else f"see Spark's log in {_log_here}"
 
 
 @contextmanager
 def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[None, None, None]:
-    """A JVM that is started in this block writes to this process. Its output is shown from when the session is ready;
-    if the start fails, its earlier output is shown, too.
+    """Start the JVM of Spark, and hold back its standard error inside the block.
+
+    Later output is shown when the block has ended. If the block raises an error, the output that was held back is
+    shown, too. Nothing is started or held back with `TIDEGATE_VERBOSE=1`, or if there is a JVM already. `log`: the file
+    of Spark's log.
     """
     if is_verbose(environment) or "PYSPARK_GATEWAY_PORT" in environment or _has_jvm():
         yield
@@ -77,7 +80,7 @@ def quiet_start(environment: Mapping[str, str], log: Path | None) -> Generator[N
 
 
 def make_room_for_log() -> None:
-    """Called when the job's start holds its folder: from now on Spark's log can be written there."""
+    """Create the folder of Spark's log. Called when the start of the job holds the locks of the job's folder."""
     if _log_here is not None:
         with suppress(OSError):
             _log_here.parent.mkdir(exist_ok=True)
@@ -110,7 +113,10 @@ class _Relay:
                     return
 
     def _take_what_is_there(self) -> bool:
-        """False at the end: every process that could write has ended."""
+        """Read the output that is there, and show it or hold it back.
+
+        Returns False at the end of the output: every process that could write has ended.
+        """
         while select.select([self._reading], [], [], 0)[0]:
             data = os.read(self._reading, _AT_ONCE_BYTES)
             if not data:
@@ -131,7 +137,10 @@ _HELD_BYTES = 1 << 18
 
 
 def _show(data: bytes) -> None:
-    """Write to the standard error of the process, as a JVM that inherits it would. A closed one is no reason to end."""
+    """Write output of the JVM to the standard error of this process.
+
+    A failed write is ignored, for example if the standard error is closed.
+    """
     with suppress(OSError):
         while data:
             data = data[os.write(2, data) :]

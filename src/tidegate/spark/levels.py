@@ -28,8 +28,9 @@ def leaves_evidence(sink: TwoPhaseSink, mode: Level) -> bool:
 def check_levels(sinks: Sequence[TwoPhaseSink], mode: Level, where: str) -> None:
     """Raise for every sink that does not support its level, or whose level cannot be combined with the job's.
 
-    Exactly-once and at-least-once sinks may share a query: both replay an undecided epoch, the first without a trace,
-    the second visibly. At-most-once never replays and cannot resume: it is for a whole job only.
+    Exactly-once and at-least-once sinks may share a query: both replay an undecided epoch. Only the rows of an
+    at-least-once sink may then be visible twice. At-most-once never replays and cannot resume: it is for a whole job
+    only.
     """
     violations: list[TidegateError] = []
     for sink in sinks:
@@ -51,7 +52,10 @@ def check_levels(sinks: Sequence[TwoPhaseSink], mode: Level, where: str) -> None
 
 
 def nothing_to_catch_up_with(where: str) -> TidegateError:
-    """An at-most-once job begins at the newest input, so until="caught-up" would end at once."""
+    """The error for an at-most-once job that is run with until="caught-up".
+
+    Such a job begins at the newest input, so the run would end at once. `where`: the name of the job, for the error.
+    """
     return _refused(
         'no until="caught-up": at-most-once begins at the newest input',
         'until="caught-up"',

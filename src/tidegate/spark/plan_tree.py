@@ -30,7 +30,7 @@ class Node:
         return tree(self.fields[field])
 
     def expressions(self, field: str) -> list[Node]:
-        """Those in a field that holds a sequence."""
+        """The expressions in a field that holds a sequence of them."""
         return [tree(each) for each in self.fields[field]]
 
     @property
@@ -39,8 +39,10 @@ class Node:
         return int(self.fields["exprId"]["id"])
 
     def below(self) -> Iterator[Node]:
-        """The node itself and all below it, in pre-order. Python's stack holds some hundred levels; a program that adds
-        columns or conditions in a loop has more.
+        """The node itself and all nodes below it, in pre-order.
+
+        Not recursive: a program that adds columns or conditions in a loop makes a tree that is deeper than Python's
+        stack.
         """
         left: list[Node] = [self]
         while left:
@@ -56,7 +58,7 @@ class Node:
 
 
 def tree(nodes: Sequence[Mapping[str, Any]]) -> Node:
-    """The tree of nodes in pre-order."""
+    """Build the tree from its nodes, which are given in pre-order. Returns the root."""
     made: list[Node] = []
     for fields in reversed(nodes):
         name = str(fields["class"]).rpartition(".")[2]

@@ -145,7 +145,7 @@ class _Carried:
             begin_operators(session, plan.conf, checkpoint, query.saved, match.new, form, tell_start)
 
     def _state_compared(self, checkpoints: Mapping[str, Path]) -> Mapping[str, Mapping[str, int]]:
-        """The rows of state by query and operator. Raises if their number differs from the saved epoch."""
+        """The number of rows of state, by query and operator. Raises if a number differs from that in the savepoint."""
         found, session = self.found, self.plan.session
         counted: dict[str, Mapping[str, int]] = {}
         for plan in self.plan.queries:
@@ -201,9 +201,10 @@ class _Carried:
 
 
 def _conf_before(conf: Mapping[str, str], change: StateChange | None) -> Mapping[str, str]:
-    """The Spark settings with which the state in the savepoint was written.
+    """The Spark settings for reading the state in the savepoint: `conf` with the savepoint's own state store.
 
-    `change`: how the restore changes the state.
+    `conf`: the settings of the restored query. `change`: the change of the state store in this restore; None if the
+    store stays.
     """
     if change is None:
         return conf

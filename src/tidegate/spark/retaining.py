@@ -19,8 +19,10 @@ _SECONDS_BETWEEN = 0.25
 
 
 class Retaining(Ticking):
-    """Notes each done epoch at once, and writes in a thread of its own: no epoch waits for it, and none fails with it.
-    A failed write is retried as long as its manifest would be kept.
+    """Notes each done epoch at once, and writes the manifests of retained checkpoints in a separate thread.
+
+    So no epoch waits for the write of a manifest, and no epoch fails if that write fails. A failed write is retried
+    until the manifest is so old that it would be removed.
     """
 
     def __init__(self, checkpoints: RetainedCheckpoints) -> None:
@@ -46,8 +48,8 @@ class Retaining(Ticking):
         self._checkpoints.write()
 
     def drained(self) -> None:
-        """Unlike any other manifest, this one is part of a request: its error fails the drain, which the next start
-        resumes.
+        """Write the manifest of a drained job. Unlike other manifests it is part of a request: if the write fails, the
+        drain fails, and the next start resumes the drain.
         """
         self.tick()
         self._checkpoints.note_drained()
@@ -57,7 +59,7 @@ class Retaining(Ticking):
         self.tick()
 
     def _attempt(self, step: Callable[[], None]) -> bool:
-        """True if it succeeded. An error is logged, and fails no epoch and no start."""
+        """Call `step`. Returns True if it succeeded. An error is logged, and fails no epoch and no start."""
         try:
             step()
         except (OSError, TidegateError) as error:

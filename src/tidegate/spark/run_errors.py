@@ -17,8 +17,9 @@ class UnreadySink(Enum):
 
 
 class RunErrors:
-    """Any thread adds errors; the end of the run reads them. True if there are some, also if all of them are left to
-    the next start.
+    """The errors of one run. Any thread adds errors; the end of the run reads them.
+
+    As a bool: True if there is any error, even if the run reports none of them.
     """
 
     def __init__(self) -> None:
@@ -43,11 +44,15 @@ class RunErrors:
         return len(self._errors) == 1
 
     def first_to_tell(self) -> BaseException | None:
-        """The first error that is not left to the next start. Records the epoch of a left one."""
+        """The first error that the run must report; None if there is none.
+
+        After `leave_unready_sinks`, errors of sinks that were not ready are not reported, because the next start
+        commits their epoch. The first of these errors is stored in `left_behind`.
+        """
         return next(iter([error for error in self._errors if not self._is_left(error)]), None)
 
     def are_of_the_storage(self) -> bool:
-        """True if one of them shows by itself that the folder cannot be written."""
+        """True if at least one of the errors shows by itself that the job's folder cannot be written."""
         return any(isinstance(each, TidegateError) and is_of_the_storage(each) for each in self._errors)
 
     def _is_left(self, error: BaseException) -> bool:

@@ -43,7 +43,7 @@ class RunThreads:
         return self._stream.has_ended()
 
     def has_come_to_rest(self) -> bool:
-        """True if the stream has ended, and `await_end` will not wait: the last commits have ended, too."""
+        """True if Spark's stream thread and the last commits have ended, so that `await_end` will not wait."""
         if not self.has_ended():
             return False
         self._shared.happens(RunEvent.STREAM_OVER)
@@ -68,7 +68,7 @@ class RunThreads:
         return self._shared.watch.seconds_to_the_end()
 
     def keep_time(self) -> None:
-        """Cut off the current epoch after its time is over. From any thread, also while another waits for a sink."""
+        """Interrupt the current epoch if its time is over. Called from any thread, also while another thread waits."""
         if self._stream.stream is not None and self._stream.cut_if_overdue():
             self._stream.cancel_tasks()
 

@@ -1,7 +1,7 @@
 """Savepoints of a running job: in a thread of their own, one after another, so that no epoch and no request waits.
 
-The end of the job does not wait for one either: it cancels the running copy. After that the copy no longer reads the
-job's folder.
+The end of the job does not wait for a savepoint either: it cancels the running copy. A canceled copy no longer reads
+the job's folder.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Taking:
         self._settling = threading.Lock()
 
     def is_over(self) -> bool:
-        """True if it is complete, or has failed."""
+        """True if the savepoint is complete, or has failed."""
         return self._outcome.done()
 
     def has_failed(self) -> bool:
@@ -66,7 +66,7 @@ class Taking:
         return self.is_over() and self._outcome.exception() is not None
 
     def result(self) -> Savepoint:
-        """Wait for it; raises its error."""
+        """Wait until the savepoint is over, and return it. Raises the error of a failed savepoint."""
         return self._outcome.result()
 
     def settle(self, outcome: Savepoint | BaseException) -> None:
@@ -80,12 +80,15 @@ class Taking:
                 self._outcome.set_result(outcome)
 
     def cut_off(self, why: str) -> None:
-        """Cancel it, and wait a moment for that."""
+        """Cancel the savepoint, and wait until it is over, at most `_CALLED_OFF_WITHIN_SECONDS`."""
         self.copying.call_off(why)
         self.end_by(time.monotonic() + _CALLED_OFF_WITHIN_SECONDS)
 
     def end_by(self, at: float) -> None:
-        """Wait until it is over, up to a time of the monotonic clock; then it counts as cut off."""
+        """Wait until the savepoint is over. `at`: the end of the wait, a time of the monotonic clock in seconds.
+
+        A savepoint that is not over by then counts as canceled.
+        """
         wait([self._outcome], max(0.0, at - time.monotonic()))
         if not self.is_over():
             self.settle(self.copying.hung() if self.copying.appears else self.copying.cut_off())
@@ -106,7 +109,7 @@ class SavepointTaker:
         """The savepoint of the job's end."""
 
     def are_taken_unasked(self) -> bool:
-        """True if a plain stop takes one: there is a folder for it."""
+        """True if a plain stop takes a savepoint, because a default folder for savepoints is set."""
         return self._default is not None
 
     def check(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Path:
@@ -133,8 +136,8 @@ class SavepointTaker:
     def look_at(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Future[None]:
         """Create the folder for a savepoint in a separate thread, and check that savepoints can be written there.
 
-        The result is a future, because a disk may hang: the requesting thread need not wait. It gets a storage error if
-        the folder cannot be used. Raises REQUEST_REFUSED like `check`.
+        The result is a future, because a disk may hang: the requesting thread need not wait. The future gets a storage
+        error if the folder cannot be used. Raises REQUEST_REFUSED like `check`.
         """
         folder, looked = self.check(savepoint_id, into, form), Future[None]()
         look = partial(_look_at, self._job, folder, form, looked)
@@ -142,8 +145,8 @@ class SavepointTaker:
         return looked
 
     def begin(self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE) -> Taking:
-        """Take a savepoint. A repeated call with its id returns the same one, if its folder exists; a failed one is
-        retried.
+        """Begin to take a savepoint. While it is taken, another call with the same id returns the same `Taking`. When
+        it is over, a call with the same id begins again: it finds the complete savepoint, or retries a failed one.
 
         Raises REQUEST_REFUSED, also if the id belongs to another folder or format, or if the job has ended.
         """
@@ -162,9 +165,10 @@ class SavepointTaker:
     def begin_last(
         self, savepoint_id: str, into: str | None, form: SavepointFormat = _NATIVE, ending: EndMode = EndMode.STOP
     ) -> Taking:
-        """Take the savepoint of the job's end, after every query has ended, drained or not. It has a thread of its
-        own. It waits only a moment for the others, which are canceled: one of them may hang on another disk. Raises
-        REQUEST_REFUSED.
+        """Take the savepoint of the job's end, after every query has ended, drained or not. A separate thread takes it.
+
+        All other savepoints are canceled. The thread waits for them at most `_CALLED_OFF_WITHIN_SECONDS`, because one
+        of them may hang on another disk. Raises REQUEST_REFUSED.
         """
         with self._lock:
             folder = self.check(savepoint_id, into, form)
@@ -178,10 +182,12 @@ class SavepointTaker:
         return taking
 
     def close(self, why: str) -> None:
-        """The job ends: cancel every incomplete savepoint, and begin none any more.
+        """Called when the job ends: cancel every savepoint that is not complete, and refuse each later one. `why`: the
+        reason, for the errors of these savepoints.
 
-        When this returns they are over. A canceled savepoint never appears. If a disk hangs, its thread may still run,
-        but changes only its own files.
+        Waits until every savepoint is over, at most `_CALLED_OFF_WITHIN_SECONDS`. A canceled savepoint never appears.
+        If the disk of a canceled savepoint hangs, the thread that takes it may still run, but it changes only the
+        temporary files of that savepoint.
         """
         with self._lock:
             self._over = why
@@ -247,7 +253,7 @@ _NICENESS = 10
 
 
 def _wait_for(called_off: Sequence[Taking]) -> None:
-    """Wait until all of them are over; one that a hanging disk blocks counts as cut off."""
+    """Wait until all these savepoints are over. A savepoint that a hanging disk blocks counts as canceled."""
     at = time.monotonic() + _CALLED_OFF_WITHIN_SECONDS
     for taking in called_off:
         taking.end_by(at)
@@ -265,5 +271,5 @@ def _look_at(job: RunningJob, folder: Path, form: SavepointFormat, looked: Futur
 
 
 def not_of_this_job(name: str) -> TidegateError:
-    """An at-most-once job cannot resume."""
+    """The error for a savepoint of an at-most-once job, which cannot resume. `name`: the name of the job."""
     return begins_anew(Code.SAVEPOINT_REFUSED, name, "choose another level, or continue without savepoints")

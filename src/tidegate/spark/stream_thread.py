@@ -32,7 +32,10 @@ _LOST_START_SECONDS = 10.0
 
 
 class StreamThread:
-    """The thread of one run. `keep_overdue` records durably the time of an epoch that was cut off."""
+    """Spark's stream thread of one run: starts it, interrupts it and stops it.
+
+    `keep_overdue`: records durably an epoch that was cut off, and its time limit in seconds.
+    """
 
     def __init__(
         self, plan: QueryPlan, session: SparkSession, shared: SharedState, keep_overdue: Callable[[int, float], None]
@@ -73,7 +76,7 @@ class StreamThread:
         self._known.wait()
 
     def has_ended(self) -> bool:
-        """True if there is no such thread, or it has ended."""
+        """True if Spark's stream thread has ended, or was not started."""
         return self.stream is None or self.stream.has_ended()
 
     def may_live(self) -> bool:
@@ -88,10 +91,9 @@ class StreamThread:
         return not self.stream.has_ended()
 
     def cut_if_overdue(self) -> bool:
-        """Interrupt the current epoch if it takes longer than its time limit. Returns True if it was interrupted, now
-        or before.
+        """Interrupt the current epoch if it takes longer than its time limit. The input of the epoch is then replayed.
 
-        Its input is then replayed.
+        Returns True if the epoch was interrupted, now or by an earlier call.
         """
         with self._shared.changed:
             watch = self._shared.watch
@@ -122,14 +124,17 @@ class StreamThread:
         self._stopper.start()
 
     def refuse_if_stuck(self) -> None:
-        """Raise if it should have ended long ago."""
+        """Raise if Spark's stream thread should have ended long ago."""
         with self._shared.changed:
             if self._shared.watch.is_stuck():
                 self._shared.happens(RunEvent.THREAD_STUCK)
                 raise self._shared.watch.stuck_error(str(self._plan.query))
 
     def await_end(self) -> None:
-        """Wait for it, and for the thread that called Spark's stop, which ends with it. Raises if it is stuck."""
+        """Wait until Spark's stream thread has ended, and then the thread that called Spark's `stop`.
+
+        Raises if the stream thread is stuck.
+        """
         try:
             while self.stream is not None and not self.stream.await_end(timeout_seconds=0.2):
                 self.refuse_if_stuck()
@@ -147,7 +152,7 @@ class StreamThread:
         return self.stream.query.exception()
 
     def thrown(self) -> Any:
-        """The Java throwable behind it; None if there is none."""
+        """The Java throwable that ended Spark's query; None if there is none."""
         return None if self.stream is None else self.stream.thrown()
 
     def _ask_to_stop(self, query: StreamingQuery) -> None:
@@ -160,7 +165,10 @@ class StreamThread:
             self._shared.leave(error)
 
     def _stop_by_name(self, name: str) -> None:
-        """Spark may have started the query although its start did not return. Its epochs are refused."""
+        """Stop the query with this name if Spark has started it although the call to start it failed.
+
+        The run has changed its state before, so that it refuses each epoch of such a query until the query has stopped.
+        """
         try:
             started = [query for query in self._session.streams.active if query.name == name]
         except JVM_IS_GONE:  # and the query with it: the error of the start is raised

@@ -98,14 +98,14 @@ class Lease(Protocol):
         ...
 
     def take(self, job: str, patience_seconds: float) -> HeldLease:
-        """Take the lease for this process. The place of the job is created if missing.
+        """Take the lease for this process. The folder or record of the lease is created if it is missing.
 
-        `job`: the job's name, for the record of the holder and for messages. `patience_seconds`: the longest wait for
-        the remains of a dead driver: an engine that outlives it, or a beat that has to time out. There is no wait for a
-        driver that is known to live.
+        `job`: the job's name, for the record of the holder and for messages. `patience_seconds`: the longest wait, in
+        seconds, until a dead driver can no longer write: until the engine that it started (Spark's JVM) has ended, or
+        until its last beat has timed out. There is no wait for a driver that is known to live.
 
-        Raises DRIVER_ALIVE, with the holder, also for a second call in one process under any name of the place. Of
-        several calls at the same time at most one takes the lease.
+        Raises DRIVER_ALIVE, with the holder, if another process holds the lease, or if this process already holds it,
+        also under another path to the same place. Of several calls at the same time at most one takes the lease.
         """
         ...
 

@@ -21,7 +21,10 @@ class LineCutter:
         self._held = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that end in `data`. Raises LineTooLong as soon as a line exceeds the limit."""
+        """Add received bytes. Returns the lines that are complete now; the bytes of an unfinished line are kept.
+
+        Raises LineTooLong as soon as a line, complete or unfinished, exceeds the limit.
+        """
         first, *further = data.split(b"\n")
         self._parts.append(first)
         self._held += len(first)

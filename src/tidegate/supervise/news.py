@@ -11,39 +11,44 @@ from tidegate.settings.kinds import WarmUp
 
 
 class News:
-    """Receives each event as it happens."""
+    """Receives the events of a supervisor, which calls a method for each event when it happens.
+
+    The methods here do nothing. Subclasses show, log or pass on the events.
+    """
 
     def declared(self, job: str, folder: Path, warm_up: WarmUp) -> None:
-        """The program has named its job. `warm_up`: its setting of this name."""
+        """Called when the program has declared its job. `job`: the job's name. `folder`: the job's folder. `warm_up`:
+        the job's setting of this name.
+        """
 
     def running(self) -> None:
-        """Every query has been recovered and started."""
+        """Called when every query has been recovered and started."""
 
     def failed(self, failure: Failure) -> None:
-        """The driver has failed. The failure may name the query that caused it."""
+        """Called when the driver has failed. `failure`: the error, and the query that caused it if that is known."""
 
     def query_failed(self, failure: Failure) -> None:
-        """One query has failed, and its driver is alive."""
+        """Called when one query has failed and the driver still runs."""
 
     def stopping(self) -> None:
-        """A stop was requested by a signal, or by a command that found no driver."""
+        """Called when a stop was requested by a signal, or by a command that found no driver."""
 
     def stays(self, processes: Sequence[int]) -> None:
-        """SIGKILL has not ended these processes of a driver. If the driver's Python or JVM is among them, the job's
-        locks prevent the next start."""
+        """Called when SIGKILL has not ended these processes of a driver (process ids). If the driver's Python or JVM is
+        among them, the job's locks prevent the next start."""
 
     def history_failed(self, error: TidegateError) -> None:
-        """A failure could not be stored: the disk is full or gone, which may be the failure itself."""
+        """Called when a failure could not be stored, for example on a full disk, which may be the failure itself."""
 
     def warmed_up(self, archive: Path, size: int, seconds: float) -> None:
-        """An archive of Spark's classes was made beside the job: `size` bytes, in `seconds`."""
+        """Called when an archive of Spark's classes was made beside the job: `size` bytes, in `seconds`."""
 
     def warm_up_failed(self, why: str) -> None:
-        """No such archive was made. The job is not affected."""
+        """Called when no archive of Spark's classes could be made. `why`: the reason. The job is not affected."""
 
 
 class PassedOn(News):
-    """Passes every event on to `told`. A subclass adds what it does itself."""
+    """Passes every event on to another receiver, `told`. Subclasses do more with some of the events."""
 
     def __init__(self, told: News) -> None:
         self._told = told

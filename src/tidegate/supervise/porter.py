@@ -1,6 +1,6 @@
 """The supervisor's side of the request desk: receives a stop or a cancel while no driver can.
 
-A driver reads its desk once its start has no more obstacles. If its broker is down, it never gets there in any start.
+A driver reads requests only when its start has no more obstacles. If its broker is down, no start gets that far.
 So a command that is to end such a job sends its request to the supervisor. The first of the two processes that receives
 the request executes it.
 """
@@ -16,8 +16,8 @@ from tidegate.operate.control import ENDS_A_JOB, Answer, Desk, Kind, Outcome, Re
 
 
 class Porter:
-    """Reads the requests to this supervisor. If the disk does not answer, there is no known request, and the job
-    continues; the next look tries again."""
+    """Reads and answers the requests to this supervisor. If the requests cannot be read, `asked` returns None: the job
+    continues, and the next call reads again."""
 
     def __init__(self, job_folder: Path, mine: Incarnation) -> None:
         self._desk = Desk(job_folder)

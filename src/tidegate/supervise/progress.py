@@ -29,19 +29,19 @@ class ProgressWatch:
         self._epoch_seconds = 0.0
 
     def heard(self) -> None:
-        """The driver has sent a message."""
+        """Called when the driver has sent a message. A message counts as progress."""
         self._moved()
 
     def runs(self) -> None:
-        """The driver has reported that its job runs."""
+        """Called when the driver has reported that its job runs. From now on the progress in its beats counts, too."""
         self._runs = True
 
     def rests(self, seconds: float) -> None:
-        """A query pauses for this many seconds before its next run, and its job may be idle meanwhile."""
+        """Called when a query pauses before its next run: for these `seconds` the driver need not make progress."""
         self._idle_seconds = min(self._idle_seconds, -seconds)
 
     def look(self, beat: Beat | None, now: float) -> bool:
-        """True if the driver has stalled. `beat`: the driver's own newest beat; None if there is none."""
+        """True if the driver has stalled. `beat`: the driver's newest beat, or None. `now`: a time in seconds."""
         passed = min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
         self._idle_seconds += passed
         self._silent_seconds += passed

@@ -93,7 +93,7 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return min(pause + pause * self.jitter * (2 * chance - 1), self.maximum)
 
     def _since_reset(self, past: Sequence[Restarted]) -> tuple[int, float]:
-        """The number of restarts since the pause was reset, and the time of the last one."""
+        """The number of restarts since the pause was reset, and the time at which the newest of them was due."""
         done, restart_at = 0, -math.inf
         for each in past:
             if each.at < restart_at:
@@ -103,8 +103,11 @@ class ExponentialDelay(msgspec.Struct, frozen=True, tag="exponential-delay"):
         return done, restart_at
 
     def _grown(self, times: int) -> float:
-        """The pause after this many failures. Computed with logarithms: the power itself would overflow within a
-        day."""
+        """The pause without jitter, in seconds: `initial * multiplier ** times`, but at most `maximum`.
+
+        `times`: the restarts since the pause was reset. Computed with logarithms, because the power itself would
+        overflow after many restarts.
+        """
         if self.initial == 0:
             return 0.0
         room = math.log(self.maximum / self.initial) if self.maximum > self.initial else 0.0

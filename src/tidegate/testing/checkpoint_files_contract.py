@@ -34,7 +34,10 @@ BEING_WRITTEN = ("offsets/.11.0b7c.tmp", "offsets/..11.0b7c.tmp.crc")
 
 
 class CheckpointFilesContract(ABC):
-    """Subclass as `Test...` and define `open` and `as_spark`."""
+    """The tests that every implementation of `CheckpointFiles` must pass.
+
+    Inherit them in a test class named `Test...` that defines `open` and `as_spark`.
+    """
 
     folder: Path
     """A folder of this test's own, for files that need one."""

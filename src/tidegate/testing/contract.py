@@ -45,7 +45,10 @@ __all__ = ["IDENTITY", "SCHEMA", "ContractBroken", "Row", "SinkContract", "attem
 
 
 class SinkContract(FlinkContract, TimelineContract):
-    """Subclass as `Test...`, define `make_sink` and `read_target`."""
+    """The tests that every two-phase sink must pass.
+
+    Inherit them in a test class named `Test...` that defines `make_sink` and `read_target`.
+    """
 
     def test_commit_takes_the_tasks_in_any_order(self) -> None:
         sink = self.opened()
@@ -191,7 +194,10 @@ class SinkContract(FlinkContract, TimelineContract):
         self.target_has(rows_from(0, 2), rows_from(10, 2))
 
     def test_what_is_lost_is_never_taken_for_committed(self) -> None:
-        """One of two transactions was prepared in a target that no longer exists."""
+        """Two transactions are committed; one of the two was prepared in a target that no longer exists.
+
+        The sink does not answer that the lost transaction is committed, and has no evidence of it.
+        """
         with self.elsewhere():
             lost = self.prepared(self.opened(), attempt_of(task=1), rows_from(10, 2))
         sink = self.opened()
@@ -205,7 +211,7 @@ class SinkContract(FlinkContract, TimelineContract):
     def test_refused_rows_are_those_that_write_cannot_take(self) -> None:
         """Rows with nulls and invalid UTF-8 text: the sink refuses exactly those that it cannot write.
 
-        Dead letters rely on it.
+        Dead letters rely on that.
         """
         sink = self.opened()
         batch = odd_rows()
@@ -230,7 +236,10 @@ class SinkContract(FlinkContract, TimelineContract):
         self.target_has(rows_from(0, 2))
 
     def test_at_least_once_shows_an_epoch_that_runs_again(self) -> None:
-        """Inside the epoch, without the decision, and without evidence that would block a second run."""
+        """At at-least-once a sink commits inside the epoch, before the decision.
+
+        No evidence blocks a second run of the epoch, so an epoch that runs twice is visible twice.
+        """
         sink = self.opened()
         if Level.AT_LEAST_ONCE not in sink.levels:
             pytest.skip("this sink is never at-least-once")

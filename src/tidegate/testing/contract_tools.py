@@ -38,7 +38,7 @@ TAKEN = {Outcome.COMMITTED, Outcome.ALREADY}
 
 
 class ContractTools(ABC):
-    """The sink under test, its target, and actions for tests. Also for your own tests."""
+    """Base class with the sink under test, its target, and actions for tests. Your own tests may inherit it, too."""
 
     lives_in_one_process: ClassVar[bool] = False
     """True if the target is the memory of this process: no other process can commit into it."""

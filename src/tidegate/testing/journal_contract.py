@@ -36,7 +36,10 @@ NAME = journal_name(attempt_of(epoch=1))
 
 
 class JournalContract(ABC):
-    """Subclass as `Test...` and define `open` and `damage`."""
+    """The tests that every `Journal` must pass.
+
+    Inherit them in a test class named `Test...` that defines `open` and `damage`.
+    """
 
     folder: Path
     """A folder of this test's own, for a journal that needs one."""

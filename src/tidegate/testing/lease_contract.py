@@ -1,9 +1,11 @@
 """The contract of a `Lease` as a suite of tests. Needs pytest.
 
-class TestMyLease(LeaseContract):
-    def open(self) -> Lease: ...
-    def another_driver(self) -> AbstractContextManager[Callable[[], None]]: ...
-    def take_away(self, held: Held) -> None: ...
+    class TestMyLease(LeaseContract):
+        def open(self) -> Lease: ...
+        def another_driver(self) -> AbstractContextManager[Callable[[], None]]: ...
+        def take_away(self, held: HeldLease) -> None: ...
+
+The three methods prepare the lease; the tests are inherited.
 """
 
 from __future__ import annotations
@@ -24,19 +26,23 @@ from tidegate.testing.storage_contract import at_once
 
 
 class LeaseContract(ABC):
-    """Subclass as `Test...` and define the three methods."""
+    """The tests that every implementation of `Lease` must pass. Inherit them in a test class named `Test...`.
+
+    The test class defines three methods: `open` returns the lease under test, `another_driver` lets a second process
+    hold that lease, and `take_away` makes the holder lose it.
+    """
 
     folder: Path
-    """A folder of this test's own, for a lease that needs one."""
+    """An empty folder for each test, for a lease that stores files."""
 
     job = "words"
-    """The job of every lease here."""
+    """The name of the job whose lease the tests take."""
 
     patience_seconds = 10.0
-    """How long a take may wait for a holder that has died: more than the lease's timeout."""
+    """The longest wait of a take for a dead holder, in seconds. Must be more than the lease's timeout."""
 
     races = 20
-    """How often several processes or threads want the lease at once."""
+    """The number of rounds in a test in which several processes or threads take the lease at the same time."""
 
     @abstractmethod
     def open(self) -> Lease:
@@ -68,7 +74,7 @@ class LeaseContract(ABC):
         return self.open().take(self.job, self.patience_seconds)
 
     def refused(self) -> TidegateError:
-        """The error of a take in this process that cannot succeed. The take does not wait."""
+        """Call `take` in this process, without a wait, and return the error with which the call is refused."""
         with pytest.raises(TidegateError) as caught:
             self.open().take(self.job, patience_seconds=0)
         demand(caught.value.catalogue_entry is Code.DRIVER_ALIVE, f"a take that fails is DRIVER_ALIVE: {caught.value}")

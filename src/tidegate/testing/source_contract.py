@@ -42,7 +42,10 @@ def numbered(first: int, count: int) -> list[Row]:
 
 
 class SourceContract(ABC):
-    """Subclass as `Test...`, define `make_source` and `add`."""
+    """The tests that every `RowSource` must pass.
+
+    Inherit them in a test class named `Test...` that defines `make_source` and `add`.
+    """
 
     secrets: ClassVar[Sequence[str]] = ()
     """Texts that `make_source` gives to the source and that no description may show."""
@@ -102,7 +105,7 @@ class SourceContract(ABC):
         _same(seen, [*numbered(0, 3), *numbered(10, 3), *numbered(20, 3)], "each row is read once")
 
     def test_the_end_of_an_epoch_never_goes_back(self) -> None:
-        """Without new rows the end stays the same. New rows move it forward, and no row before it is read again."""
+        """Without new rows the end stays the same. New rows move the end forward, and no older row is read again."""
         with self.opened() as reading:
             self.add(numbered(0, 3))
             first = self.epochs(reading, reading.begin(Begins.OLDEST), 3)[-1]

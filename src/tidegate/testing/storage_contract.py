@@ -37,13 +37,13 @@ NAMES = (
 
 
 class StorageContract(ABC):
-    """Subclass as `Test...` and define `open`."""
+    """The tests that every `Storage` must pass. Inherit them in a test class named `Test...` that defines `open`."""
 
     folder: Path
-    """A folder of this test's own, for a storage that needs one."""
+    """An empty folder for each test, for a storage that stores files."""
 
     races = 20
-    """How often writers begin at once, in each test that lets them race."""
+    """The number of rounds in each test in which several writers begin at the same time."""
 
     @abstractmethod
     def open(self) -> Storage:

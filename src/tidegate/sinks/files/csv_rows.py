@@ -1,8 +1,8 @@
 """Rows as CSV (RFC 4180), UTF-8, one line feed after each row.
 
-Texts stand in quotes, quotes in them are doubled, line breaks stay unchanged. A null is nothing between two commas, an
-empty text is `""`. Timestamps, times of day, dates outside of the years 0 to 9999, NaN and infinities are the texts of
-`tidegate.sinks.value_texts`.
+A text is written in quotes; quotes in the text are doubled, line breaks in the text stay unchanged. For a null nothing
+is written between the two commas, for an empty text `""`. Timestamps, times of day, dates outside of the years 0 to
+9999, NaN and infinities are the texts of `tidegate.sinks.value_texts`.
 
 Spark reads every row back with these options: `escape` = `"` (doubled quotes), `multiLine` = true and `lineSep` = line
 feed (a text may have line breaks; a carriage return does not end a row), `nullValue` = a text that no row has, for

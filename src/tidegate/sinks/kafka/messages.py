@@ -68,7 +68,7 @@ class Layout:
 
     @property
     def is_plain(self) -> bool:
-        """True if messages consist of key and value alone: the client's batch call takes nothing else."""
+        """True if messages have only a key and a value. Only such messages can go to the client's batch call."""
         return self.partition is None and self.headers is None
 
     def refused(self, batch: pa.RecordBatch) -> list[RowRefused]:
@@ -84,7 +84,7 @@ class Layout:
         return one_for_each_row(found)
 
     def messages(self, batch: pa.RecordBatch) -> dict[str, list[Message]]:
-        """The rows of `batch` by topic, in their order there. The caller has checked that none is refused."""
+        """The rows of `batch` as messages, by topic, in the order of `batch`. `refused(batch)` must be empty."""
         batch = with_valid_texts(batch) if self.invalid_text is InvalidText.REPLACE else batch
         keys = repeat(None, batch.num_rows) if self.key is None else as_bytes(_column(batch, self.key))
         messages: list[Message] = [
@@ -100,13 +100,13 @@ class Layout:
         return {self.topic or "": messages} if self.topic_column is None else self._by_topic(batch, messages)
 
     def rows_to(self, batch: pa.RecordBatch, topic: str) -> Sequence[int]:
-        """The places in `batch` of the messages to one topic, in their order there."""
+        """The indexes of the rows in `batch` that become messages to this topic, ascending."""
         if self.topic_column is None:
             return range(batch.num_rows)
         return [row for row, name in enumerate(_texts(_column(batch, self.topic_column))) if name == topic]
 
     def largest(self, batch: pa.RecordBatch, row: int) -> str:
-        """The value column with most bytes in one row."""
+        """The name of the value column that has the most bytes in the row with the index `row`."""
         one = batch.slice(row, 1)
         return max(self.values, key=lambda name: len(json_objects(batch_of([_column(one, name)], [name]))[0]))
 

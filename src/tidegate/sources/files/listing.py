@@ -191,7 +191,7 @@ class LocalFiles:
 
 
 def hidden_name(name: str) -> str:
-    """The hidden name of a file, in the same folder. Listings skip it. The file has it while it is being removed."""
+    """The name of a file while it is being removed: a hidden name in the same folder. Listings skip such names."""
     folder, slash, own = name.rpartition("/")
     return f"{folder}{slash}.tidegate-{blake2b(os.fsencode(own), digest_size=16).hexdigest()}"
 

@@ -16,11 +16,12 @@ from tidegate.sources.kafka.source import BrokerLooks, LostRecords, TopicReading
 from tidegate.sources.kafka.topics import FoundPartitions, PartitionEnd, spelt
 
 Spot: TypeAlias = int | Literal["earliest", "latest"] | datetime
-"""A place in one partition: an offset, its oldest record, behind its newest, or the first one not older than a time."""
+"""A place in one partition: an offset, its oldest record, behind its newest record, or its first record that is not
+older than a time."""
 
 TopicPlace: TypeAlias = Literal["earliest", "latest", "group"] | datetime | Mapping[str, Mapping[int, Spot]]
-"""A place in every partition: the oldest record, behind the newest, what a consumer group has committed (the oldest
-record where it has not), a time, or a spot of its own for each partition of each topic."""
+"""A place in every partition: the oldest record, behind the newest, the committed offsets of a consumer group (the
+oldest record if the group has committed none), a time, or a `Spot` for each partition of each topic."""
 
 
 def resolve(reading: TopicReading, topics: BrokerLooks, start: TopicPlace, stop: TopicPlace | None) -> Bounds:
@@ -41,7 +42,10 @@ _SAY_WHERE = "say with start= where it should begin"
 
 @dataclass(frozen=True, slots=True)
 class _PlaceReader:
-    """Converts one place into an offset for every partition that was found."""
+    """Converts the value of `start=` or `stop=` of a Kafka source into an offset for each partition.
+
+    `found`: the partitions of the topics that the program selects, as the brokers listed them.
+    """
 
     reading: TopicReading
     topics: BrokerLooks
@@ -61,9 +65,9 @@ class _PlaceReader:
                 return self._named(place, option)
 
     def _committed(self) -> OffsetOf:
-        """The group's committed offsets.
+        """The offsets that the consumer group has committed.
 
-        A partition without one begins at its oldest record, because the group read none of it.
+        A partition without a committed offset begins at its oldest record, because the group has not read it.
         """
         committed = self.topics.committed(self.found.partitions, self.reading.group or "")
         oldest = self.topics.at(self.found.partitions, PartitionEnd.EARLIEST)

@@ -20,7 +20,7 @@ from tidegate.spark.sources.streams import loses_what_arrives, vouch_for
 
 
 class Through(Enum):
-    """How the queries read a source."""
+    """Whether the queries read a source directly, or an ingest log to which tidegate first writes the source's rows."""
 
     SOURCE = "the source itself"
     LOG = "an ingest log that keeps the source's rows"

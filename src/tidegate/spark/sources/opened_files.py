@@ -99,7 +99,10 @@ class OpenedFiles(OpenedSource):
             each.reader.verify()
 
     def close(self) -> None:
-        """Wait for work that is under way, and end. After that, another driver may use the folder."""
+        """Wait until the thread that compacts the lists of files has ended; then remove or archive files that are done.
+
+        After that, this source no longer writes into the job's folder, so another driver may use that folder.
+        """
         self._behind_the_epochs.shutdown(wait=True, cancel_futures=True)
         self._let_go()
 
@@ -165,20 +168,23 @@ class FilesReading:
     reader: FileReader
 
     def committed(self) -> int:
-        """The number of the newest list whose epoch Spark has committed. Spark asks for no list up to it again."""
+        """The number of the newest list whose epoch Spark has committed. Spark reads no list up to it again."""
         storage = open_storage(self.log)
         numbers = entry_numbers(storage.list(COMMITS))
         position = _position(storage, numbers[-1], self.place) if numbers else None
         return -1 if position is None else position_of(position).logOffset
 
     def ends(self, positions: Sequence[str | None] | None) -> int:
-        """The number of the newest list in these positions of an epoch."""
+        """The number of the newest list that an epoch has read; -1 if it has read none.
+
+        `positions`: the positions of the query's sources at the end of that epoch.
+        """
         position = None if positions is None or self.place >= len(positions) else positions[self.place]
         return -1 if position is None else position_of(position).logOffset
 
 
 class DoneEpochMonitor(Monitor):
-    """Is told of each done epoch, and compacts and removes what older epochs have left."""
+    """Calls `settle_down` after each done epoch, to compact the lists of files and to remove files that are done."""
 
     def __init__(self, settle_down: Callable[[], object]) -> None:
         self._settle_down = settle_down
@@ -195,8 +201,9 @@ class DoneEpochMonitor(Monitor):
 
 
 def _logged(checkpoint: Path, place: int) -> tuple[str | None, str | None]:
-    """The newest position of a source in Spark's log, and the newest that is committed; None for one that does not
-    exist.
+    """The newest position of a source in Spark's log, and its newest committed position.
+
+    Each of the two is None if it does not exist.
     """
     storage = open_storage(checkpoint)
     logged = entry_numbers(storage.list(OFFSETS))

@@ -27,7 +27,7 @@ class StreamLoader(Protocol):
 
 
 class Monitor(Protocol):
-    """Is told how far a source was processed, to report it outside the job. It must never raise or block."""
+    """Receives how far a source was processed, to report this outside the job. No method may raise or block."""
 
     def tell(self, position: str) -> None:
         """Called when everything up to this position is done."""
@@ -44,13 +44,14 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What one start of a job gives a source of tidegate's own.
+    """What a source of tidegate's own needs for one start of its job.
 
-    `session`: the job's Spark session. `folder`: the source's folder in the job's folder. `readers`: the names with
-    which `monitor` will be called, one for each query. `retained`: returns the done epochs of a query to which a
-    restore can go back. `epochs_kept`: for how many epochs a query's files are kept. `bounded`: True in a run until
-    `caught-up`. `oldest`: for each reader, the positions of its query's sources in the job's oldest retained
-    checkpoint. `saved`: the part of an ingest log in a savepoint from which the source resumes.
+    `session`: the job's Spark session. `folder`: the source's folder in the job's folder. `where`: the name of the
+    source in errors. `readers`: the names with which `monitor` will be called, one for each query. `retained`: the
+    number of retained checkpoints of the job, to which a restore can go back. `epochs_kept`: for how many epochs a
+    query's files are kept. `bounded`: True in a run until `caught-up`. `oldest`: for each reader, the positions of its
+    query's sources in the job's oldest retained checkpoint. `saved`: the part of an ingest log in a savepoint from
+    which the source resumes.
     """
 
     session: SparkSession
@@ -91,9 +92,10 @@ class OpenedSource(ABC):
         """
 
     def compare(self, where: str, reached: str) -> None:
-        """Raise if this is not the source in which a checkpoint has reached that position.
+        """Raise if the checkpoint's position `reached` is a position of another source, for example of another log.
 
         Called before any row is read: otherwise new rows could get positions that other rows have in the checkpoint.
+        `where`: the name of the source in errors.
         """
 
     @abstractmethod
@@ -102,12 +104,13 @@ class OpenedSource(ABC):
 
     @abstractmethod
     def monitor(self, name: str) -> Monitor | None:
-        """The object that is told of each done epoch, or None. `name`: names the job, the query and the source."""
+        """The object that receives each done epoch, or None. `name`: the names of the job, the query and the source."""
 
     def verify(self, reader: str) -> None:
-        """Called after the tasks of an epoch and before it is prepared.
+        """Raise if the tasks of an epoch have read other rows than the epoch's input.
 
-        Raises if the tasks have read something else than the epoch's input.
+        Called after the tasks have ended and before *prepared* is written. `reader`: the name of the query's reading,
+        as in `SourceUse`.
         """
 
     def companion(self) -> Companion | None:
@@ -146,13 +149,13 @@ class PositionedSource(ABC):
     """A source of tidegate's own: the position where it begins is recorded in *start* before Spark starts the query."""
 
     writes: ClassVar[bool] = False
-    """Whether opening it writes into the job's folder, which a mere check must not."""
+    """True if opening the source writes into the job's folder. A mere check then does not open the source."""
 
     @abstractmethod
     def load(self, session: SparkSession, where: str, level: Level) -> DataFrame:
-        """As `StreamLoader.load`: the stream on which the program builds its queries.
+        """As `StreamLoader.load`: the DataFrame on which the program builds its queries.
 
-        The queries read the one of `bound`.
+        When a query is started, it reads the DataFrame that `OpenedSource.bound` returns instead.
         """
 
     def recall(self, position: str) -> None:
@@ -160,8 +163,8 @@ class PositionedSource(ABC):
 
     @abstractmethod
     def opened(self, ground: Ground) -> OpenedSource:
-        """Open this source for one start of a job."""
+        """Open this source for one start of a job. `ground`: the session, the folder and the settings of that start."""
 
     def looked_at(self, ground: Ground) -> OpenedSource:
-        """Inspect this source while a restore is checked. Must write nothing."""
+        """Open this source only to inspect it, while a restore is checked. Must write nothing."""
         return self.opened(ground)

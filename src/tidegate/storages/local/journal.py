@@ -1,4 +1,4 @@
-"""`Journal` on a local disk: one file for each attempt, one folder for each epoch."""
+"""`Journal` on a local disk: a folder for each epoch, and in it a file for each attempt of a task."""
 
 from __future__ import annotations
 

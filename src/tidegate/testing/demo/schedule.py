@@ -1,4 +1,4 @@
-"""The plan of the kills: for each kill a phase, a place and an epoch, chosen by a seed."""
+"""The plan of the kills: for each kill a phase, a failpoint and an epoch, chosen by a seed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ POINTS: dict[Phase, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One SIGKILL: the phase, the failpoint and the epoch at which the driver is killed.
+    """One SIGKILL: the driver is killed when a query reaches the failpoint `point` in this epoch.
 
-    `both`: kill when both queries are there; False: as soon as one is. `jvm_too`: kill the JVM as well; False: only the
-    driver's Python process, so that the JVM runs on for a while.
+    `phase`: the phase of the epoch at that failpoint. `both`: True: kill when both queries have reached the failpoint;
+    False: as soon as one query has. `jvm_too`: True: kill the JVM as well; False: only the driver's Python process, so
+    that the JVM runs on for a while.
     """
 
     phase: Phase
@@ -46,7 +47,7 @@ class Kill:
 def plan_kills(seed: int, crashes: int, batches: int) -> list[Kill]:
     """A plan of `crashes` kills in different epochs, in order.
 
-    One batch counts as one epoch; the first and last have no kill.
+    One batch counts as one epoch. No kill is planned for the first and the last epoch.
     """
     chance = random.Random(seed)
     phases, epochs = _phases(chance, crashes), _epochs(chance, crashes, batches)
